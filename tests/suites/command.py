@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from tests.rotation import turn
 
-from .expected import LISTABLE, Expectations, compact, judge, load, matching, part_of
+from .expected import LISTABLE, UNDEFINED, Expectations, compact, judge, load, matching, part_of
 from .workers import Record, run
 
 
@@ -69,7 +69,7 @@ def main(suite: Suite, argv: Sequence[str] | None = None) -> int:
     left = [case for case in chosen if case not in {record.case for record in earlier}]
     records = [*earlier, *_run(suite, left, options)]
     counts = suite.counts(records)
-    _report(console, records, counts)
+    _report(console, records, counts, expected)
     if suite.summary is not None:
         suite.summary(console, records)
     if options.list:
@@ -113,11 +113,17 @@ def _read(path: Path, chosen: Sequence[str]) -> list[Record]:
     return [record for record in found if record.case in wanted]
 
 
-def _report(console: Console, records: Sequence[Record], counts: Mapping[str, int]) -> None:
+def _report(
+    console: Console,
+    records: Sequence[Record],
+    counts: Mapping[str, int],
+    expected: Expectations,
+) -> None:
     outcomes = Counter(record.outcome for record in records)
     console.print(f"{len(records)} cases: {dict(outcomes.most_common())}, {dict(counts)}")
     for record in records:
-        if record.outcome not in ("exact", *LISTABLE):
+        allowed = UNDEFINED if expected.is_undefined(record.case) else ("exact", *LISTABLE)
+        if record.outcome not in allowed:
             text = f"{record.case}: {record.outcome} ({record.where}): {record.detail}"
             console.print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -28,8 +28,8 @@ SUITE = Suite(
     collect=cases,
     check=check_case,
     counts=counts,
-    parts=12,
-    limit_s=180.0,
+    parts=6,
+    limit_s=60.0,
 )
 
 if __name__ == "__main__":

@@ -3,7 +3,11 @@ floors of what must be there. In comes a YAML file and the records of a run, out
 
 A case that is not exact and not listed fails the run, and so does a listed one whose outcome is
 another one, exact included: the list only shrinks. A fault can not be listed. Floors count what was
-collected, and what the cases of a whole run have in common: a run over nothing is no success."""
+collected, and what the cases of a whole run have in common: a run over nothing is no success.
+
+Groups of ``undefined`` name, with wildcards, cases whose expected result means nothing (an integer
+that overflows in a float, equal elements in any order): these may differ, or raise an error, but
+not crash. A pattern under which no case of a whole run differs fails that run."""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ import yaml
 from .workers import Record
 
 LISTABLE = ("uncaptured", "refused", "missing", "unrunnable")
+UNDEFINED = ("exact", "different", "error")  # outcomes of a case whose result is undefined
 FACTS = ("deviates", "unsized")  # listed besides an outcome
 FOLDER = Path(__file__).parent / "expected"
 
@@ -26,12 +31,18 @@ FOLDER = Path(__file__).parent / "expected"
 class Expectations:
     """``listed``: the outcome of each case that is listed; ``floors``: least counts;
     ``deviations``: cases in which a runtime itself differs, with the fact that tells of it;
-    ``unsized``: cases of whose outputs the rules of inference do not know all sizes."""
+    ``unsized``: cases of whose outputs the rules of inference do not know all sizes;
+    ``undefined``: patterns of the cases whose expected result means nothing."""
 
     listed: Mapping[str, str]
     floors: Mapping[str, int]
     deviations: frozenset[str] = field(default_factory=frozenset)
     unsized: frozenset[str] = field(default_factory=frozenset)
+    undefined: tuple[str, ...] = ()
+
+    def is_undefined(self, case: str) -> bool:
+        """Whether the expected result of a case means nothing."""
+        return any(fnmatch.fnmatchcase(case, pattern) for pattern in self.undefined)
 
 
 def load(name: str) -> Expectations:
@@ -53,7 +64,20 @@ def load(name: str) -> Expectations:
         else:
             listed.update(dict.fromkeys(cases, outcome))
     deviations, unsized = (frozenset(facts[name]) for name in FACTS)
-    return Expectations(listed, content.get("floors") or {}, deviations, unsized)
+    return Expectations(
+        listed, content.get("floors") or {}, deviations, unsized, _undefined(name, content)
+    )
+
+
+def _undefined(name: str, content: Mapping[str, Any]) -> tuple[str, ...]:
+    patterns: list[str] = []
+    for group in content.get("undefined") or ():
+        if not group.get("reason") or not group.get("cases"):
+            raise ValueError(f"{name}.yaml: a group needs reason and cases: {group}")
+        patterns += group["cases"]
+    if len(set(patterns)) != len(patterns):
+        raise ValueError(f"{name}.yaml: listed twice as undefined: {patterns}")
+    return tuple(patterns)
 
 
 def _cases(listed: Sequence[Any]) -> list[str]:
@@ -114,7 +138,8 @@ def judge(
     wrong += [f"{case}: did not run" for case in chosen if case not in outcomes]
     for case in chosen:
         record, known = outcomes.get(case), expected.listed.get(case, "exact")
-        if record is not None and record.outcome != known:
+        allowed = UNDEFINED if expected.is_undefined(case) else (known,)
+        if record is not None and record.outcome not in allowed:
             wrong.append(f"{case}: {known} expected, {record.outcome}: {record.detail[:200]}")
         if record is not None and bool(record.facts.get("deviates")) != (
             case in expected.deviations
@@ -130,6 +155,12 @@ def judge(
         if case not in everything
     ]
     whole = set(chosen) == set(everything)
+    differing = [r.case for r in records if r.outcome in UNDEFINED[1:]]
+    wrong += [
+        f"{pattern}: listed as undefined, and no case differs"
+        for pattern in expected.undefined
+        if whole and not matching(differing, [pattern])
+    ]
     found = {"collected": len(everything)}
     if whole:
         found |= {"exact": sum(r.outcome == "exact" for r in records), **counts}

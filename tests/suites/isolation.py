@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-CPU_S = 60  # of one child
+CPU_S = 20  # of one child
 MEMORY = 8 << 30  # what asks for more is refused by eager
 
 

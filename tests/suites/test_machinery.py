@@ -62,6 +62,20 @@ def test_what_the_rules_do_not_know_must_be_listed():
     assert judge(records, CASES, CASES, more, {}) == ["c: listed, and no such case"]
 
 
+def test_a_result_that_is_undefined_may_differ():
+    undefined = Expectations({}, {}, undefined=("a/*",))
+
+    def check(outcome, case="a/0"):
+        outcomes = {**dict.fromkeys(CASES, "exact"), case: outcome}
+        records = [Record(case, outcome) for case, outcome in outcomes.items()]
+        return judge(records, CASES, CASES, undefined, {})
+
+    assert check("different") == check("error") == []
+    assert len(check("crash")) == 2
+    assert len(check("different", "b")) == 2
+    assert check("exact") == ["a/*: listed as undefined, and no case differs"]
+
+
 def test_a_run_over_nothing_fails():
     assert judge([], [], CASES, Expectations({}, {}), {}) == ["nothing was run"]
 
@@ -125,11 +139,13 @@ def test_extremes_are_those_of_the_dtype():
     assert extreme_check.check_case("aten::floor_divide/int8").outcome == "exact"
 
 
-def test_a_decomposition_that_differs_is_found(monkeypatch):
-    # it changes torch for the rest of the process, which is a worker's own elsewhere
-    monkeypatch.setattr(decomposition_check, "_record_python_kernels", lambda: None)
-    for case in ("spec/aten::upsample_nearest2d.vec", "spec/aten::multilabel_margin_loss_forward"):
-        assert decomposition_check.check_case(case).outcome == "exact"
-        with monkeypatch.context() as patched:
-            patched.setattr(decomposition_check, "keep_whole", contextlib.nullcontext)
-            assert decomposition_check.check_case(case).outcome == "different"
+@pytest.mark.parametrize("name", ["upsample_nearest2d.vec", "multilabel_margin_loss_forward"])
+def test_a_decomposition_that_differs_is_found(name):
+    def check_decomposed():
+        decomposition_check.keep_whole = contextlib.nullcontext
+        return decomposition_check.check_case(f"spec/aten::{name}").outcome
+
+    # in a child: the check changes torch for the rest of the process
+    checks = [lambda: decomposition_check.check_case(f"spec/aten::{name}").outcome]
+    checks.append(check_decomposed)
+    assert run_isolated(checks) == [Outcome("exact"), Outcome("different")]

@@ -13,7 +13,7 @@ from ortable.prelude.facts import axis_of, axis_size, count_of, differs, dim_of,
 from ortable.prelude.indexing import gather_dtype, nonzero_rows
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, expanded, iota
-from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, reshape_to, with_rank_of
+from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, filled, reshape_to, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -121,8 +121,11 @@ def aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, indices: Re
         return graph.make_node('GatherElements', [as_flat(graph, self), as_flat(graph, indices)], res.outputs, axis=0)
     graph.case = 2
     axis = axis_of(graph, self, dim)
+    size = as_scalar(graph, dim_of(graph, self, axis))
+    divisor = size if dim_of(graph, self, axis) >= 1 else graph.make_node('Max', [size, const(graph, 1, int64)])
+    inside = graph.make_node('Mod', [cast(graph, indices, int64), divisor])
     source = expanded(graph, self, broadcast_except(graph, self, indices, axis))
-    return graph.make_node('GatherElements', [source, expanded(graph, indices, broadcast_except(graph, indices, self, axis))], res.outputs, axis=axis)
+    return graph.make_node('GatherElements', [source, expanded(graph, inside, broadcast_except(graph, inside, self, axis))], res.outputs, axis=axis)
 
 
 def aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.inference import broadcast
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.prelude.complex_arithmetic import c_add, c_mul
-from ortable.prelude.facts import dtype_of
+from ortable.prelude.facts import dtype_of, is_int
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import trunc_quotient
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 from ortable_generated.aten.activation import aten_tanh, complex_aten_tanh, rule_aten_tanh
@@ -325,6 +326,11 @@ def prims_digamma(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def prims_div(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::div(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other], other)
+    if is_int(graph, self):
+        # truncates, where aten::div would give a float
+        graph.case = 1
+        return cast(graph, trunc_quotient(graph, self, other), dtype_of(graph, res))
+    graph.case = 2
     return cast(graph, graph.make_node('Div', [self, other]), dtype_of(graph, res))
 
 

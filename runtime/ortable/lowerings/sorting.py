@@ -114,8 +114,13 @@ def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
 def equality_codes(graph: Graph, x: Result) -> Result:
     """int64 numbers of the shape of ``x`` that are equal, and ordered, as its elements are; each
     NaN is a number of its own, after all others."""
-    if not dtypes.is_float_type(graph.get_type(x)):
-        return cast(graph, x, dtypes.int64)
+    dtype = graph.get_type(x)
+    if not dtypes.is_float_type(dtype):
+        codes = cast(graph, x, dtypes.int64)
+        if dtype != dtypes.uint64:
+            return codes
+        # numbers of 2**63 and more have become the negative ones
+        return graph.make_node("Add", [codes, const(graph, -(2**63), dtypes.int64)])
     flat = reshape_to(graph, x, [dims.prod(shape_of(graph, x))])
     order = argsort(graph, flat, 0)
     ids = run_ids(graph, run_starts(graph, graph.make_node("Gather", [flat, order]), 0))
