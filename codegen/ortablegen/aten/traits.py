@@ -77,7 +77,9 @@ TRAITS = {
     "identity_in_eval": Trait(
         "returns its input itself unless it trains with p > 0, which its schema does not say"
     ),
-    "kept_whole": Trait("torch's decomposition is wrong or slow, and in no table that one can leave out"),
+    "kept_whole": Trait(
+        "torch's decomposition is wrong or slow, and no table of ours leaves it out"
+    ),
     "mask": Trait(
         "the dtype of the argument at this position says nothing about the result's",
         parameters={"at": Parameter(int)},

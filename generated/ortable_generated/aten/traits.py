@@ -121,7 +121,7 @@ IDENTITY_IN_EVAL: set[str] = {
     "aten::feature_dropout",
 }
 
-# torch's decomposition is wrong or slow, and in no table that one can leave out
+# torch's decomposition is wrong or slow, and no table of ours leaves it out
 KEPT_WHOLE: set[str] = {
     "aten::_upsample_nearest_exact1d",
     "aten::_upsample_nearest_exact1d.vec",
