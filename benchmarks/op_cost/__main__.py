@@ -34,6 +34,7 @@ from .scaling import Entry
 
 SIZES = {"large": 1_000_000, "small": 10_000}
 PARTS = 40
+_DTYPES = ("float32", "int64", "bool", "complex64")
 _LIMIT_S = 25
 _MAX_BYTES = 9 << 30
 
@@ -48,7 +49,7 @@ def main() -> int:
     sizes = {"large": SIZES["large"]} if options.bounded else SIZES
     for entry in _select_entries(options):
         for dtype, number in choose_samples(entry):
-            if options.dtypes and dtype not in options.dtypes:
+            if dtype not in options.dtypes:
                 continue
             for size, elements in sizes.items():
                 name = f"{entry.key} {dtype} {size}"
@@ -78,7 +79,9 @@ def _parse_arguments() -> argparse.Namespace:
         prog="python -m benchmarks.op_cost", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--operators", default="", help="some operators: parts of their names")
-    parser.add_argument("--dtypes", nargs="*", help="some dtypes of the first tensor")
+    parser.add_argument(
+        "--dtypes", nargs="*", default=_DTYPES, help="of the first tensor; others count as these"
+    )
     parser.add_argument(
         "--bounded", action="store_true", help=f"a rotating {PARTS}th of the operators, compiled"
     )
