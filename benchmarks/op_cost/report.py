@@ -55,7 +55,8 @@ def read_reasons() -> dict[str, str]:
 
 def shorten(rows: Rows) -> Rows:
     """Return the rows that a record keeps: calls above twice eager's time, or without figures."""
-    slow = {name for candidate in ("session", "ortable") for name in exceeding(rows, candidate)}
+    candidates = ("session", "ortable", "training ortable")
+    slow = {name for candidate in candidates for name in exceeding(rows, candidate)}
     return {name: row for name, row in sorted(rows.items()) if name in slow or not row.get("ms")}
 
 
