@@ -199,33 +199,37 @@ class _Kind:
     is_complex: bool
 
 
-def _ends_on_empty(model: ModelProto) -> bool:
-    """Whether a kernel of ONNX Runtime would end the process where a tensor is empty."""
+def _find_fatal(model: ModelProto) -> set[str]:
+    """The operators of a model whose kernels of ONNX Runtime end the process on empty tensors."""
+    found: set[str] = set()
     bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while bodies:
         for node in bodies.pop().node:
             name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
             if name in ENDS_ON_EMPTY:
-                return True
+                found.add(name)
             for attribute in node.attribute:
                 bodies.extend([attribute.g, *attribute.graphs])
-    return False
+    return found
 
 
 def _name_steps(program: Program) -> set[str] | None:
     """Name the dimensions over which recurrent layers run: their lowering takes an empty batch, but
     no empty sequence. None, for all dimensions, where the converter of a user made the kernel."""
     names: set[str] = set()
-    found = False
-    for node in program.graph_module.graph.nodes:
-        if operator_key(node) in traits.RECURRENT:
-            found = True
-            shape = node.args[0].meta["val"].shape
-            steps = shape[1 if node.args[-1] else 0]
-            if isinstance(steps, torch.SymInt):
-                free = map(str, steps.node.expr.free_symbols)
-                names |= {program.symbol_names.get(symbol, symbol) for symbol in free}
-    return names if found else None
+    layers = [
+        node for node in program.graph_module.graph.nodes if operator_key(node) in traits.RECURRENT
+    ]
+    for node in layers:
+        value = node.args[0].meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return None
+        batch_first = node.args[-1]
+        steps = value.shape[1 if batch_first else 0]
+        if isinstance(steps, torch.SymInt):
+            free = map(str, steps.node.expr.free_symbols)
+            names |= {program.symbol_names.get(symbol, symbol) for symbol in free}
+    return names if layers else None
 
 
 def convention_of(model: Any, request: Request, program: Program) -> Convention:
@@ -251,8 +255,10 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
     if structure is None:
         structure = _users_results(program)
     sizes = Sizes.of(program, request.options.guards != "ignore")
-    if _ends_on_empty(proto_of(model)):
-        sizes = sizes.without_empty(_name_steps(program))
+    fatal = _find_fatal(proto_of(model))
+    if fatal:
+        recurrent = fatal <= {"GRU", "LSTM", "RNN"}
+        sizes = sizes.without_empty(_name_steps(program) if recurrent else None)
     return Convention(
         pytree.tree_structure((tuple(args), dict(kwargs))),
         slots,

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
-from ortable.compat.torch import pytree
 from ortable_generated.aten import traits
 from ortable_generated.operator_cost import COSTS
 
@@ -59,8 +58,13 @@ def _find_cost(node: Node, tensors: Sequence[torch.Tensor]) -> tuple[int, int] |
 
 
 def _find_tensors(node: Node) -> list[torch.Tensor]:
-    arguments = [argument.meta.get("val") for argument in node.all_input_nodes]
-    return [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    values = [argument.meta.get("val") for argument in node.all_input_nodes]
+    leaves = [
+        leaf
+        for value in values
+        for leaf in (value if isinstance(value, list | tuple) else (value,))
+    ]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _count_elements(tensor: torch.Tensor) -> int:
