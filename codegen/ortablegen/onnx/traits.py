@@ -106,6 +106,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
             "the result has every element of the first input once: shape and order change at most",
             _same_type,
         ),
+        "recurrent": Trait("runs over the steps of a sequence: axes are steps, batch, features"),
         "type_is_meaning": Trait(
             "computes something else in a wider type, so no input may be cast for a kernel"
         ),

@@ -15,7 +15,7 @@ from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
-from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, flat_sizes, moved_axes, sliced
+from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, flat_sizes, iota, moved_axes, sliced
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, at_least_1d, cast, filled, permuted, reshape_to
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
@@ -215,10 +215,9 @@ def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts)
 
 def aten_trace(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::trace(Tensor self) -> Tensor"""
-    width = dim_of(graph, self, 1)
-    row_major = reshape_to(graph, self, [dim_of(graph, self, 0) * width])
-    end = as_vec(graph, diagonal_length(graph, self, 0, 1, 0) * (width + 1))
-    values = graph.make_node('Slice', [row_major, as_vec(graph, 0), end, as_vec(graph, 0), as_vec(graph, width + 1)])
+    row_major = reshape_to(graph, self, [dim_of(graph, self, 0) * dim_of(graph, self, 1)])
+    places = iota(graph, 0, diagonal_length(graph, self, 0, 1, 0), dim_of(graph, self, 1) + 1)
+    values = graph.make_node('Gather', [row_major, places], axis=0)
     return summed_over(graph, cast(graph, values, dtype_of(graph, res)), [0], False)
 
 

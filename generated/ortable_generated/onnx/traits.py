@@ -269,6 +269,15 @@ REARRANGES = frozenset(
     }
 )
 
+# runs over the steps of a sequence: axes are steps, batch, features
+RECURRENT = frozenset(
+    {
+        "GRU",
+        "LSTM",
+        "RNN",
+    }
+)
+
 # computes something else in a wider type, so no input may be cast for a kernel
 TYPE_IS_MEANING = frozenset(
     {
@@ -300,5 +309,6 @@ BY_TRAIT = {
     "multiplies_codes": MULTIPLIES_CODES,
     "random": RANDOM,
     "rearranges": REARRANGES,
+    "recurrent": RECURRENT,
     "type_is_meaning": TYPE_IS_MEANING,
 }

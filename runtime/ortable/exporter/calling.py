@@ -29,7 +29,7 @@ from ortable.interpreter.calls import operator_key
 from ortable.interpreter.outputs import flatten_output
 from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
-from ortable_generated.onnx.traits import ENDS_ON_EMPTY
+from ortable_generated.onnx.traits import ENDS_ON_EMPTY, RECURRENT
 
 from .sizes import Sizes
 
@@ -257,8 +257,7 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
     sizes = Sizes.of(program, request.options.guards != "ignore")
     fatal = _find_fatal(proto_of(model))
     if fatal:
-        recurrent = fatal <= {"GRU", "LSTM", "RNN"}
-        sizes = sizes.without_empty(_name_steps(program) if recurrent else None)
+        sizes = sizes.without_empty(_name_steps(program) if fatal <= RECURRENT else None)
     return Convention(
         pytree.tree_structure((tuple(args), dict(kwargs))),
         slots,
