@@ -71,7 +71,7 @@ COSTS: dict[str, dict[str, tuple[int, int]]] = {
     "aten::div.Scalar_mode": {"int64": (45000, 3)},
     "aten::div.Tensor_mode": {"float32": (44000, 3), "int64": (20000, 6)},
     "aten::divide.Tensor_mode": {"int64": (21000, 3)},
-    "aten::dot": {"complex64": (36000, 13)},
+    "aten::dot": {"complex64": (36000, 13), "float32": (120000, 14)},
     "aten::elu_backward": {"float32": (81000, 5)},
     "aten::embedding": {"complex64": (110000, 17)},
     "aten::erfc": {"float32": (36000, 3), "int64": (38000, 3)},

@@ -326,12 +326,8 @@ def prims_digamma(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def prims_div(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """prims::div(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other], other)
-    if is_int(graph, self):
-        # truncates, where aten::div would give a float
-        graph.case = 1
-        return cast(graph, trunc_quotient(graph, self, other), dtype_of(graph, res))
-    graph.case = 2
-    return cast(graph, graph.make_node('Div', [self, other]), dtype_of(graph, res))
+    quotient = trunc_quotient(graph, self, other) if is_int(graph, self) else graph.make_node('Div', [self, other])
+    return cast(graph, quotient, dtype_of(graph, res))
 
 
 def prims_eq(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:

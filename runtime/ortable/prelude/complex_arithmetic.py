@@ -202,16 +202,19 @@ def c_exp(graph: Graph, x: Complex) -> Complex:
 
 
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
-    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, 0 where ``x`` is and ``y`` has a positive
-    real part."""
+    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0. Where ``x`` is 0, it is 0 for a positive
+    real part of ``y``, and inf + nan i for a negative one, as C's cpow gives it."""
     make = graph.make_node
     result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
-    zero = const_like(graph, 0, x.real)
-    nothing = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
-    nothing = make("And", [nothing, make("Greater", [y.real, zero])])
+    zero, one = const_like(graph, 0, x.real), const_like(graph, 1, x.real)
+    at_zero = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
+    nothing = make("And", [at_zero, make("Greater", [y.real, zero])])
+    pole = make("And", [at_zero, make("Less", [y.real, zero])])
     none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
-    one = const_like(graph, 1, x.real)
-    parts = [make("Where", [nothing, zero, part]) for part in (result.real, result.imag)]
+    parts = []
+    for part, limit in ((result.real, float("inf")), (result.imag, float("nan"))):
+        part = make("Where", [pole, const_like(graph, limit, x.real), part])
+        parts.append(make("Where", [nothing, zero, part]))
     return ComplexValue(
         make("Where", [none, one, parts[0]]), make("Where", [none, zero, parts[1]]), x.dtype
     )

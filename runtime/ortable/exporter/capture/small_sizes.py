@@ -23,6 +23,7 @@ from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.copies import copied_call, copied_module
 from ortable.exporter.request.program import Program, Request, SmallestSize
 from ortable.exporter.request.record import UserLine
+from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake
 
 from .advice import headline, lines_in, user_line
@@ -257,8 +258,12 @@ class _Trials:
             return self._by_running(values)
 
     def _by_running(self, values: Mapping[Any, int]) -> str | None:
-        """The same with data."""
+        """The same with data; None for a program that calls kernels of gradients, which trust the
+        sizes that autograd gives them, and may write where no tensor is."""
         if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
+            return None
+        nodes = self.program.graph_module.graph.nodes
+        if any(node.op == "call_function" and "backward" in operator_key(node) for node in nodes):
             return None
         try:
             given = copied_call(self._moved(values), {})[0]
