@@ -63,12 +63,13 @@ UNCHECKED = (
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
 # Refusals that share the type of failures: of what cannot be captured again, of a size (a stride,
-# say) that only torch knows, and of a dimension that decompositions make a constant.
+# say) that only torch knows, and of a dimension that decompositions make a constant, of the program
+# itself: another try would find it so.
 REFUSED = (
     "this GraphModule cannot be converted as it is",
     "No result of the graph has dimension",
-    "once operators are decomposed",
 )
+MADE_CONSTANT = "once operators are decomposed"
 # what torch says of prims whose results are views; of losses with dynamic sizes, whose reduction is
 # a word for torch's own meta functions and an int for the operator; of branches that return what
 # they are given; and of nodes whose dtype the program declares, whatever it is
@@ -365,6 +366,8 @@ def _each_place(
             own = any(words in str(error) for words in TORCHS_OWN)
             if own or (isinstance(error, functionalize.RewriteError) and _torch_fails(graph)):
                 return Outcome("discarded", f"torch: {_line(error)}")
+            if MADE_CONSTANT in str(error):
+                return Outcome("refused", _line(error), where)
             if any(words in str(error) for words in REFUSED):
                 refused.append(Outcome("refused", _line(error), where))
                 continue
