@@ -130,7 +130,6 @@ KEPT_WHOLE: set[str] = {
     "aten::_upsample_nearest_exact3d",
     "aten::_upsample_nearest_exact3d.vec",
     "aten::hardshrink",
-    "aten::multi_margin_loss",
     "aten::multilabel_margin_loss_forward",
     "aten::signbit",
     "aten::softshrink",

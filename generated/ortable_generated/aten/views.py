@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean, int64
+from ortable.dtypes import boolean, float64, int64
 from ortable.inference import accumulate, permute
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import broadcast_axes, diagonal_length, summed_dtype
 from ortable.lowerings.sorting import is_among
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_truth
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, transpose_perm
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, rank_of, transpose_perm
 from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
@@ -218,7 +218,8 @@ def aten_trace(graph: Graph, res: ResultSpec, self: Result) -> Result:
     row_major = reshape_to(graph, self, [dim_of(graph, self, 0) * dim_of(graph, self, 1)])
     places = iota(graph, 0, diagonal_length(graph, self, 0, 1, 0), dim_of(graph, self, 1) + 1)
     values = graph.make_node('Gather', [row_major, places], axis=0)
-    return summed_over(graph, cast(graph, values, dtype_of(graph, res)), [0], False)
+    total = summed_over(graph, cast(graph, values, float64 if is_float(graph, self) else dtype_of(graph, res)), [0], False)
+    return cast(graph, total, dtype_of(graph, res))
 
 
 def aten_vsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:

@@ -37,7 +37,7 @@ def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
         before, after = pads[2 * place], pads[2 * place + 1]
         axis = rank_of(graph, x) - 1 - place
         size = dim_of(graph, x, axis)
-        if is_static([before, after]):
+        if is_static([before, after, size]):
             low, high = static([before, after])
             x = sliced(graph, x, axis, max(-low, 0), size + min(high, 0))
             left = size + min(low, 0) + min(high, 0)

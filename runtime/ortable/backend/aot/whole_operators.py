@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
+from torch import SymInt
+
 from ortable.compat.torch import (
     DispatchKey,
     all_operator_names,
@@ -44,22 +46,25 @@ def keep_whole() -> Iterator[None]:
                 if key in operator.py_kernels:
                     removed.append((operator, key, operator.py_kernels[key]))
                     if overload_name(operator) == "vec":
-                        operator.py_kernels[key] = _with_sizes(operator)
+                        operator.py_kernels[key] = _with_sizes(operator, operator.py_kernels[key])
                     else:
                         del operator.py_kernels[key]
                     forget_dispatch(operator)
         yield
 
 
-def _with_sizes(vec: Any) -> Callable[..., Any]:
+def _with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel of an overload with a list of factors, which C++ would trace with sizes as
-    numbers: it calls the overload with sizes."""
+    numbers: it calls the overload with sizes. The overloads with flags (linear, cubic) are
+    decomposed where sizes are free: autograd's kernels of these take none."""
     from .decompositions import overload_of
 
     operator = overload_of(vec.name().removesuffix(".vec"))
 
     def kernel(input: Any, output_size: Sequence[Any] | None, *options: Any) -> Any:
         *flags, scale_factors = options
+        if flags and any(isinstance(size, SymInt) for size in (*input.shape, *(output_size or ()))):
+            return decomposition(input, output_size, *options)
         sizes = upsampled_sizes(input.shape, output_size, scale_factors)
         return operator(input, sizes, *flags, *(scale_factors or ()))
 
