@@ -274,18 +274,11 @@ def _feeds(
     return found
 
 
-# Rules that are right by the definition of an operator whose kernel differs for NaN: ONNX Runtime's
-# Attention adds the mask, so that the NaN of a masked key stays, which a Where takes out.
-KERNEL_KEEPS_NAN = {"ort_attention_masked"}
-
-
 @cache
 def _not_of_infinities() -> set[str]:
-    """The rules of which docs/rewrites-proven.md says that they are not for infinities and NaN, and
-    those of which the kernel is not."""
+    """The rules of which docs/rewrites-proven.md says that they are not for infinities and NaN."""
     recorded = yaml.safe_load((ROOT / "tests/rewrites/recorded.yaml").read_text())
-    special = {name for name, each in recorded.items() if each["verdict"] == "SPECIAL"}
-    return special | KERNEL_KEEPS_NAN
+    return {name for name, each in recorded.items() if each["verdict"] == "SPECIAL"}
 
 
 def _differs(graph: _Graph, old: Runner, new: Runner, special: bool) -> str | None:

@@ -23,6 +23,7 @@ MOST = 1 << 17  # values of all variables together that are tried, each with eac
 DRAWN = 2048  # where there are more
 MANY = 12  # variables of a sum that is compared in float64 alone
 POINTS = 96  # in float64
+_SPECIAL = 0.3  # of the numbers of a variable, at most
 CLOSE = 1e-5
 ZEROS = frozenset({"Max", "Min", "Relu", "Clip", "Largest", "Smallest"})
 Array = np.ndarray[Any, Any]
@@ -157,15 +158,18 @@ class Comparer:
     def _real(self, first: int, second: int, variables: Sequence[int]) -> Level:
         """In float64, at random numbers, and with infinities, NaN and zeros among them."""
         generator = np.random.default_rng(1)
-        plain = {each: self._drawn(each, generator, False) for each in variables}
+        plain = {each: self._drawn(each, generator, 0.0) for each in variables}
         (x, y), undefined = evaluate(self.table, [first, second], plain, POINTS, None)
         if not _close(x, y, undefined):
             return Level.WRONG
-        special = {each: self._drawn(each, generator, True) for each in variables}
+        # few at once: one NaN hides whether another one was kept or dropped
+        share = min(_SPECIAL, 2 / max(len(variables), 1))
+        special = {each: self._drawn(each, generator, share) for each in variables}
         (x, y), undefined = evaluate(self.table, [first, second], special, POINTS, None)
         return Level.ROUNDING if _close(x, y, undefined) else Level.SPECIAL
 
-    def _drawn(self, variable: int, generator: np.random.Generator, special: bool) -> Array:
+    def _drawn(self, variable: int, generator: np.random.Generator, special: float) -> Array:
+        """Numbers for a variable; ``special``: the share of infinities, NaN, zeros and ones."""
         term = self.table.terms[variable]
         low, high = self.ranges.get(term.attrs[0], (None, None))
         if term.dtype == dtypes.boolean:
@@ -173,13 +177,13 @@ class Comparer:
         if not dtypes.is_float_type(term.dtype):
             bounds = (0 if term.dtype == dtypes.uint8 else -9, 10) if low is None else (low, high)
             return generator.integers(int(bounds[0]), int(bounds[1]), POINTS)
-        if low is not None and high is not None:
-            return generator.uniform(low, high, POINTS)
         made = generator.standard_normal(POINTS) * np.where(np.arange(POINTS) % 3, 1.0, 4.0)
+        if low is not None and high is not None:
+            made = generator.uniform(low, high, POINTS)
         if special:
             table = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0])
             chosen = table[generator.integers(0, len(table), POINTS)]
-            made = np.where(generator.random(POINTS) < 0.3, chosen, made)
+            made = np.where(generator.random(POINTS) < special, chosen, made)
         return made
 
 
