@@ -10,7 +10,7 @@ from ortable.passes.rewrite.words.shapes import is_axis, is_known, known_rank, s
 from ortable.passes.rewrite.words.views import view_between, viewed
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, is_constant, is_static, shape_of, transpose_perm
 from ortable.prelude.shapes import as_flat, moved_axes
-from ortable.prelude.values import reshape_to
+from ortable.prelude.values import permuted, reshape_to
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -76,7 +76,7 @@ def match_gather_last_axis(m: Matcher, root: Node) -> Match | None:
 
 
 def make_gather_last_axis(graph: Graph, res: ResultSpec, x: Result, index: Result, rank: Any, end: Any) -> Any:
-    rows = graph.make_node('Transpose', [x], perm=transpose_perm(rank, rank - 2, rank - 1))
+    rows = permuted(graph, x, transpose_perm(rank, rank - 2, rank - 1))
     columns = graph.make_node('Gather', [rows, index], axis=rank - 2)
     return graph.make_node('Transpose', [columns], res.outputs, perm=moved_axes(end + 1, [end], [rank - 2]))
 
