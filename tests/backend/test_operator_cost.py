@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 
 import ortable
 from ortable.compat.torch import all_operator_names
+from ortable.interpreter.operator_cost import find_cost_ratio
 from ortable_generated import operator_cost
 
 
@@ -67,6 +70,17 @@ def test_operators_without_a_row_take_the_general_one_of_their_dtype(costs, monk
     assert set(where.values()) == {"onnx"}
 
 
+def test_taking_one_of_several_results_is_no_operator(costs, monkeypatch):
+    monkeypatch.setitem(operator_cost.COSTS, "*", {"complex64": (100, 4)})
+    graph = torch.fx.Graph()
+    pair = graph.placeholder("pair")
+    pair.meta["val"] = [torch.zeros(200, dtype=torch.complex64)] * 2
+    item = graph.call_function(operator.getitem, (pair, 0))
+    item.meta["val"] = pair.meta["val"][0]
+    assert find_cost_ratio(item) is None
+    assert find_cost_ratio(graph.call_function(torch.ops.aten.sin.default, (item,))) == 4
+
+
 def test_dynamic_sizes_count_as_they_were_traced(costs):
     where, _ = placements(torch.randn(10, 4), dynamic=True)
     assert where["aten::hardsigmoid"] == "torch"
@@ -91,7 +105,7 @@ def test_the_table_holds_operators_that_ortable_converts():
 
     assert operator_cost.COSTS
     present = all_operator_names()  # newer torch lacks aten::qr
-    for operator, row in operator_cost.COSTS.items():
-        assert operator in dispatch.CONVERTERS or operator not in present, operator
-        assert operator not in traits.VIEW, f"{operator} is a view: torch moves no data"
+    for name, row in operator_cost.COSTS.items():
+        assert name in dispatch.CONVERTERS or name not in present, name
+        assert name not in traits.VIEW, f"{name} is a view: torch moves no data"
         assert all(start > 0 and ratio >= 1 for start, ratio in row.values()), operator

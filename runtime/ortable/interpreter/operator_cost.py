@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
+from ortable.compat.torch import OpOverload
 from ortable_generated.aten import traits
 from ortable_generated.operator_cost import COSTS
 
@@ -53,7 +54,8 @@ def _find_cost(node: Node, tensors: Sequence[torch.Tensor]) -> tuple[int, int] |
         return None
     dtype = tensors[0].dtype
     names = str(dtype).removeprefix("torch."), _NEIGHBORS.get(dtype, "")
-    rows = COSTS.get(key, {}), COSTS.get("*", {})
+    general = COSTS.get("*", {}) if isinstance(node.target, OpOverload) else {}
+    rows = COSTS.get(key, {}), general
     return next((row[name] for row in rows for name in names if name in row), None)
 
 
