@@ -13,7 +13,10 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import ortable
+from ortable.compat.torch import FakeTensor
 from ortable.errors import ExportError, InputError, UnsupportedCase
+from ortable.exporter.capture import small_sizes
+from ortable.exporter.capture.fake_runs import FailingNode
 
 from .batch_one_models import CASES, Pair
 from .program_helpers import module_of
@@ -301,3 +304,20 @@ def test_no_size_is_tried_that_ends_the_process() -> None:
     exported = torch.export.export(Grouped(), (q, k, k), dynamic_shapes=auto)
     with pytest.raises(UnsupportedCase, match="attention heads that share keys"):
         ortable.export(exported)
+
+
+def test_kernels_of_gradients_run_at_no_other_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They trust the sizes that autograd gives them, and write where no tensor is."""
+
+    class Gradient(torch.nn.Module):
+        def forward(self, x, norms, again):
+            return torch.ops.aten._weight_norm_interface_backward(x, x, norms, again, 1)
+
+    def check(program: Any, leaves: Any, *others: Any) -> None:
+        assert all(isinstance(leaf, FakeTensor) for leaf in leaves), "a kernel ran"
+        raise FailingNode(None, "fake tensors lack something")
+
+    monkeypatch.setattr(small_sizes, "check_graph", check)
+    call = torch.rand(3, 4), torch.rand(1, 4), torch.rand(1, 4)
+    shapes = tuple({0: Dim.AUTO, 1: Dim.AUTO} for _ in call)
+    ortable.export(torch.export.export(Gradient(), call, dynamic_shapes=(*shapes,)))
