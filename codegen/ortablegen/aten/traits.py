@@ -77,9 +77,7 @@ TRAITS = {
     "identity_in_eval": Trait(
         "returns its input itself unless it trains with p > 0, which its schema does not say"
     ),
-    "kept_whole": Trait(
-        "torch's decomposition is wrong or slow, and no table of ours leaves it out"
-    ),
+    "kept_whole": Trait("torch's decomposition of it is wrong: no table of its own takes it"),
     "mask": Trait(
         "the dtype of the argument at this position says nothing about the result's",
         parameters={"at": Parameter(int)},
@@ -118,6 +116,9 @@ TRAITS = {
     "unmarked_view": Trait("returns memory of its input, which its schema does not say"),
     "unsafe_view": Trait("may share the memory of a tensor that nobody else reads"),
     "view": Trait("moves no data in torch, as a rule: not worth a session"),
+    "whole_when_static": Trait(
+        "torch's decomposition of it is slow; autograd's kernels need it where sizes are free"
+    ),
 }
 
 

@@ -121,32 +121,14 @@ IDENTITY_IN_EVAL: set[str] = {
     "aten::feature_dropout",
 }
 
-# torch's decomposition is wrong or slow, and no table of ours leaves it out
+# torch's decomposition of it is wrong: no table of its own takes it
 KEPT_WHOLE: set[str] = {
-    "aten::_upsample_nearest_exact1d",
-    "aten::_upsample_nearest_exact1d.vec",
     "aten::_upsample_nearest_exact2d",
     "aten::_upsample_nearest_exact2d.vec",
-    "aten::_upsample_nearest_exact3d",
-    "aten::_upsample_nearest_exact3d.vec",
-    "aten::hardshrink",
     "aten::multilabel_margin_loss_forward",
     "aten::signbit",
-    "aten::softshrink",
-    "aten::upsample_bicubic2d",
-    "aten::upsample_bicubic2d.vec",
-    "aten::upsample_bilinear2d",
-    "aten::upsample_bilinear2d.vec",
-    "aten::upsample_linear1d",
-    "aten::upsample_linear1d.vec",
-    "aten::upsample_nearest1d",
-    "aten::upsample_nearest1d.vec",
     "aten::upsample_nearest2d",
     "aten::upsample_nearest2d.vec",
-    "aten::upsample_nearest3d",
-    "aten::upsample_nearest3d.vec",
-    "aten::upsample_trilinear3d",
-    "aten::upsample_trilinear3d.vec",
 }
 
 # the dtype of the argument at this position says nothing about the result's
@@ -290,4 +272,26 @@ VIEW: set[str] = {
     "prims::reshape",
     "prims::squeeze",
     "prims::transpose",
+}
+
+# torch's decomposition of it is slow; autograd's kernels need it where sizes are free
+WHOLE_WHEN_STATIC: set[str] = {
+    "aten::_upsample_nearest_exact1d",
+    "aten::_upsample_nearest_exact1d.vec",
+    "aten::_upsample_nearest_exact3d",
+    "aten::_upsample_nearest_exact3d.vec",
+    "aten::hardshrink",
+    "aten::softshrink",
+    "aten::upsample_bicubic2d",
+    "aten::upsample_bicubic2d.vec",
+    "aten::upsample_bilinear2d",
+    "aten::upsample_bilinear2d.vec",
+    "aten::upsample_linear1d",
+    "aten::upsample_linear1d.vec",
+    "aten::upsample_nearest1d",
+    "aten::upsample_nearest1d.vec",
+    "aten::upsample_nearest3d",
+    "aten::upsample_nearest3d.vec",
+    "aten::upsample_trilinear3d",
+    "aten::upsample_trilinear3d.vec",
 }

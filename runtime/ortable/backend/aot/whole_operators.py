@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from torch import SymInt
+import torch
 
 from ortable.compat.torch import (
     DispatchKey,
     all_operator_names,
     forget_dispatch,
     overload_name,
+    pytree,
     upsampled_sizes,
 )
 from ortable.compat.undone import undone
@@ -29,50 +30,86 @@ __all__ = ["keep_whole"]
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 _TRACING = RLock()
 
+Kernels = dict[Any, Callable[..., Any]]
+
 
 @contextmanager
 def keep_whole() -> Iterator[None]:
-    """Take torch's Python kernels from the operators of the trait `kept_whole`, for a block."""
-    removed: list[tuple[Any, Any, Any]] = []
+    """Take torch's Python kernels from the operators of the traits `kept_whole` and
+    `whole_when_static`, for a block; those of the second one get them back for free sizes."""
+    removed: list[tuple[Any, Kernels]] = []
 
     def put_back() -> None:
-        for operator, key, kernel in removed:
-            operator.py_kernels[key] = kernel
-            forget_dispatch(operator)
+        for operator, kernels in removed:
+            _replace_kernels(operator, kernels)
 
     with _TRACING, undone(put_back):
         for operator in _operators():
-            for key in _KEYS:
-                if key in operator.py_kernels:
-                    removed.append((operator, key, operator.py_kernels[key]))
-                    if overload_name(operator) == "vec":
-                        operator.py_kernels[key] = _with_sizes(operator, operator.py_kernels[key])
-                    else:
-                        del operator.py_kernels[key]
-                    forget_dispatch(operator)
+            kernels = {key: operator.py_kernels[key] for key in _KEYS if key in operator.py_kernels}
+            removed.append((operator, kernels))
+            _replace_kernels(operator, _choose_kernels(operator, kernels))
         yield
 
 
-def _with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel of an overload with a list of factors, which C++ would trace with sizes as
-    numbers: it calls the overload with sizes. The overloads with flags (linear, cubic) are
-    decomposed where sizes are free: autograd's kernels of these take none."""
+def _choose_kernels(operator: Any, kernels: Kernels) -> Kernels:
+    """Choose what stands in the place of the kernels of an operator while a graph is traced."""
+    if overload_name(operator) == "vec":
+        return {key: _call_with_sizes(operator, kernel) for key, kernel in kernels.items()}
+    if operator.name() in traits.KEPT_WHOLE:
+        return {}
+    return {key: _call_when_static(operator, kernel) for key, kernel in kernels.items()}
+
+
+def _replace_kernels(operator: Any, kernels: Kernels) -> None:
+    for key in _KEYS:
+        operator.py_kernels.pop(key, None)
+    operator.py_kernels.update(kernels)
+    forget_dispatch(operator)
+
+
+def _call_with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the kernel of an overload with a list of factors, which C++ would trace with sizes as
+    numbers: it calls the overload with sizes."""
     from .decompositions import overload_of
 
     operator = overload_of(vec.name().removesuffix(".vec"))
+    always = operator.name() in traits.KEPT_WHOLE
 
     def kernel(input: Any, output_size: Sequence[Any] | None, *options: Any) -> Any:
-        *flags, scale_factors = options
-        if flags and any(isinstance(size, SymInt) for size in (*input.shape, *(output_size or ()))):
+        if not always and _has_free_sizes((input, output_size)):
             return decomposition(input, output_size, *options)
+        *flags, scale_factors = options
         sizes = upsampled_sizes(input.shape, output_size, scale_factors)
         return operator(input, sizes, *flags, *(scale_factors or ()))
 
     return kernel
 
 
+def _call_when_static(operator: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a kernel that is the decomposition for free sizes, and else torch's in C++."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if _has_free_sizes((args, kwargs)):
+            return decomposition(*args, **kwargs)
+        kernels = {key: operator.py_kernels[key] for key in _KEYS if key in operator.py_kernels}
+        _replace_kernels(operator, {})
+        try:
+            return operator(*args, **kwargs)
+        finally:
+            _replace_kernels(operator, kernels)
+
+    return kernel
+
+
+def _has_free_sizes(arguments: Any) -> bool:
+    leaves = pytree.tree_leaves(arguments)
+    shapes = [leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+    return any(isinstance(size, torch.SymInt) for shape in shapes for size in shape)
+
+
 def _operators() -> list[Any]:
     from .decompositions import overload_of
 
     present = all_operator_names()
-    return [overload_of(name) for name in sorted(traits.KEPT_WHOLE) if name in present]
+    names = sorted(traits.KEPT_WHOLE | traits.WHOLE_WHEN_STATIC)
+    return [overload_of(name) for name in names if name in present]
