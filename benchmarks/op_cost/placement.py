@@ -22,11 +22,12 @@ _MIN_LOSS_MB = 100
 _REPORTED = 10  # times torch's; reports of exports name calls above
 _HEADER = """\
 # Operators whose nodes take more than twice the time of torch's CPU kernel in ONNX Runtime, or far
-# more memory, by the dtype of the first tensor. `from`: in torch.compile torch runs a call whose
-# largest argument has so many elements or more; a row without it says `why` ONNX Runtime runs the
-# operator all the same. `ratio`: our time over torch's at the largest size, 999 at most; reports of
-# exports name calls above 10. A row of '*' is for all operators that have none of that dtype.
-# Written by `make op-cost ARGS=--place`, which keeps rows with a `why`.
+# more memory, by the dtype of the first tensor; 'a to b' is the dtype of the result, too. `from`:
+# in torch.compile torch runs a call whose largest argument has so many elements or more; a row
+# without it says `why` ONNX Runtime runs the operator all the same. `ratio`: our time over torch's
+# at the largest size, 999 at most; reports of exports name calls above 10. A row of '*' is for all
+# operators that have none of that dtype. Written by `make op-cost ARGS=--place`, which keeps rows
+# with a `why`.
 """
 
 
@@ -74,7 +75,7 @@ def _round(elements: float) -> int:
 def write_placement(rows: Mapping[str, Mapping[str, Any]], path: Path = TABLE) -> None:
     """Write the table that codegen reads, with the rows of it that give a reason as they are."""
     kept = [row for row in yaml.safe_load(path.read_text()) if "why" in row]
-    reasoned = {(row["op"], row["dtype"]) for row in kept}
+    reasoned = {(row["op"], row["dtype"].split()[0]) for row in kept}
     general = {row["dtype"]: row["from"] for row in kept if row["op"] == "*"}
     table = [*kept]
     for name, row in rows.items():

@@ -41,6 +41,14 @@ def two_views(x):
     return y, y.t()
 
 
+def pieces(x):
+    return *x.split(1), x, x[1:].t()
+
+
+def twice(x):
+    return x.view(-1), x.view(-1)
+
+
 def grad_off(x):
     torch._C._set_grad_enabled(False)
     return x * 2
@@ -52,9 +60,11 @@ CASES = [
     (permuted, False, True),
     (added, True, False),
     (written, False, False),
-    (viewed, False, False),
+    (viewed, False, True),
     (same, False, False),
     (two_views, False, True),
+    (pieces, False, True),
+    (twice, False, True),
     (grad_off, False, False),
 ]
 
@@ -99,6 +109,16 @@ def test_only_what_needs_no_wrapper_goes_without(fn, grad, expected, dynamic):
                 assert a.requires_grad == b.requires_grad
     # the wrapper marks the dynamic dimensions of results; dynamo itself hands back arguments
     assert all(skips_the_wrapper(each) == (expected and not dynamic) for each in made)
+
+
+def test_each_view_of_an_argument_is_a_tensor_of_its_own():
+    compiled, _ = compile_collecting(lambda x: (*twice(x), *x.split(1)))
+    x = torch.zeros(2, 2)
+    with torch.no_grad():
+        results = compiled(x)
+    assert len({id(each) for each in results}) == 4 and all(each._base is x for each in results)
+    results[3].add_(1)
+    assert results[0].tolist() == [0, 0, 1, 1] and x._version == 1
 
 
 def test_an_argument_given_twice():

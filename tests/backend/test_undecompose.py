@@ -1,5 +1,6 @@
 """Upsampling, which AOTAutograd writes out as indices, is one Resize again; what differs in any
-index or weight is left alone. Max pooling keeps NaN without leaving the blocked layout."""
+index or weight is left alone. Other decomposed operators are whole again, too. Max pooling keeps
+NaN without leaving the blocked layout."""
 
 from __future__ import annotations
 
@@ -106,6 +107,48 @@ def test_upsampling_has_the_gradient_of_eager():
     function(first).sum().backward()
     torch.compile(function, backend="ortable", fullgraph=True)(second).sum().backward()
     torch.testing.assert_close(second.grad, first.grad)
+
+
+def placed(function, *arguments):
+    """The operators of the graph, after the result was compared with eager's."""
+    storage = {}
+    compiled = torch.compile(
+        function, backend="ortable", fullgraph=True, options={"storage": storage}
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*arguments), function(*arguments), equal_nan=True)
+    return [each.operator for record in storage["instance"] for each in record.placement]
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: x.diff(), "aten::diff"),
+        (lambda x: x[:, 1:] - x[:, :-1], "aten::diff"),
+        (lambda x: x[:, -5:] - x[:, 0:5], "aten::diff"),
+        (lambda x: F.max_pool1d(x, 3), "aten::max_pool1d"),
+        (lambda x: F.max_pool1d(x, 3, 2, 1, 2, ceil_mode=True), "aten::max_pool1d"),
+        (lambda x: F.rrelu(x), "aten::rrelu"),
+        (lambda x: F.rrelu(x, 0.25, 0.5), "aten::rrelu"),
+    ],
+)
+def test_a_decomposed_operator_is_whole_again(function, operator):
+    assert placed(function, torch.randn(2, 6, 7)) == [operator]
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: x[:, :-1] - x[:, 1:], "aten::diff"),
+        (lambda x: x[:, 2:] - x[:, :-2], "aten::diff"),
+        (lambda x: torch.sub(x[:, 1:], x[:, :-1], alpha=2), "aten::diff"),
+        (lambda x: x[:, 1:, 1:] - x[:, :-1, :-1], "aten::diff"),
+        (lambda x: F.max_pool1d(x, 3, return_indices=True), "aten::max_pool1d"),
+        (lambda x: F.max_pool2d(x[:, :, None], (1, 2))[:, :, 0], "aten::max_pool1d"),
+    ],
+)
+def test_what_is_nearly_a_decomposed_operator_stays(function, operator):
+    assert operator not in placed(function, torch.randn(2, 6, 7))
 
 
 @pytest.mark.parametrize("channels", [16, 12])

@@ -50,7 +50,7 @@ UNTAKEN = frozenset(
         "aten::native_batch_norm/3",
         "aten::native_dropout/3",
         "aten::one_hot/2",
-        "aten::pow.Tensor_Scalar/5",
+        "aten::pow.Tensor_Scalar/6",
         "aten::segment_reduce/1",
         "aten::sign/4",
         "aten::view.dtype/2",

@@ -21,9 +21,8 @@ __all__ = ["find_cost_ratio", "is_costly_somewhere", "traced_size"]
 
 # A dtype that was not measured costs what its neighbor costs: half floats run through float32.
 _NEIGHBORS = {
-    torch.float16: "float32", torch.bfloat16: "float32", torch.float64: "float32",
-    torch.complex128: "complex64", torch.int32: "int64", torch.int16: "int64",
-    torch.int8: "int64", torch.uint8: "int64",
+    "float16": "float32", "bfloat16": "float32", "float64": "float32", "complex128": "complex64",
+    "int32": "int64", "int16": "int64", "int8": "int64", "uint8": "int64",
 }  # fmt: skip
 
 
@@ -52,8 +51,11 @@ def _find_cost(node: Node, tensors: Sequence[torch.Tensor]) -> tuple[int, int] |
     key = operator_key(node)
     if not tensors or key in traits.VIEW:  # a view costs nothing in torch
         return None
-    dtype = tensors[0].dtype
-    names = str(dtype).removeprefix("torch."), _NEIGHBORS.get(dtype, "")
+    name = _name_dtype(tensors[0])
+    names = [name, *([_NEIGHBORS[name]] if name in _NEIGHBORS else [])]
+    result = node.meta.get("val")
+    if isinstance(result, torch.Tensor):
+        names = [*(f"{name} to {_name_dtype(result)}" for name in names), *names]
     general = COSTS.get("*", {}) if isinstance(node.target, OpOverload) else {}
     rows = COSTS.get(key, {}), general
     return next((row[name] for row in rows for name in names if name in row), None)
@@ -67,6 +69,10 @@ def _find_tensors(node: Node) -> list[torch.Tensor]:
         for leaf in (value if isinstance(value, list | tuple) else (value,))
     ]
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _name_dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _count_elements(tensor: torch.Tensor) -> int:

@@ -30,11 +30,11 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
-from ortable.prelude.shapes import without
+from ortable.prelude.shapes import expanded, without
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, consts, filled, reshape_to, squeezed, unsqueezed
 
-from .reductions import centred_over, mean_over, moments_over
+from .reductions import centred_over, mean_over, moments_over, shifted_moments
 
 __all__ = [
     "batch_norm_known",
@@ -328,21 +328,32 @@ def group_normalized(
     graph: Graph, x: Result, groups: SymInt, gain: Result | None, shift: Result | None, eps: Float
 ) -> Results:
     """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
-    1]."""
-    dtype = opmath_dtype(graph.get_type(x))
+    1]. One BatchNormalization of N * C channels scales and shifts, in a single pass."""
+    dtype, make = opmath_dtype(graph.get_type(x)), graph.make_node
     shape = list(shape_of(graph, x))
     groups = 1 if groups == 0 else groups  # no channels: nothing is normalised
-    rest = dims.prod(shape[1:]) // groups
-    flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])
-    away, mean, total = centred_over(graph, flat, [2])
-    variance = graph.make_node("Div", [total, const(graph, rest, dtype)])
-    spread_out = graph.make_node(
-        "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, dtype)])]
+    channels = dims.prod(shape[:2])
+    flat = reshape_to(
+        graph, cast(graph, x, dtype), [shape[0], groups, dims.prod(shape[1:]) // groups]
     )
-    inverse = graph.make_node("Reciprocal", [spread_out])
-    result = reshape_to(graph, graph.make_node("Mul", [away, inverse]), shape)
-    result = on_channels(graph, result, gain, shift)
-    return [cast(graph, result, graph.get_type(x)), mean, inverse]
+    rough, slip, mean, total = shifted_moments(graph, flat, [2])
+    variance = make("Div", [total, const(graph, dim_of(graph, flat, 2), dtype)])
+    inverse = make(
+        "Reciprocal", [make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])]
+    )
+
+    def of_rows(value: str, sizes: SymInts) -> str:
+        return reshape_to(graph, expanded(graph, value, sizes), [channels])
+
+    spread, least = with_epsilon(graph, variance, eps)
+    statistics = [of_rows(v, [shape[0], groups, shape[1] // groups]) for v in (slip, spread)]
+    parameters = [
+        of_rows(or_filled(graph, given, [shape[1]], value, dtype), shape[:2])
+        for given, value in ((gain, 1), (shift, 0))
+    ]
+    rows = reshape_to(graph, rough, [1, channels, dims.prod(shape[2:])])
+    result = make("BatchNormalization", [rows, *parameters, *statistics], epsilon=least)
+    return [cast(graph, reshape_to(graph, result, shape), graph.get_type(x)), mean, inverse]
 
 
 def on_channels(graph: Graph, x: Result, gain: Result | None, shift: Result | None) -> Result:

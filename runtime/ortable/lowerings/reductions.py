@@ -133,6 +133,12 @@ def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
 def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
     """[mean, sum of the squared differences from it] of ``centred_over``, without a pass over all
     elements to correct each of them."""
+    return shifted_moments(graph, x, axes)[2:]
+
+
+def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
+    """[x less its rounded mean, mean of that, mean, sum of the squared differences from the mean]
+    over non-negative ``axes``, which are kept as 1, in the dtype of ``x``."""
     make, dtype = graph.make_node, graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     first = cast(graph, _exact_mean(graph, x, axes, count), dtype)
@@ -142,9 +148,10 @@ def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
     compute_dtype = graph.get_type(slip)
     excess = make("Mul", [make("Mul", [slip, slip]), const(graph, count, compute_dtype)])
     # an infinite mean stays: what differs from it by infinity is NaN
-    slip = make("Where", [make("IsNaN", [slip]), const(graph, 0, compute_dtype), slip])
-    mean = make("Add", [cast(graph, first, compute_dtype), slip])
-    return [cast(graph, mean, dtype), cast(graph, make("Sub", [squares, excess]), dtype)]
+    rest = make("Where", [make("IsNaN", [slip]), const(graph, 0, compute_dtype), slip])
+    mean = make("Add", [cast(graph, first, compute_dtype), rest])
+    total = make("Sub", [squares, excess])
+    return [rough, *(cast(graph, each, dtype) for each in (slip, mean, total))]
 
 
 def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:

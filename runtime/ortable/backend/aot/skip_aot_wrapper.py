@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ortable.backend.execute.call import OrtBackend
+from ortable.backend.roles import CompiledGraph, OutputRole, OutputRoleKind
 from ortable.compat.torch import TracingContext
 
 __all__ = ["Compilations", "add_compilation", "is_idle", "without_wrapper"]
 
 Compilations = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
 _PLAIN = "PlainTensorMeta"
+_OF_INPUT = ("alias_of_input", "is_input")
 
 
 def add_compilation(compilations: Compilations, compiled: Any) -> None:
@@ -39,8 +41,9 @@ def without_wrapper(
     graph with the same arguments and returns what it returns.
 
     The latter where `wrapped` would do nothing else (torch 2.13, `_create_runtime_wrapper`): no
-    argument is written, dropped as a duplicate or taken apart; no result is a view to be made
-    again or gets marks; no token, no generator state and no change of the grad mode is carried.
+    argument is written, dropped as a duplicate or taken apart; no result gets marks or is a view
+    to be made again, which the call does itself of arguments; no token, no generator state and no
+    change of the grad mode is carried.
 
     :param fixed: tensors that AOTAutograd puts in front of the arguments
     """
@@ -61,15 +64,32 @@ def without_wrapper(
 
 def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
     roles = compiled.compiled
-    return roles.kind == "inference" and len(roles.inputs) == count and is_idle(metadata, count)
+    if metadata is None or roles.kind != "inference" or len(roles.inputs) != count:
+        return False
+    return is_idle(metadata, count, views=_count_views(roles, metadata))
 
 
-def is_idle(metadata: Any, count: int, marks: bool = True) -> bool:
+def _count_views(roles: CompiledGraph, metadata: Any) -> int:
+    """Count the results that are arguments or views of them, and that a call returns as such."""
+    pairs = zip(roles.outputs, getattr(metadata, "output_info", ()), strict=False)
+    return sum(
+        info.output_type.name in _OF_INPUT
+        and (role.kind is OutputRoleKind.INPUT or _is_view_of_input(role))
+        for role, info in pairs
+    )
+
+
+def _is_view_of_input(role: OutputRole) -> bool:
+    return role.kind is OutputRoleKind.VIEW and role.fetch < 0
+
+
+def is_idle(metadata: Any, count: int, marks: bool = True, views: int = 0) -> bool:
     """Whether the wrapper around a graph has nothing to do but to hand on `count` arguments and the
     results, and to make a node of autograd of them where gradients may be asked for.
 
     :param marks: marks of results whose sizes may differ, from which dynamo compiles what comes
         behind for several sizes at once, count as something
+    :param views: results that are views of arguments, and are returned as such
     """
     if metadata is None:
         return False
@@ -77,7 +97,7 @@ def is_idle(metadata: Any, count: int, marks: bool = True) -> bool:
         idle = not (
             metadata.num_mutated_inp_runtime_indices
             or metadata.num_mutated_graph_handled_indices
-            or metadata.num_outputs_aliased
+            or metadata.num_outputs_aliased > views
             or metadata.num_intermediate_bases
             or (marks and metadata.dynamic_outputs)
             or metadata.grad_enabled_mutation is not None

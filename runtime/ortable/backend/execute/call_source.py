@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import operator
 import weakref
 from collections.abc import Collection, Mapping
 from types import CodeType
@@ -87,7 +88,8 @@ class CallSource:
         self.bound = tuple(bound)
         self.resizable = resizable
         self.values: dict[str, Any] = {}
-        self.lines: list[str] = []
+        self._pieces: dict[tuple[Any, ...], str] = {}  # names of lists of views
+        self._lists: list[str] = []  # lines that make them
         self.symbolic = False
         self.text = self._written()
 
@@ -287,7 +289,7 @@ class CallSource:
                 f"        {written}.copy_({result})",
             ]
         listed = ", ".join(f"r{i}" for i in range(self.compiled.n_results))
-        return [*lines, f"    return [{listed}]"]
+        return [*self._lists, *lines, f"    return [{listed}]"]
 
     def _result(self, role: OutputRole) -> str:
         kind = role.kind
@@ -305,6 +307,8 @@ class CallSource:
             text = f"f{role.fetch}" if role.fetch >= 0 else f"a{role.source}"
             for number, step in enumerate(role.steps):
                 text = self._step(text, f"{role.index}_{number}", step)
+                if role.steps[number + 1 : number + 2] and _takes_piece(role.steps[number + 1]):
+                    text = self._share_pieces(text, role, number + 1)
             if role.alone:
                 self.values["own"] = own
                 text = f"own({text})"
@@ -320,8 +324,18 @@ class CallSource:
         self.symbolic = True
         return f"values({name})"
 
+    def _share_pieces(self, text: str, role: OutputRole, count: int) -> str:
+        """The name of a list of views that `text` makes, once for all results that take a piece."""
+        key = (role.fetch, role.source, repr(role.steps[:count]))
+        if key not in self._pieces:
+            self._pieces[key] = f"pieces{len(self._pieces)}"
+            self._lists.append(f"    {self._pieces[key]} = {text}")
+        return self._pieces[key]
+
     def _step(self, text: str, suffix: str, step: ViewStep) -> str:
         """One torch view of what `text` computes."""
+        if _takes_piece(step):
+            return f"{text}[{step.args[0]}]"
         method = _METHODS.get(step.op)
         if method and not step.symbolic and not step.kwargs:
             return f"{text}.{method}({tuple(step.args[0])!r})"
@@ -335,3 +349,7 @@ class CallSource:
             given += f", **values({named})" if step.symbolic else f", **{named}"
         self.symbolic = self.symbolic or step.symbolic
         return f"view{suffix}({text}, {given})"
+
+
+def _takes_piece(step: ViewStep) -> bool:
+    return step.op is operator.getitem

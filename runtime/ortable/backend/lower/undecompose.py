@@ -1,13 +1,16 @@
-"""Puts together what AOTAutograd takes apart whatever its table of decompositions says: upsampling
-by whole factors, which arrives as indices into the image and is one Resize in ONNX. In comes a
+"""Puts together what AOTAutograd takes apart whatever its table of decompositions says. In comes a
 GraphModule, changed in place; called by `aot.build`.
 
-A match compares the indices and weights themselves, computed from the graph, with those of the
-operator: what is not exactly the same stays as it is.
+Bilinear upsampling by whole factors arrives as indices into the image and is one Resize in ONNX; a
+match compares the indices and weights themselves, computed from the graph, with those of the
+operator. One-dimensional max pooling, differences of neighbors and rrelu in evaluation arrive as
+operators that take several times longer than they do.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,26 +40,32 @@ _CONSTANT = frozenset(
 
 
 def undecompose(graph_module: GraphModule) -> int:
-    """Replaces upsampled images in an ATen graph, in place; the number of replacements.
-
-    Nodes that nothing reads any more stay: a caller takes what the results depend on.
-    """
-    if not any(node.target is aten._unsafe_index.Tensor for node in graph_module.graph.nodes):
-        return 0
+    """Replaces decomposed operators in an ATen graph, in place; the number of replacements."""
     constants = _Constants()
     count = 0
     for node in list(graph_module.graph.nodes):
-        found = _bilinear(node, constants) or _nearest(node, constants)
+        match = _MATCHERS.get(node.target) if node.op == "call_function" else None
+        found = match(node, constants) if match is not None else None
         if found is not None:
             target, arguments = found
             with graph_module.graph.inserting_before(node):
                 whole = graph_module.graph.call_function(target, arguments)
             whole.meta = dict(node.meta)
             node.replace_all_uses_with(whole)
+            _erase(node)
             count += 1
     if count:
         graph_module.recompile()
     return count
+
+
+def _erase(node: Node) -> None:
+    """Erase a node that nothing reads, and what only it read."""
+    inputs = node.all_input_nodes
+    node.graph.erase_node(node)
+    for each in inputs:
+        if not each.users and each.op == "call_function":
+            _erase(each)
 
 
 class _Constants:
@@ -138,21 +147,6 @@ def _is_call(node: Any, target: Any) -> bool:
     )
 
 
-def _nearest(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """`image[:, :, rows, columns]` that repeats every row and column."""
-    indexed = _indexed_image(node)
-    factors = _factors(indexed[0], node) if indexed is not None else None
-    if indexed is None or factors is None or factors == (1, 1):
-        return None
-    image, rows, columns = indexed
-    height, width = node.meta["val"].shape[2:]
-    if not constants.is_column(rows, _iota(height) // factors[0]):
-        return None
-    if not constants.is_row(columns, _iota(width) // factors[1]):
-        return None
-    return aten.upsample_nearest2d.default, (image, [height, width])
-
-
 def _bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
     """`lerp(lerp(a, b, x), lerp(c, d, x), y)` of four neighbours, by factors that are powers of
     two: for these, the coordinates of ONNX are torch's to the last bit."""
@@ -185,6 +179,64 @@ def _bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
     return aten.upsample_bilinear2d.default, (image, sizes, False)
 
 
+def _difference(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """`x[1:] - x[:-1]` along one axis."""
+    if not _is_call(node, aten.sub.Tensor) or not all(isinstance(x, Node) for x in node.args):
+        return None
+    later, earlier = (_slice(each) for each in node.args)
+    if later is None or earlier is None or later[:2] != earlier[:2]:
+        return None
+    x, dim = later[:2]
+    last = x.meta["val"].shape[dim]
+    if (later[2], earlier[2]) != ((1, last), (0, last - 1)):
+        return None
+    return aten.diff.default, (x, 1, dim)
+
+
+def _slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
+    """The source, axis and bounds of a slice with a step of 1 along an axis of known size."""
+    if node.target is not aten.slice.Tensor or len(node.args) != 4 or node.kwargs:
+        return None
+    x, dim, *bounds = node.args
+    size = x.meta["val"].shape[dim]
+    if not all(isinstance(number, int) for number in (size, *bounds)):
+        return None
+    start, end, _ = slice(*bounds).indices(size)
+    return x, dim % x.meta["val"].dim(), (start, end)
+
+
+def _max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """Two-dimensional pooling of one row, without its indices."""
+    pieces = node.args[0]
+    if node.args[1:] != (-2,) or not _is_first_result(pieces, aten.max_pool2d_with_indices.default):
+        return None
+    row, *windows = pieces.args[0].args
+    single = [window[0] for window in windows if not isinstance(window, bool)]
+    if row.target is not aten.unsqueeze.default or row.args[1:] != (-2,):
+        return None
+    if single != [1, 1, 0, 1][: len(single)] or not row.meta["val"].is_floating_point():
+        return None
+    settings = (each if isinstance(each, bool) else [each[1]] for each in windows)
+    return aten.max_pool1d.default, (row.args[0], *settings)
+
+
+def _rrelu(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """The result of rrelu in evaluation, which reads no noise."""
+    if not _is_first_result(node, aten.rrelu_with_noise_functional.default):
+        return None
+    x, _, *bounds = node.args[0].args
+    if len(bounds) > 2 and bounds[2] is not False:
+        return None
+    return aten.rrelu.default, (x, *bounds[:2])
+
+
+def _is_first_result(node: Any, target: Any) -> bool:
+    """Whether a node is the first result of a call, whose others nothing reads."""
+    if node.target is not operator.getitem or node.args[1] != 0:
+        return False
+    return node.args[0].target is target and list(node.args[0].users) == [node]
+
+
 def _iota(size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
     """0, 1, ... on the CPU, whatever torch's default device is."""
     return torch.arange(size, dtype=dtype, device="cpu")
@@ -196,3 +248,11 @@ def _neighbours(size: int, factor: int) -> tuple[torch.Tensor, torch.Tensor, tor
     position = ((_iota(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
     before = position.to(torch.int64)
     return before, (before + 1).clamp(max=size - 1), position - before
+
+
+_MATCHERS: dict[Any, Callable[[Node, _Constants], _OperatorCall | None]] = {
+    aten.add.Tensor: _bilinear,
+    aten.squeeze.dim: _max_pool1d,
+    aten.sub.Tensor: _difference,
+    operator.getitem: _rrelu,
+}
