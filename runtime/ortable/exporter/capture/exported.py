@@ -5,14 +5,14 @@ request, out goes a `Program`. Called by sources.py and strategies.py."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram, graph_signature
 
-from ortable.compat.torch import pytree
+from ortable.compat.torch import pytree, symbol_of
 from ortable.errors import ExportError
 from ortable.exporter.request.program import Program, ProgramOutput, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
@@ -32,7 +32,8 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     """
     if request.extra_inputs is not None:
         _check_extra(request.extra_inputs, exported)
-    sizes = dict(_input_shapes(exported))  # before: torch shares the sizes of both programs
+    # before: torch shares the sizes of both programs, and those of an earlier call
+    sizes = dict(_input_shapes(exported, set(exported.range_constraints)))
     with request.record.phase("decompose"):
         rewritten, done = prepared(
             exported, request.tables, request.dispatcher, request.options, request.opset
@@ -106,16 +107,21 @@ def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: Exporte
                 )
 
 
-def _input_shapes(program: ExportedProgram) -> Iterator[tuple[str, tuple[int | None, ...]]]:
-    """Names and shapes of the tensors that the caller gives, with None for what is free now."""
+def _input_shapes(
+    program: ExportedProgram, declared: Collection[Any] = ()
+) -> Iterator[tuple[str, tuple[int | None, ...]]]:
+    """Names and shapes of the tensors that the caller gives, with None for what is free now, and
+    for sizes of ``declared`` symbols."""
     users = set(program.graph_signature.user_inputs)
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if node.name in users and isinstance(value, torch.Tensor):
-            yield node.name, tuple(map(_size, value.shape))
+            yield node.name, tuple(_size(size, declared) for size in value.shape)
 
 
-def _size(size: Any) -> int | None:
+def _size(size: Any, declared: Collection[Any]) -> int | None:
+    if isinstance(size, torch.SymInt) and any(s in declared for s in symbol_of(size).free_symbols):
+        return None
     expression = getattr(getattr(size, "node", None), "expr", size)
     return int(expression) if getattr(expression, "is_number", True) else None
 
