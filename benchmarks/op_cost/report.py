@@ -60,13 +60,19 @@ def shorten(rows: Rows) -> Rows:
     return {name: row for name, row in sorted(rows.items()) if name in slow or not row.get("ms")}
 
 
+def _label(candidate: str, rows: Rows) -> str:
+    """Name a candidate, with the number of its calls where few were measured."""
+    measured = sum(candidate in row.get("ms", {}) for row in rows.values())
+    return candidate if measured > len(rows) / 4 else f"{candidate} (of {measured})"
+
+
 def markdown(run: Mapping[str, Any]) -> str:
     """Write counts per candidate, and a row for each call above 10 exported, or 2 compiled."""
     rows: Rows = run["rows"]
     candidates = list(dict.fromkeys(c for row in rows.values() for c in row.get("ms", ())))
     counts = [
         [
-            name,
+            _label(name, rows),
             *(str(len(exceeding(rows, name, limit))) for limit in (2, 3, 5, 10, 20)),
         ]
         for name in candidates

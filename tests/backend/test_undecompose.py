@@ -128,6 +128,10 @@ def placed(function, *arguments):
         (lambda x: x[:, -5:] - x[:, 0:5], "aten::diff"),
         (lambda x: F.max_pool1d(x, 3), "aten::max_pool1d"),
         (lambda x: F.max_pool1d(x, 3, 2, 1, 2, ceil_mode=True), "aten::max_pool1d"),
+        (
+            lambda x: F.max_pool2d(x.unsqueeze(-2), (1, 2), padding=(0, 1)).squeeze(-2),
+            "aten::max_pool1d",
+        ),
         (lambda x: F.rrelu(x), "aten::rrelu"),
         (lambda x: F.rrelu(x, 0.25, 0.5), "aten::rrelu"),
     ],

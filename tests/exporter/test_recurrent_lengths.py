@@ -65,7 +65,7 @@ def test_a_decomposition_that_fixes_a_length_is_refused() -> None:
     module, x = LAYERS["lstm"]().eval(), torch.randn(3, 6, 4)
     options = ortable.ExportOptions(decomposition_table="all")
     with ortable.bypass_export_some_errors():
-        free = {axis: torch.export.Dim.DYNAMIC for axis in DIMS["input"]}
+        free = dict.fromkeys(DIMS["input"], torch.export.Dim.DYNAMIC)
         program = torch.export.export(module, (x,), dynamic_shapes={"input": free})
         for _ in range(2):  # torch has fixed the sizes of the program itself by the second time
             with pytest.raises(ExportError, match="dimension 1 of input 'input' is 6 once operato"):

@@ -40,7 +40,7 @@ TOLERANCES = {torch.float16: (1e-2, 1e-2), torch.bfloat16: (5e-2, 5e-2)}
 KNOWN = {
     "aten::lerp.Scalar weight": "complex numbers, a weight of 1 and 1e20: not counted from the end",
 }
-# torch's kernel trusts these, and writes past its buffers where they do not fit the other arguments.
+# torch's kernel trusts these, and writes past its buffers where they do not fit the others.
 TRUSTED = ("aten::mkldnn_rnn_layer hidden_size",)
 RIGHT = ("exact", "guarded", "refused", "no call")
 Function = Callable[[torch.Tensor, Sequence[torch.Tensor]], Any]

@@ -207,24 +207,28 @@ def _slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
 
 def _max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None:
     """Two-dimensional pooling of one row, without its indices."""
-    pieces = node.args[0]
+    pieces: Any = node.args[0]
     if node.args[1:] != (-2,) or not _is_first_result(pieces, aten.max_pool2d_with_indices.default):
         return None
-    row, *windows = pieces.args[0].args
-    single = [window[0] for window in windows if not isinstance(window, bool)]
+    row, *settings = pieces.args[0].args
     if row.target is not aten.unsqueeze.default or row.args[1:] != (-2,):
         return None
-    if single != [1, 1, 0, 1][: len(single)] or not row.meta["val"].is_floating_point():
+    windows = [each for each in settings if not isinstance(each, bool)]
+    if not all(isinstance(each, list | tuple) for each in windows):
         return None
-    settings = (each if isinstance(each, bool) else [each[1]] for each in windows)
-    return aten.max_pool1d.default, (row.args[0], *settings)
+    heights = [window[0] if window else 1 for window in windows]
+    if heights != [1, 1, 0, 1][: len(heights)] or not row.meta["val"].is_floating_point():
+        return None
+    widths = (each if isinstance(each, bool) else list(each[1:]) for each in settings)
+    return aten.max_pool1d.default, (row.args[0], *widths)
 
 
 def _rrelu(node: Node, constants: _Constants) -> _OperatorCall | None:
     """The result of rrelu in evaluation, which reads no noise."""
     if not _is_first_result(node, aten.rrelu_with_noise_functional.default):
         return None
-    x, _, *bounds = node.args[0].args
+    call: Any = node.args[0]
+    x, _, *bounds = call.args
     if len(bounds) > 2 and bounds[2] is not False:
         return None
     return aten.rrelu.default, (x, *bounds[:2])
