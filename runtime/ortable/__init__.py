@@ -30,7 +30,6 @@ torch.compile:
     OrtOptionsDict: their names and types, for ``options={...}``
     OrtBackend: one compiled graph
     refresh: compiled graphs read their weights again
-    watch_modules: fewer guards at each call, ``options={"guard_filter_fn": ...}``
     get_decomposition_table: the decompositions that suit the converters
     filter_decomposition_table: a table without what the converters do better
 
@@ -108,7 +107,6 @@ if TYPE_CHECKING:
     from .backend.aot.decompositions import filter_decomposition_table as filter_decomposition_table
     from .backend.aot.decompositions import get_decomposition_table as get_decomposition_table
     from .backend.aot.entry import onnx_custom_backend as onnx_custom_backend
-    from .backend.aot.watch_modules import watch_modules as watch_modules
     from .backend.execute.call import OrtBackend as OrtBackend
     from .backend.execute.weights import refresh as refresh
     from .backend.options import OrtOptions as OrtOptions
@@ -255,7 +253,6 @@ _PUBLIC: dict[str, str] = {
     "register_transformers": "ortable.exporter.register_transformers",
     "supported_ops": "ortable.interpreter.user_specs",
     "to_onnx": "ortable.exporter.to_onnx",
-    "watch_modules": "ortable.backend.aot.watch_modules",
 }
 
 __all__ = sorted(_PUBLIC)

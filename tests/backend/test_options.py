@@ -206,7 +206,6 @@ GIVEN = {
     "resizable": True,
     "weight_copies": 1,
     "hints": False,
-    "watch_modules": False,
     "raise_on": ["aten::relu"],
     "weights": "int4",
 }

@@ -13,7 +13,6 @@ import torch
 from functorch.compile import make_boxed_func
 
 from ortable.compat import torch as compat
-from ortable.compat import torch_guards
 from ortable.compat import torch_logging as logging_compat
 
 from .registry_of_torch import Model, expect, expects, subclass_of, symbolic
@@ -273,11 +272,6 @@ def _dynamo_config() -> bool:
     with compat.dynamo_config.patch(install_free_tensors=True, skip_nnmodule_hook_guards=False):
         free = compat.dynamo_config.install_free_tensors
         return bool(free) and compat.dynamo_config.caching_precompile is False
-
-
-@expects("dynamo_guards", "builds guards apart, and knows the search for reasons")
-def _dynamo_guards() -> bool:
-    return torch_guards.can_be_replaced() and callable(compat.dynamo_guards.CheckFunctionManager)
 
 
 @expects("functorch_config", "has the two settings of torch's cache, and patch() for a block")

@@ -63,21 +63,6 @@ expect(
     ),
 )
 expect(
-    "TensorGuards",
-    "matches all tensors at once, and sees another dtype, other strides and requires_grad",
-    lambda: _tensor_guards(),
-)
-expect(
-    "dict_version",
-    "another number after a write into the dict",
-    lambda: _dict_version(),
-)
-expect(
-    "dispatch_keys",
-    "prints the keys of a tensor",
-    lambda: "CPU" in str(compat.dispatch_keys(torch.ones(1))),
-)
-expect(
     "TensorBase",
     "the class in which torch.Tensor.relu is a method",
     lambda: torch.Tensor.relu.__objclass__ is compat.TensorBase,
@@ -606,26 +591,9 @@ expect(
 )
 
 
-def _tensor_guards() -> bool:
-    one, two = torch.ones(2, 2), torch.nn.Parameter(torch.ones(3))
-    sizes, strides = [[2, 2], [3]], [[2, 1], [1]]
-    check = compat.TensorGuards(
-        one, two, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
-    ).check
-    others = [(one.double(), two), (torch.ones(2, 2).t()[:1], two), (one, two.detach())]
-    return check(one, two) and not any(check(*each) for each in others)
-
-
 @expects("saved_tensors_hooks", "the pair of hooks that is active, else None")
 def _saved_tensors_hooks() -> bool:
     pair = (lambda x: x), (lambda x: x)
     with torch.autograd.graph.saved_tensors_hooks(*pair):
         inside = compat.saved_tensors_hooks(True)
     return inside == pair and compat.saved_tensors_hooks(True) is None
-
-
-def _dict_version() -> bool:
-    inside = {"a": 1}
-    before = compat.dict_version(inside)
-    inside["a"] = 2
-    return bool(compat.dict_version(inside) != before)

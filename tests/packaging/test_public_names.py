@@ -40,7 +40,6 @@ DOCUMENTED = (
     "refresh",
     "supported_ops",
     "to_onnx",
-    "watch_modules",
 )
 PACKAGES = ("runtime", "generated", "codegen")
 

@@ -29,7 +29,6 @@ _HOMES = {
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "ortable": "ortable.backend.aot.entry",
     "refresh": "ortable.backend.execute.weights",
-    "watch_modules": "ortable.backend.aot.watch_modules",
 }
 __all__ = sorted(_HOMES)
 

@@ -52,7 +52,6 @@ class OrtOptionsDict(TypedDict, total=False):
     resizable: bool
     weight_copies: int | None
     hints: bool
-    watch_modules: bool
     raise_on: Iterable[str]
     weights: Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions | None
 
@@ -117,8 +116,6 @@ class OrtOptions:
         hints: warn, once in a process, of what makes the model slower than it need be: gradients of
             a module in eval mode, operators that cannot be converted, and graphs that `tune` cannot
             search.
-        watch_modules: let one check of ortable's own stand in for dynamo's guards on modules at
-            each call. It costs less and sees as much. False: dynamo's guards.
         raise_on: operators to refuse on purpose, to try out what happens then (a fallback, torch's
             minifier): names such as ``"aten::relu"`` and ``"cond"``.
         weights: ``"int4"`` or ``"int8"``: weights of linear layers and embeddings become integers;
@@ -154,7 +151,6 @@ class OrtOptions:
     resizable: bool = False
     weight_copies: int | None = None
     hints: bool = True
-    watch_modules: bool = True
     raise_on: tuple[str, ...] = ()
     weights: WeightOptions | Stored | None = None
 
@@ -437,7 +433,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "resizable": _check_bool,
     "weight_copies": _check_copies,
     "hints": _check_bool,
-    "watch_modules": _check_bool,
     "raise_on": _check_names,
     "weights": _check_weights,
 }

@@ -57,16 +57,6 @@ NAMES: dict[str, Private] = {
     "DispatchKey": Private(
         "torch._C:DispatchKey", "class", "ask what a composite operator is made of"
     ),
-    # guards
-    "TensorGuards": Private(
-        "torch._C._dynamo.guards:TensorGuards", "class", "match many tensors in one call"
-    ),
-    "dict_version": Private(
-        "torch._C._dynamo.guards:dict_version", "function", "see that a dict was written"
-    ),
-    "dispatch_keys": Private(
-        "torch._C:_dispatch_keys", "function", "tell tensors apart as guards of dynamo do"
-    ),
     "TensorBase": Private("torch._C:TensorBase", "class", "name an operator by a tensor's method"),
     "all_operator_names": Private(
         "torch._C:_dispatch_get_all_op_names",
@@ -337,9 +327,6 @@ NAMES: dict[str, Private] = {
     ),
     "dynamo_config": Private(
         "torch._dynamo.config", "module", "know what torch keeps of a trace, and which guards"
-    ),
-    "dynamo_guards": Private(
-        "torch._dynamo.guards", "module", "build guards on modules apart from the others"
     ),
     "dynamo_eval_frame": Private(
         "torch._dynamo.eval_frame",

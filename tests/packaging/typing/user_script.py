@@ -57,7 +57,6 @@ from ortable import (
     register_transformers,
     supported_ops,
     to_onnx,
-    watch_modules,
 )
 
 
@@ -218,7 +217,6 @@ def compiled(model: Model, x: torch.Tensor) -> None:
         instance: OrtBackend = record
         assert_type(instance.source, str)
     refresh(model)
-    torch.compile(model, backend="ortable", options={"guard_filter_fn": watch_modules})
     refresh()
     rounded = export(model, (x,), weights=WeightOptions("int8"), max_error=0.1)
     certificate: WeightReport | None = rounded.report.weights

@@ -53,7 +53,6 @@ from .recurrent import refuse_lost_dropout, trained_in_eager
 from .redecompose import redecompose
 from .saved_values import partition
 from .skip_aot_wrapper import Compilations, add_compilation, without_wrapper
-from .watch_modules import watch_frame
 from .whole_operators import keep_whole
 
 if TYPE_CHECKING:
@@ -144,7 +143,6 @@ def onnx_custom_backend(
     resizable: bool | None = None,
     weight_copies: int | None = None,
     hints: bool | None = None,
-    watch_modules: bool | None = None,
     raise_on: Iterable[str] | None = None,
     weights: Literal["keep", "float32", "int4", "int8"]
     | Mapping[str, Any]
@@ -177,7 +175,7 @@ def onnx_custom_backend(
         "fallback": fallback, "cache_dir": cache_dir, "tune": tune,
         "cache_megabytes": cache_megabytes,
         "cache_days": cache_days, "autotune": autotune, "resizable": resizable, "hints": hints,
-        "weight_copies": weight_copies, "watch_modules": watch_modules,
+        "weight_copies": weight_copies,
         "raise_on": raise_on, "weights": weights,
     }  # fmt: skip
     return compile_from_torch(
@@ -253,8 +251,6 @@ def compile_with_autograd(
     options, ours = _in_search(options), run is run_with_onnxruntime
     table, asked, kept = _asked_of(graph_module, options, ours)
     tell_recompiled()
-    if options.watch_modules and asked is None:
-        watch_frame()
     if options.autotune == "torch":
         return pinned(graph_module)
     if kept is None and (eager := trained_in_eager(graph_module, args, options)) is not None:

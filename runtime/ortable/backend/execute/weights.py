@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import sysconfig
 import threading
 import time
 import weakref
@@ -21,8 +22,6 @@ from typing import Any, Protocol
 
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
-
-from ortable.compat.python import full_collections_are_told
 
 from .shards import plain_tensors
 
@@ -122,7 +121,11 @@ _holders: set[weakref.ref[Any]] = set()
 _steps = [0]
 _started: list[Any] = []
 _lock = threading.Lock()
-_told = full_collections_are_told()
+# Without the global lock all automatic collections are of everything and say generation 0; those of
+# Python 3.14.0 to 3.14.4 go on from where the last one stopped and say 1.
+_FULL_SAYS_2 = not (
+    sysconfig.get_config_var("Py_GIL_DISABLED") or (3, 14) <= sys.version_info[:3] < (3, 14, 5)
+)
 _PAUSE = 1.0  # seconds
 _swept = 0.0  # when, of `time.monotonic`
 
@@ -184,7 +187,7 @@ def _collected(phase: str, info: dict[str, Any]) -> None:
     if phase != "stop":
         return
     if info["generation"] != 2:
-        if _told or time.monotonic() - _swept < _PAUSE:
+        if _FULL_SAYS_2 or time.monotonic() - _swept < _PAUSE:
             return
         _swept = time.monotonic()
     sweep()

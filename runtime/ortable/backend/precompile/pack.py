@@ -37,7 +37,7 @@ _DONE = frozenset(
     {
         "cache_days", "cache_dir", "cache_megabytes", "dump_prefix", "export_options", "fallback",
         "hints", "optimize", "pre_ort_model_transforms", "raise_on", "rewrites", "storage",
-        "target_opset", "verbose", "watch_modules",
+        "target_opset", "verbose",
     }
 )  # fmt: skip
 _ADVICE = (
