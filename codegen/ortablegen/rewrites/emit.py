@@ -1,14 +1,16 @@
-"""Rewrites as Python text: one matcher for each alternative of a pattern, one maker for each
-rewrite, one row of a table for each matcher."""
+"""Rewrites as Python text: one matcher for the alternatives of a pattern that end in the same
+operator, one maker for each rewrite, one row of a table for each matcher."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.emit import Needs, block_lines
 
-from .matcher import MatcherText, has_conditions
+from .automaton import Automaton
+from .matcher import MatcherText
 from .model import Rewrite
 from .names import Names, names_of, opset_range
 from .pattern import Made, Number, Numbers, Pattern, PatternNode, read_patterns
@@ -16,6 +18,7 @@ from .pattern import Made, Number, Numbers, Pattern, PatternNode, read_patterns
 CONSTANT = "="  # in a path, in place of an operator: a number
 _PACKAGE = "ortable_generated/rewrites"
 _FIRST = "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
+_RULE_IMPORT = "from ortable.passes.rewrite.rule import Rule, rows_of"
 _INIT = f'''{_FIRST.format("specs/rewrites")}
 """Matchers and makers of graph rewrites; ``dispatch`` holds the table."""
 '''
@@ -29,22 +32,23 @@ def emit_rewrites(rewrites: tuple[Rewrite, ...]) -> dict[str, str]:
     for display in displays:
         chosen = tuple(rewrite for rewrite in rewrites if rewrite.file == display)
         stem = Path(display).stem
-        text, found = _family(chosen, display, f'"{_PACKAGE.replace("/", ".")}.{stem}"')
+        text, found = _family(chosen, display, f"_{stem}")
         files[f"{_PACKAGE}/{stem}.py"] = text
         rows += found
-    files[f"{_PACKAGE}/dispatch.py"] = _dispatch(rows)
+    files[f"{_PACKAGE}/dispatch.py"] = _dispatch(displays, rows)
     return files
 
 
 def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
     """A user's file as one module: matchers, makers and rows."""
-    text, rows = _family(rewrites, display, "globals()")
-    return text + "\n\nfrom ortable.passes.rewrite.rule import Rule, rows_of\n\n" + _table(rows)
+    text, rows = _family(rewrites, display, "_rows")
+    imports = "\n\nfrom functools import partial\n\n" + _RULE_IMPORT
+    return f"{text}{imports}\n\n{_partial('_rows', display, 'globals()')}\n{_table(rows)}"
 
 
-def _family(rewrites: tuple[Rewrite, ...], display: str, home: str) -> tuple[str, list[str]]:
-    """Matchers and makers of the rewrites of one file as a module, and their rows; ``home`` is
-    what says in a row where they are."""
+def _family(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tuple[str, list[str]]:
+    """Matchers and makers of the rewrites of one file as a module, and their rows, which the
+    function ``maker`` makes."""
     needs = Needs(words=vocabulary.rewrite_words())
     needs.add("ortable.passes.rewrite.rule", "Match")
     defaults: dict[str, str] = {}
@@ -55,18 +59,29 @@ def _family(rewrites: tuple[Rewrite, ...], display: str, home: str) -> tuple[str
         patterns = read_patterns(rewrite.pattern, rewrite.traits["commutative"])
         names = names_of(rewrite, patterns)
         needs.hidden = frozenset(names.kinds)
-        shares = len(patterns) > 1 and has_conditions(rewrite)
-        if shares:
-            matcher = MatcherText(rewrite, patterns[0], names, needs, defaults)
-            functions.append("\n".join(matcher.acceptance()))
-        pattern_rows: list[str] = []
-        for number, pattern in enumerate(patterns):
-            function = f"match_{rewrite.name}" + (f"_{number + 1}" if len(patterns) > 1 else "")
-            matcher = MatcherText(rewrite, pattern, names, needs, defaults)
-            matcher.shares_conditions = shares
-            functions.append("\n".join(matcher.lines(function)))
-            pattern_rows.append(_pattern_row(rewrite, pattern, matcher.order(), function))
-        rows.append(_rows(rewrite, home, pattern_rows))
+        by_root: dict[str, list[Pattern]] = {}
+        for pattern in patterns:
+            by_root.setdefault(pattern.roots()[0].key, []).append(pattern)
+        matchers = [
+            [MatcherText(rewrite, pattern, names, needs, defaults) for pattern in each]
+            for each in by_root.values()
+        ]
+        first = matchers[0][0]
+        automaton = Automaton(
+            {
+                _matcher_name(rewrite, number, len(matchers)): [m.all_steps() for m in each]
+                for number, each in enumerate(matchers)
+            },
+            rewrite.name,
+            first.m,
+            first.own("root"),
+            names.kinds,
+        )
+        functions += ["\n".join(lines) for lines in automaton.lines(_shown(rewrite))]
+        pattern_rows = [
+            _pattern_row(root, each, rewrite.traits["common"]) for root, each in by_root.items()
+        ]
+        rows.append(_rows(rewrite, maker, pattern_rows))
         functions.append("\n".join(_maker(rewrite, names, needs, annotations)))
     sections = [_header(display, needs, annotations)]
     sections += ["\n".join(f"{name} = {text}" for name, text in sorted(defaults.items()))]
@@ -97,17 +112,29 @@ def _header(display: str, needs: Needs, annotations: set[str]) -> str:
     return "\n".join(lines)
 
 
-def _dispatch(rows: list[str]) -> str:
+def _dispatch(displays: list[str], rows: list[str]) -> str:
     """The table of all rows; it imports none of the families, a rule does when it is tried."""
+    home = _PACKAGE.replace("/", ".")
+    stems = [Path(display).stem for display in displays]
     lines = [
         _FIRST.format("specs/rewrites"),
         "from __future__ import annotations",
         "",
-        "from ortable.passes.rewrite.rule import Rule, rows_of",
+        "from functools import partial",
         "",
+        _RULE_IMPORT,
+        "",
+        *(
+            _partial(f"_{stem}", display, repr(f"{home}.{stem}"))
+            for stem, display in zip(stems, displays, strict=True)
+        ),
         "",
     ]
     return "\n".join(lines) + _table(rows)
+
+
+def _partial(name: str, display: str, home: str) -> str:
+    return f"{name} = partial(rows_of, file={display!r}, home={home})"
 
 
 def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) -> list[str]:
@@ -127,32 +154,35 @@ def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) 
     return lines
 
 
-def _rows(rewrite: Rewrite, home: str, patterns: list[str]) -> str:
-    """The rows of a rewrite: what all its patterns have in common once, then each pattern."""
+def _rows(rewrite: Rewrite, maker: str, patterns: list[str]) -> str:
+    """The rows of a rewrite: each of its matchers, and what they have in common."""
     fields: list[tuple[str, object, object]] = [
         ("name", rewrite.name, None),
-        ("file", rewrite.file, None),
         ("stage", rewrite.stage, None),
-        ("maker", f"make_{rewrite.name}", None),
         ("target", rewrite.target or "", ""),
         ("opsets", opset_range(rewrite), (0, 1000)),
-        ("off", rewrite.off, ""),
-        ("why", rewrite.why, ""),
     ]
-    lines = [f"        {key}={value!r}," for key, value, usual in fields if value != usual]
-    lines.insert(3, f"        home={home},")
-    return "\n".join(["\n    *rows_of(", *patterns, *lines, "    ),"])
+    first = ", ".join(f"{key}={value!r}" for key, value, usual in fields if value != usual)
+    texts = [("off", rewrite.off), ("why", rewrite.why)]
+    lines = [f"        {first},", *(f"        {key}={text!r}," for key, text in texts if text)]
+    return "\n".join([f"\n    *{maker}(", *patterns, *lines, "    ),"])
 
 
-def _pattern_row(rewrite: Rewrite, pattern: Pattern, order: list[int], function: str) -> str:
-    """What is a pattern's own: root, path, size, matcher, places of shared results; ``order``:
-    identities of the pattern's nodes, as ``Match.nodes`` has them."""
-    made = pattern.made_names()
-    shared = [order.index(id(made[name].node)) for name in rewrite.shared if name in made]
-    root = pattern.roots()[0]
-    path = path_of(root, rewrite.traits["common"])
-    row = (root.key, path, len(pattern.nodes), function, tuple(sorted(set(shared))))
-    return f"        {row!r},"
+def _matcher_name(rewrite: Rewrite, number: int, count: int) -> str:
+    return f"match_{rewrite.name}" + (f"_{number + 1}" if count > 1 else "")
+
+
+def _pattern_row(root: str, patterns: list[Pattern], common: frozenset[str]) -> str:
+    """What is a matcher's own: root, paths, size of the largest pattern."""
+    paths = dict.fromkeys(path_of(each.roots()[0], common) for each in patterns)
+    return f"        {(root, tuple(paths), max(len(each.nodes) for each in patterns))!r},"
+
+
+def _shown(rewrite: Rewrite) -> str:
+    """The docstring of a matcher: the pattern."""
+    shown = "; ".join(ast.unparse(each) for each in rewrite.pattern.body)
+    shown = shown.replace("\\", "\\\\").replace('"""', "...")
+    return f'"""{shown}"""' if not shown.endswith('"') else f'"""{shown} """'
 
 
 def path_of(node: PatternNode, common: frozenset[str]) -> tuple[tuple[int, str], ...]:

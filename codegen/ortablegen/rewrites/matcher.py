@@ -1,5 +1,5 @@
-"""The text of one matcher: nested loops over what a pattern leaves open, checks in between, every
-check as early as its names allow."""
+"""The steps that match one alternative of a pattern: loops over what it leaves open, checks in
+between, every check as early as its names allow. `automaton` merges those of all alternatives."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from ortablegen.language.emit import Needs, conjuncts, expression_text
 from ortablegen.schemas.onnx import DOMAIN_RANGE, versions_between
 
+from .automaton import Step
 from .model import Rewrite
 from .names import Names, attribute_of, names_read, opset_range, schemas_of, source_of
 from .pattern import (
@@ -33,7 +34,7 @@ from .pattern import (
 
 
 class NodeText:
-    """Lines of a matcher, the names in it, and the tests of single nodes."""
+    """Steps of a matcher, the names in them, and the tests of single nodes."""
 
     def __init__(
         self,
@@ -50,8 +51,7 @@ class NodeText:
         self.defaults = defaults
         self.opsets = opset_range(rewrite)
         self.m = self.own("m")
-        self.text: list[str] = []
-        self.depth = 0
+        self.steps: list[Step] = []
         self.bound: set[str] = set()
         self.variables: dict[int, str] = {}
         self.results: dict[tuple[int, int], str] = {}
@@ -79,20 +79,15 @@ class NodeText:
         return self.own(f"r{next(self.counter)}")
 
     def add(self, line: str) -> None:
-        self.text.append("    " * (self.depth + 1) + line)
+        self.steps.append(Step("do", line))
 
-    def fail_if(self, tests: Iterable[str]) -> None:
+    def fail_if(self, tests: Iterable[str], reason: str = "") -> None:
         condition = " or ".join(tests)
         if condition:
-            self.add(f"if {condition}:")
-            self.add("    " + self.fail())
-
-    def fail(self) -> str:
-        return "continue" if self.depth else "return None"
+            self.steps.append(Step("fail_if", condition, reason))
 
     def loop(self, line: str) -> None:
-        self.add(line)
-        self.depth += 1
+        self.steps.append(Step("loop", line))
 
     # -- a node -----------------------------------------------------------------
 
@@ -215,76 +210,43 @@ def default_text(value: Any) -> str:
     return repr(value)
 
 
-def has_conditions(rewrite: Rewrite) -> bool:
-    """Whether anything is asked after a pattern fits."""
-    return rewrite.when is not None or bool(rewrite.let)
-
-
-def kept_lets(rewrite: Rewrite, names: Names) -> list[str]:
-    """The ``let`` values that the maker takes."""
-    return [name for name, _ in rewrite.let if name in names.values]
-
-
-def shared_names(rewrite: Rewrite, names: Names) -> list[str]:
-    """What the conditions and ``let`` values of a rewrite read of a match."""
-    lets = [(name, code) for name, code in rewrite.let if name in names.read]
-    read = names_read([code.expression for _, code in lets])
-    if rewrite.when is not None:
-        read |= names_read([rewrite.when.expression])
-    given = {name for name, _ in lets}
-    return [name for name in names.kinds if name in read and name not in given]
-
-
 class MatcherText(NodeText):
-    """Writes the matcher of one alternative of a pattern."""
+    """Lists the steps of one alternative of a pattern."""
 
-    shares_conditions = False
-
-    # -- the whole ------------------------------------------------------------------------------
-
-    def lines(self, function: str) -> list[str]:
-        """The function, line by line."""
-        m, root = self.m, self.own("root")
+    def all_steps(self) -> list[Step]:
+        """The steps, the last of which makes the Match; the root of the pattern is known."""
         anchor = self.pattern.roots()[0]
-        self.variables[id(anchor)] = root
+        self.variables[id(anchor)] = self.own("root")
         self.header(anchor)
         self.walk(anchor)
-        self.unbound()
-        self.conditions()
-        self.matched()
-        body = self.text
-        if any(re.search(r"\bgraph\b", line) for line in body):
-            body = [f"    graph = {m}.graph", *body]
-        if self.depth:
-            body = [*body, "    return None"]
-        shown = "; ".join(ast.unparse(each) for each in self.pattern.body)
-        shown = shown.replace("\\", "\\\\").replace('"""', "...")
-        return [
-            f"def {function}({m}: Matcher, {root}: Node) -> Match | None:",
-            f'    """{shown}"""' if not shown.endswith('"') else f'    """{shown} """',
-            *body,
-        ]
-
-    def order(self) -> list[int]:
-        """Identities of the nodes as ``Match.nodes`` has them."""
-        roots = [id(node) for node in self.pattern.roots()]
-        return roots + [i for i in self.variables if i not in roots]
+        self.alias_names()
+        self.check_conditions()
+        self.make_match()
+        return self.steps
 
     # -- nodes ----------------------------------------------------------------------------------
 
     def walk(self, anchor: PatternNode) -> None:
-        """Visits inputs of nodes; those of nodes with one order first, so that loops begin
-        late."""
-        pending = [anchor]
-        while pending:
-            node = next((each for each in pending if not each.commutes), pending[0])
-            pending.remove(node)
-            pending += self.inputs(node)
-            if not pending:
-                entry = entrance(self.pattern, set(self.variables), self.bound)
-                if entry is not None:
-                    self.enter(*entry)
-                    pending.append(entry[0])
+        """Visits inputs of nodes, in depth; those of nodes with two orders last, so that loops
+        begin late. So alternatives that differ in one part have the same steps behind it."""
+        waiting = self.descend(anchor)
+        while True:
+            if waiting:
+                node = waiting.pop(0)
+                made = self.inputs(node)
+                waiting += [each for one in made for each in self.descend(one)]
+                continue
+            entry = entrance(self.pattern, set(self.variables), self.bound)
+            if entry is None:
+                return
+            self.enter(*entry)
+            waiting += self.descend(entry[0])
+
+    def descend(self, node: PatternNode) -> list[PatternNode]:
+        """Visits what a node is computed from, up to nodes with two orders, which it returns."""
+        if node.commutes:
+            return [node]
+        return [each for made in self.inputs(node) for each in self.descend(made)]
 
     def enter(self, node: PatternNode, place: int) -> None:
         """Finds a node among the readers of what it reads."""
@@ -437,8 +399,8 @@ class MatcherText(NodeText):
 
     # -- the end --------------------------------------------------------------------------------
 
-    def unbound(self) -> None:
-        """Names that are read and that no input has bound."""
+    def alias_names(self) -> None:
+        """Binds names of results that no input has bound, each as soon as it can be."""
         made = self.pattern.made_names()
         lets = {name for name, _ in self.rewrite.let}
         for name in self.names.kinds:
@@ -449,28 +411,21 @@ class MatcherText(NodeText):
             elif name in self.pattern.aliases:
                 text = self.text_of(self.pattern.aliases[name])
             else:
-                text = "None"
+                continue  # None: no step binds it
             if text != name:
-                self.add(f"{name} = {text}")
+                self.steps.insert(self.earliest(text), Step("do", f"{name} = {text}"))
 
-    def conditions(self) -> None:
-        """``let`` values, each before the first condition that reads it, and conditions; or a call
-        of the function that they are where several alternatives share them."""
-        if not self.shares_conditions:
-            self.checks()
-            return
-        given = ", ".join([self.m, *shared_names(self.rewrite, self.names)])
-        call = f"accept_{self.rewrite.name}({given})"
-        lets = kept_lets(self.rewrite, self.names)
-        found = self.own("accepted")
-        self.add(f"{found} = {call}")
-        self.add(f"if {found} is None:")
-        self.add("    " + self.fail())
-        if lets:
-            self.add(f"{', '.join(lets)}{',' if len(lets) == 1 else ''} = {found}")
+    def earliest(self, text: str) -> int:
+        """Behind the step that binds the last name of an expression, and the tests of that."""
+        read = names_read([ast.parse(text)])
+        places = [place + 1 for place, step in enumerate(self.steps) if read & set(step.binds)]
+        place = max(places, default=0)
+        while place < len(self.steps) and self.steps[place].kind == "fail_if":
+            place += 1
+        return place
 
-    def checks(self) -> None:
-        """The ``let`` values and conditions themselves."""
+    def check_conditions(self) -> None:
+        """``let`` values, each before the first condition that reads it, and conditions."""
         waiting = [(name, code) for name, code in self.rewrite.let if name in self.names.read]
         when = self.rewrite.when
         for condition in conjuncts(when.expression) if when is not None else []:
@@ -479,34 +434,13 @@ class MatcherText(NodeText):
             while wanted & {name for name, _ in waiting}:
                 name, code = waiting.pop(0)
                 self.add(f"{name} = {expression_text(code.expression, self.needs)}")
-            opposite = ast.UnaryOp(ast.Not(), ast.parse(self.test(condition), mode="eval").body)
-            self.add(f"if {ast.unparse(opposite)}:")
-            self.add(f"    {self.m}.refuse({source_of(when, condition)!r})")
-            self.add("    " + self.fail())
+            test = ast.parse(expression_text(condition, self.needs), mode="eval").body
+            opposite = ast.unparse(ast.UnaryOp(ast.Not(), test))
+            self.fail_if([opposite], source_of(when, condition))
         for name, code in waiting:
             self.add(f"{name} = {expression_text(code.expression, self.needs)}")
 
-    def acceptance(self) -> list[str]:
-        """The function of the conditions that several alternatives share: the ``let`` values that
-        the maker takes, or None."""
-        self.checks()
-        lets = kept_lets(self.rewrite, self.names)
-        body = self.text
-        if any(re.search(r"\bgraph\b", line) for line in body):
-            body = [f"    graph = {self.m}.graph", *body]
-        parameters = [f"{name}: Any" for name in shared_names(self.rewrite, self.names)]
-        signature = ", ".join([f"{self.m}: Matcher", *parameters])
-        return [
-            f"def accept_{self.rewrite.name}({signature}) -> tuple[Any, ...] | None:",
-            *body,
-            f"    return {_tuple(lets)}",
-        ]
-
-    def test(self, condition: ast.expr) -> str:
-        return expression_text(condition, self.needs)
-
-    def matched(self) -> None:
-        nodes = [self.variables[identity] for identity in self.order()]
+    def make_match(self) -> None:
         results = [self.text_of(result) for result in self.pattern.results]
         empty = [
             f"not {text}"
@@ -514,8 +448,12 @@ class MatcherText(NodeText):
             if len(result.node.outputs) > 1
         ]
         self.fail_if(empty)
-        parts = (_tuple(nodes), _tuple(results), _tuple(self.names.values))
-        self.add(f"return Match({', '.join(parts)})")
+        made = self.pattern.made_names()
+        shared = [made[name].node for name in self.rewrite.shared if name in made]
+        kept = [self.variables[id(node)] for node in dict.fromkeys(shared)]
+        parts = [_tuple(results), _tuple(self.names.values), *([_tuple(kept)] if kept else [])]
+        nodes = tuple(self.variables.values())
+        self.steps.append(Step("return", ", ".join(parts), nodes=nodes))
 
 
 def _tuple(parts: Iterable[str]) -> str:

@@ -59,16 +59,45 @@ def make_clip_of_relu(graph: Graph, res: ResultSpec, x: Result, high: Result | N
     return graph.make_node('Clip', [x, const(graph, max(bound, 0), dtype_of(graph, x)), high], res.outputs)
 
 
-def accept_gelu_erf(m: Matcher, x: Any) -> tuple[Any, ...] | None:
+def finish_gelu_erf_1(m: Matcher, nodes: tuple[Node, ...], n2: Any, x: Any, root: Any) -> Match | None:
     graph = m.graph
-    if not is_float32(graph, x):
-        m.refuse('is_float32(x)')
+    for r3, r4 in m.orders(n2):
+        if not m.number(r4, 1):
+            continue
+        n3 = m.producer(r3, 'Erf')
+        if n3 is None or len(n3.inputs) != 1 or n3.attrs:
+            continue
+        inner = n3.inputs[0]
+        n4 = m.producer(inner, 'Div')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            r5, r6 = n4.inputs
+            if r5 == x and m.number(r6, 1.4142135623730951):
+                if not is_float32(graph, x):
+                    m.refuse('is_float32(x)')
+                else:
+                    return Match((*nodes, n3, n4), (root.outputs[0],), (x,))
+        n4 = m.producer(inner, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for r5, r6 in m.orders(n4):
+            if r5 != x or not m.number(r6, 0.7071067811865476):
+                continue
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
+                continue
+            return Match((*nodes, n3, n4), (root.outputs[0],), (x,))
+    return None
+
+
+def finish_gelu_erf_2(m: Matcher, nodes: tuple[Node, ...], above: Any, x: Any, root: Any) -> Match | None:
+    n2 = m.producer(above, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    return ()
+    return finish_gelu_erf_1(m, (*nodes, n2), n2, x, root)
 
 
-def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
-    """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(Mul(x, 0.5), above)"""
+def match_gelu_erf(m: Matcher, root: Node) -> Match | None:
+    """inner = any_of(Div(x, 1.4142135623730951), Mul(x, 0.7071067811865476)); above = Add(Erf(inner), 1); return any_of(Mul(Mul(x, 0.5), above), Mul(Mul(x, above), 0.5), Mul(x, Mul(above, 0.5)))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
@@ -81,32 +110,9 @@ def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Div')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                r5, r6 = n4.inputs
-                if r5 != x:
-                    continue
-                if not m.number(r6, 1.4142135623730951):
-                    continue
-                accepted = accept_gelu_erf(m, x)
-                if accepted is None:
-                    continue
-                return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_erf_2(m: Matcher, root: Node) -> Match | None:
-    """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+            found = finish_gelu_erf_1(m, (root, n1, n2), n2, x, root)
+            if found is not None:
+                return found
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
@@ -114,35 +120,9 @@ def match_gelu_erf_2(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Div')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                r5, r6 = n4.inputs
-                if r5 != x:
-                    continue
-                if not m.number(r6, 1.4142135623730951):
-                    continue
-                accepted = accept_gelu_erf(m, x)
-                if accepted is None:
-                    continue
-                return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_erf_3(m: Matcher, root: Node) -> Match | None:
-    """inner = Div(x, 1.4142135623730951); above = Add(Erf(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+            found = finish_gelu_erf_2(m, (root, n1), above, x, root)
+            if found is not None:
+                return found
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
@@ -150,136 +130,9 @@ def match_gelu_erf_3(m: Matcher, root: Node) -> Match | None:
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Div')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                r5, r6 = n4.inputs
-                if r5 != x:
-                    continue
-                if not m.number(r6, 1.4142135623730951):
-                    continue
-                accepted = accept_gelu_erf(m, x)
-                if accepted is None:
-                    continue
-                return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_erf_4(m: Matcher, root: Node) -> Match | None:
-    """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, above in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for x, r2 in m.orders(n1):
-            if not m.number(r2, 0.5):
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if r5 != x:
-                        continue
-                    if not m.number(r6, 0.7071067811865476):
-                        continue
-                    accepted = accept_gelu_erf(m, x)
-                    if accepted is None:
-                        continue
-                    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_erf_5(m: Matcher, root: Node) -> Match | None:
-    """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, r2 in m.orders(root):
-        if not m.number(r2, 0.5):
-            continue
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for x, above in m.orders(n1):
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if r5 != x:
-                        continue
-                    if not m.number(r6, 0.7071067811865476):
-                        continue
-                    accepted = accept_gelu_erf(m, x)
-                    if accepted is None:
-                        continue
-                    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_erf_6(m: Matcher, root: Node) -> Match | None:
-    """inner = Mul(x, 0.7071067811865476); above = Add(Erf(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for x, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for above, r2 in m.orders(n1):
-            if not m.number(r2, 0.5):
-                continue
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Erf')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if r5 != x:
-                        continue
-                    if not m.number(r6, 0.7071067811865476):
-                        continue
-                    accepted = accept_gelu_erf(m, x)
-                    if accepted is None:
-                        continue
-                    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x,))
+            found = finish_gelu_erf_2(m, (root, n1), above, x, root)
+            if found is not None:
+                return found
     return None
 
 
@@ -287,16 +140,69 @@ def make_gelu_erf(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs)
 
 
-def accept_gelu_tanh(m: Matcher, x: Any) -> tuple[Any, ...] | None:
+def finish_gelu_tanh_1(m: Matcher, nodes: tuple[Node, ...], n2: Any, x: Any, root: Any) -> Match | None:
     graph = m.graph
-    if not is_float32(graph, x):
-        m.refuse('is_float32(x)')
+    for r3, r4 in m.orders(n2):
+        if not m.number(r4, 1):
+            continue
+        n3 = m.producer(r3, 'Tanh')
+        if n3 is None or len(n3.inputs) != 1 or n3.attrs:
+            continue
+        inner = n3.inputs[0]
+        n4 = m.producer(inner, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for r5, r6 in m.orders(n4):
+            if not m.number(r6, 0.7978845608028654):
+                continue
+            n5 = m.producer(r5, 'Add')
+            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                continue
+            for r7, r8 in m.orders(n5):
+                if r7 != x:
+                    continue
+                n6 = m.producer(r8, 'Mul')
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                    continue
+                for cube, r9 in m.orders(n6):
+                    if not m.number(r9, 0.044715):
+                        continue
+                    n7 = m.producer(cube, 'Pow')
+                    if n7 is not None and len(n7.inputs) == 2 and (not n7.attrs):
+                        r10, r11 = n7.inputs
+                        if r10 == x and m.number(r11, 3):
+                            if not is_float32(graph, x):
+                                m.refuse('is_float32(x)')
+                            else:
+                                return Match((*nodes, n3, n4, n5, n6, n7), (root.outputs[0],), (x,))
+                    n7 = m.producer(cube, 'Mul')
+                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                        continue
+                    for r10, r11 in m.orders(n7):
+                        if r10 != x:
+                            continue
+                        n8 = m.producer(r11, 'Mul')
+                        if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+                            continue
+                        for r12, r13 in m.orders(n8):
+                            if r12 != x or r13 != x:
+                                continue
+                            if not is_float32(graph, x):
+                                m.refuse('is_float32(x)')
+                                continue
+                            return Match((*nodes, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
+    return None
+
+
+def finish_gelu_tanh_2(m: Matcher, nodes: tuple[Node, ...], above: Any, x: Any, root: Any) -> Match | None:
+    n2 = m.producer(above, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
         return None
-    return ()
+    return finish_gelu_tanh_1(m, (*nodes, n2), n2, x, root)
 
 
-def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
-    """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
+def match_gelu_tanh(m: Matcher, root: Node) -> Match | None:
+    """cube = any_of(Pow(x, 3), Mul(x, Mul(x, x))); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return any_of(Mul(Mul(x, 0.5), above), Mul(Mul(x, above), 0.5), Mul(x, Mul(above, 0.5)))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
@@ -309,50 +215,9 @@ def match_gelu_tanh_1(m: Matcher, root: Node) -> Match | None:
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if not m.number(r6, 0.7978845608028654):
-                        continue
-                    n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    for r7, r8 in m.orders(n5):
-                        if r7 != x:
-                            continue
-                        n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for cube, r9 in m.orders(n6):
-                            if not m.number(r9, 0.044715):
-                                continue
-                            n7 = m.producer(cube, 'Pow')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            r10, r11 = n7.inputs
-                            if r10 != x:
-                                continue
-                            if not m.number(r11, 3):
-                                continue
-                            accepted = accept_gelu_tanh(m, x)
-                            if accepted is None:
-                                continue
-                            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_2(m: Matcher, root: Node) -> Match | None:
-    """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+            found = finish_gelu_tanh_1(m, (root, n1, n2), n2, x, root)
+            if found is not None:
+                return found
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
@@ -360,53 +225,9 @@ def match_gelu_tanh_2(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if not m.number(r6, 0.7978845608028654):
-                        continue
-                    n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    for r7, r8 in m.orders(n5):
-                        if r7 != x:
-                            continue
-                        n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for cube, r9 in m.orders(n6):
-                            if not m.number(r9, 0.044715):
-                                continue
-                            n7 = m.producer(cube, 'Pow')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            r10, r11 = n7.inputs
-                            if r10 != x:
-                                continue
-                            if not m.number(r11, 3):
-                                continue
-                            accepted = accept_gelu_tanh(m, x)
-                            if accepted is None:
-                                continue
-                            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_3(m: Matcher, root: Node) -> Match | None:
-    """cube = Pow(x, 3); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+            found = finish_gelu_tanh_2(m, (root, n1), above, x, root)
+            if found is not None:
+                return found
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
@@ -414,226 +235,9 @@ def match_gelu_tanh_3(m: Matcher, root: Node) -> Match | None:
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if not m.number(r6, 0.7978845608028654):
-                        continue
-                    n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    for r7, r8 in m.orders(n5):
-                        if r7 != x:
-                            continue
-                        n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for cube, r9 in m.orders(n6):
-                            if not m.number(r9, 0.044715):
-                                continue
-                            n7 = m.producer(cube, 'Pow')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            r10, r11 = n7.inputs
-                            if r10 != x:
-                                continue
-                            if not m.number(r11, 3):
-                                continue
-                            accepted = accept_gelu_tanh(m, x)
-                            if accepted is None:
-                                continue
-                            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_4(m: Matcher, root: Node) -> Match | None:
-    """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, above in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for x, r2 in m.orders(n1):
-            if not m.number(r2, 0.5):
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if not m.number(r6, 0.7978845608028654):
-                        continue
-                    n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    for r7, r8 in m.orders(n5):
-                        if r7 != x:
-                            continue
-                        n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for cube, r9 in m.orders(n6):
-                            if not m.number(r9, 0.044715):
-                                continue
-                            n7 = m.producer(cube, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r10, r11 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r11, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r12, r13 in m.orders(n8):
-                                    if r12 != x:
-                                        continue
-                                    if r13 != x:
-                                        continue
-                                    accepted = accept_gelu_tanh(m, x)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_5(m: Matcher, root: Node) -> Match | None:
-    """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, r2 in m.orders(root):
-        if not m.number(r2, 0.5):
-            continue
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for x, above in m.orders(n1):
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if not m.number(r6, 0.7978845608028654):
-                        continue
-                    n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    for r7, r8 in m.orders(n5):
-                        if r7 != x:
-                            continue
-                        n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for cube, r9 in m.orders(n6):
-                            if not m.number(r9, 0.044715):
-                                continue
-                            n7 = m.producer(cube, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r10, r11 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r11, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r12, r13 in m.orders(n8):
-                                    if r12 != x:
-                                        continue
-                                    if r13 != x:
-                                        continue
-                                    accepted = accept_gelu_tanh(m, x)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_6(m: Matcher, root: Node) -> Match | None:
-    """cube = Mul(x, Mul(x, x)); inner = Mul(Add(x, Mul(cube, 0.044715)), 0.7978845608028654); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for x, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for above, r2 in m.orders(n1):
-            if not m.number(r2, 0.5):
-                continue
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r5, r6 in m.orders(n4):
-                    if not m.number(r6, 0.7978845608028654):
-                        continue
-                    n5 = m.producer(r5, 'Add')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    for r7, r8 in m.orders(n5):
-                        if r7 != x:
-                            continue
-                        n6 = m.producer(r8, 'Mul')
-                        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for cube, r9 in m.orders(n6):
-                            if not m.number(r9, 0.044715):
-                                continue
-                            n7 = m.producer(cube, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r10, r11 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r11, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r12, r13 in m.orders(n8):
-                                    if r12 != x:
-                                        continue
-                                    if r13 != x:
-                                        continue
-                                    accepted = accept_gelu_tanh(m, x)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
+            found = finish_gelu_tanh_2(m, (root, n1), above, x, root)
+            if found is not None:
+                return found
     return None
 
 
@@ -641,19 +245,73 @@ def make_gelu_tanh(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs, approximate='tanh')
 
 
-def accept_gelu_tanh_factored(m: Matcher, x: Any, c: Any) -> tuple[Any, ...] | None:
+def finish_gelu_tanh_factored_1(m: Matcher, nodes: tuple[Node, ...], r6: Any, x: Any, n6: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
-    if not is_float32(graph, x):
-        m.refuse('is_float32(x)')
+    if r6 != x:
         return None
-    if not is_close(number_of(graph, c), 0.7978845608028654):
-        m.refuse('is_close(number_of(c), 0.7978845608028654)')
-        return None
-    return ()
+    for r7, r8 in m.orders(n6):
+        if not m.number(r8, 1):
+            continue
+        n7 = m.producer(r7, 'Mul')
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+            continue
+        for r9, r10 in m.orders(n7):
+            if r10 != x:
+                continue
+            n8 = m.producer(r9, 'Mul')
+            if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+                continue
+            for r11, r12 in m.orders(n8):
+                if r11 != x or not m.number(r12, 0.044715):
+                    continue
+                if not is_float32(graph, x):
+                    m.refuse('is_float32(x)')
+                    continue
+                if not is_close(number_of(graph, c), 0.7978845608028654):
+                    m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                    continue
+                return Match((*nodes, n7, n8), (root.outputs[0],), (x,))
+    return None
 
 
-def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
-    """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
+def finish_gelu_tanh_factored_2(m: Matcher, nodes: tuple[Node, ...], n2: Any, x: Any, root: Any) -> Match | None:
+    for r3, r4 in m.orders(n2):
+        if not m.number(r4, 1):
+            continue
+        n3 = m.producer(r3, 'Tanh')
+        if n3 is None or len(n3.inputs) != 1 or n3.attrs:
+            continue
+        inner = n3.inputs[0]
+        n4 = m.producer(inner, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for outer, r5 in m.orders(n4):
+            n5 = m.producer(outer, 'Mul')
+            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+                continue
+            n6 = m.producer(r5, 'Add')
+            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+                continue
+            for r6, c in m.orders(n5):
+                found = finish_gelu_tanh_factored_1(m, (*nodes, n3, n4, n5, n6), r6, x, n6, c, root)
+                if found is not None:
+                    return found
+            for c, r6 in m.orders(n5):
+                found = finish_gelu_tanh_factored_1(m, (*nodes, n3, n4, n5, n6), r6, x, n6, c, root)
+                if found is not None:
+                    return found
+    return None
+
+
+def finish_gelu_tanh_factored_3(m: Matcher, nodes: tuple[Node, ...], above: Any, x: Any, root: Any) -> Match | None:
+    n2 = m.producer(above, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    return finish_gelu_tanh_factored_2(m, (*nodes, n2), n2, x, root)
+
+
+def match_gelu_tanh_factored(m: Matcher, root: Node) -> Match | None:
+    """outer = any_of(Mul(x, c), Mul(c, x)); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return any_of(Mul(Mul(x, 0.5), above), Mul(Mul(x, above), 0.5), Mul(x, Mul(above, 0.5)))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, above in m.orders(root):
@@ -666,54 +324,9 @@ def match_gelu_tanh_factored_1(m: Matcher, root: Node) -> Match | None:
         for x, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for outer, r5 in m.orders(n4):
-                    n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for r6, c in m.orders(n5):
-                        if r6 != x:
-                            continue
-                        for r7, r8 in m.orders(n6):
-                            if not m.number(r8, 1):
-                                continue
-                            n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r9, r10 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r11, r12 in m.orders(n8):
-                                    if r11 != x:
-                                        continue
-                                    if not m.number(r12, 0.044715):
-                                        continue
-                                    accepted = accept_gelu_tanh_factored(m, x, c)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
-    """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+            found = finish_gelu_tanh_factored_2(m, (root, n1, n2), n2, x, root)
+            if found is not None:
+                return found
     for r1, r2 in m.orders(root):
         if not m.number(r2, 0.5):
             continue
@@ -721,57 +334,9 @@ def match_gelu_tanh_factored_2(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, above in m.orders(n1):
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for outer, r5 in m.orders(n4):
-                    n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for r6, c in m.orders(n5):
-                        if r6 != x:
-                            continue
-                        for r7, r8 in m.orders(n6):
-                            if not m.number(r8, 1):
-                                continue
-                            n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r9, r10 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r11, r12 in m.orders(n8):
-                                    if r11 != x:
-                                        continue
-                                    if not m.number(r12, 0.044715):
-                                        continue
-                                    accepted = accept_gelu_tanh_factored(m, x, c)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
-    """outer = Mul(x, c); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+            found = finish_gelu_tanh_factored_3(m, (root, n1), above, x, root)
+            if found is not None:
+                return found
     for x, r1 in m.orders(root):
         n1 = m.producer(r1, 'Mul')
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
@@ -779,224 +344,9 @@ def match_gelu_tanh_factored_3(m: Matcher, root: Node) -> Match | None:
         for above, r2 in m.orders(n1):
             if not m.number(r2, 0.5):
                 continue
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for outer, r5 in m.orders(n4):
-                    n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for r6, c in m.orders(n5):
-                        if r6 != x:
-                            continue
-                        for r7, r8 in m.orders(n6):
-                            if not m.number(r8, 1):
-                                continue
-                            n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r9, r10 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r11, r12 in m.orders(n8):
-                                    if r11 != x:
-                                        continue
-                                    if not m.number(r12, 0.044715):
-                                        continue
-                                    accepted = accept_gelu_tanh_factored(m, x, c)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_factored_4(m: Matcher, root: Node) -> Match | None:
-    """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, 0.5), above)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, above in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(above, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for x, r2 in m.orders(n1):
-            if not m.number(r2, 0.5):
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for outer, r5 in m.orders(n4):
-                    n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for c, r6 in m.orders(n5):
-                        if r6 != x:
-                            continue
-                        for r7, r8 in m.orders(n6):
-                            if not m.number(r8, 1):
-                                continue
-                            n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r9, r10 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r11, r12 in m.orders(n8):
-                                    if r11 != x:
-                                        continue
-                                    if not m.number(r12, 0.044715):
-                                        continue
-                                    accepted = accept_gelu_tanh_factored(m, x, c)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_factored_5(m: Matcher, root: Node) -> Match | None:
-    """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(Mul(x, above), 0.5)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, r2 in m.orders(root):
-        if not m.number(r2, 0.5):
-            continue
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for x, above in m.orders(n1):
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for outer, r5 in m.orders(n4):
-                    n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for c, r6 in m.orders(n5):
-                        if r6 != x:
-                            continue
-                        for r7, r8 in m.orders(n6):
-                            if not m.number(r8, 1):
-                                continue
-                            n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r9, r10 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r11, r12 in m.orders(n8):
-                                    if r11 != x:
-                                        continue
-                                    if not m.number(r12, 0.044715):
-                                        continue
-                                    accepted = accept_gelu_tanh_factored(m, x, c)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
-    return None
-
-
-def match_gelu_tanh_factored_6(m: Matcher, root: Node) -> Match | None:
-    """outer = Mul(c, x); inner = Mul(outer, Add(Mul(Mul(x, 0.044715), x), 1)); above = Add(Tanh(inner), 1); return Mul(x, Mul(above, 0.5))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for x, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for above, r2 in m.orders(n1):
-            if not m.number(r2, 0.5):
-                continue
-            n2 = m.producer(above, 'Add')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r3, r4 in m.orders(n2):
-                if not m.number(r4, 1):
-                    continue
-                n3 = m.producer(r3, 'Tanh')
-                if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                    continue
-                inner = n3.inputs[0]
-                n4 = m.producer(inner, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for outer, r5 in m.orders(n4):
-                    n5 = m.producer(outer, 'Mul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    n6 = m.producer(r5, 'Add')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for c, r6 in m.orders(n5):
-                        if r6 != x:
-                            continue
-                        for r7, r8 in m.orders(n6):
-                            if not m.number(r8, 1):
-                                continue
-                            n7 = m.producer(r7, 'Mul')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r9, r10 in m.orders(n7):
-                                if r10 != x:
-                                    continue
-                                n8 = m.producer(r9, 'Mul')
-                                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                                    continue
-                                for r11, r12 in m.orders(n8):
-                                    if r11 != x:
-                                        continue
-                                    if not m.number(r12, 0.044715):
-                                        continue
-                                    accepted = accept_gelu_tanh_factored(m, x, c)
-                                    if accepted is None:
-                                        continue
-                                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (x,))
+            found = finish_gelu_tanh_factored_3(m, (root, n1), above, x, root)
+            if found is not None:
+                return found
     return None
 
 
@@ -1004,28 +354,13 @@ def make_gelu_tanh_factored(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Gelu', [x], res.outputs, approximate='tanh')
 
 
-def accept_hard_sigmoid(m: Matcher, x: Any) -> tuple[Any, ...] | None:
+def finish_hard_sigmoid_1(m: Matcher, nodes: tuple[Node, ...], cut: Any, root: Any) -> Match | None:
     graph = m.graph
-    if not is_float32(graph, x):
-        m.refuse('is_float32(x)')
-        return None
-    return ()
-
-
-def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
-    """shifted = Add(x, 3); cut = Clip(shifted, 0, 6); return Div(cut, 6)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    cut, r1 = root.inputs
-    if not m.number(r1, 6):
-        return None
     n1 = m.producer(cut, 'Clip')
     if n1 is None or len(n1.inputs) != 3 or n1.attrs:
         return None
     shifted, r2, r3 = n1.inputs
-    if not m.number(r2, 0):
-        return None
-    if not m.number(r3, 6):
+    if not m.number(r2, 0) or not m.number(r3, 6):
         return None
     n2 = m.producer(shifted, 'Add')
     if n2 is None or len(n2.inputs) != 2 or n2.attrs:
@@ -1033,38 +368,32 @@ def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
     for x, r4 in m.orders(n2):
         if not m.number(r4, 3):
             continue
-        accepted = accept_hard_sigmoid(m, x)
-        if accepted is None:
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
             continue
-        return Match((root, n1, n2), (root.outputs[0],), (x,))
+        return Match((*nodes, n1, n2), (root.outputs[0],), (x,))
     return None
 
 
+def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
+    """shifted = Add(x, 3); cut = Clip(shifted, 0, 6); return any_of(Div(cut, 6), Mul(cut, 0.16666666666666666))"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    cut, r1 = root.inputs
+    if not m.number(r1, 6):
+        return None
+    return finish_hard_sigmoid_1(m, (root,), cut, root)
+
+
 def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
-    """shifted = Add(x, 3); cut = Clip(shifted, 0, 6); return Mul(cut, 0.16666666666666666)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for cut, r1 in m.orders(root):
         if not m.number(r1, 0.16666666666666666):
             continue
-        n1 = m.producer(cut, 'Clip')
-        if n1 is None or len(n1.inputs) != 3 or n1.attrs:
-            continue
-        shifted, r2, r3 = n1.inputs
-        if not m.number(r2, 0):
-            continue
-        if not m.number(r3, 6):
-            continue
-        n2 = m.producer(shifted, 'Add')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for x, r4 in m.orders(n2):
-            if not m.number(r4, 3):
-                continue
-            accepted = accept_hard_sigmoid(m, x)
-            if accepted is None:
-                continue
-            return Match((root, n1, n2), (root.outputs[0],), (x,))
+        found = finish_hard_sigmoid_1(m, (root,), cut, root)
+        if found is not None:
+            return found
     return None
 
 
@@ -1136,14 +465,12 @@ def match_log_softmax(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(r2, 'ReduceMax')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
         return None
-    r3 = n2.inputs[0]
-    n4 = m.producer(r3, 'ReduceSum')
+    r3, axes = n3.inputs
+    if r3 != x or not axes:
+        return None
+    r4 = n2.inputs[0]
+    n4 = m.producer(r4, 'ReduceSum')
     if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _REDUCE_SUM):
-        return None
-    r4, axes = n3.inputs
-    if r4 != x:
-        return None
-    if not axes:
         return None
     r5, axes2 = n4.inputs
     if not axes2:
@@ -1198,7 +525,7 @@ def make_mish(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return graph.make_node('Mish', [x], res.outputs)
 
 
-def accept_relu_of_clip(m: Matcher, low: Any, high: Any) -> tuple[Any, ...] | None:
+def finish_relu_of_clip_1(m: Matcher, nodes: tuple[Node, ...], low: Any, high: Any, root: Any, cut: Any, n1: Any) -> Match | None:
     graph = m.graph
     if not number_of(graph, low) >= 0:
         m.refuse('number_of(low) >= 0')
@@ -1206,154 +533,82 @@ def accept_relu_of_clip(m: Matcher, low: Any, high: Any) -> tuple[Any, ...] | No
     if not is_at_least(graph, high, 0):
         m.refuse('is_at_least(high, 0)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (cut,), (n1,))
 
 
-def match_relu_of_clip_1(m: Matcher, root: Node) -> Match | None:
-    """cut = Clip(_, low); return Relu(cut)"""
+def match_relu_of_clip(m: Matcher, root: Node) -> Match | None:
+    """cut = any_of(Clip(_, low), Clip(_, low, high)); return Relu(cut)"""
     if len(root.inputs) != 1 or root.attrs:
         return None
     cut = root.inputs[0]
     n1 = m.producer(cut, 'Clip')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    _, low = n1.inputs
-    if not low:
-        return None
-    high = None
-    accepted = accept_relu_of_clip(m, low, high)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (cut,))
-
-
-def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
-    """cut = Clip(_, low, high); return Relu(cut)"""
-    if len(root.inputs) != 1 or root.attrs:
-        return None
-    cut = root.inputs[0]
-    n1 = m.producer(cut, 'Clip')
+    if n1 is not None and len(n1.inputs) == 2 and (not n1.attrs):
+        _, low = n1.inputs
+        if low:
+            found = finish_relu_of_clip_1(m, (root, n1), low, None, root, cut, n1)
+            if found is not None:
+                return found
     if n1 is None or len(n1.inputs) != 3 or n1.attrs:
         return None
     _, low, high = n1.inputs
-    if not low:
+    if not low or not high:
         return None
-    if not high:
-        return None
-    accepted = accept_relu_of_clip(m, low, high)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (cut,))
+    return finish_relu_of_clip_1(m, (root, n1), low, high, root, cut, n1)
 
 
 def make_relu_of_clip(graph: Graph, res: ResultSpec, cut: Result) -> Any:
     return cut
 
 
-def accept_relu_of_positive(m: Matcher, positive: Any) -> tuple[Any, ...] | None:
+def finish_relu_of_positive_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, positive: Any, root: Any) -> Match | None:
     graph = m.graph
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
+        return None
     if not is_float(graph, positive):
         m.refuse('is_float(positive)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (positive,), (n1,))
 
 
-def match_relu_of_positive_1(m: Matcher, root: Node) -> Match | None:
-    """positive = Relu(_); return Relu(positive)"""
+def match_relu_of_positive(m: Matcher, root: Node) -> Match | None:
+    """positive = any_of(Relu(_), Sigmoid(_), HardSigmoid(_, attrs=_), Exp(_), Abs(_), Softplus(_), Softmax(_, axis=_)); return Relu(positive)"""
+    graph = m.graph
     if len(root.inputs) != 1 or root.attrs:
         return None
     positive = root.inputs[0]
     n1 = m.producer(positive, 'Relu')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    accepted = accept_relu_of_positive(m, positive)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (positive,))
-
-
-def match_relu_of_positive_2(m: Matcher, root: Node) -> Match | None:
-    """positive = Sigmoid(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or root.attrs:
-        return None
-    positive = root.inputs[0]
+    found = finish_relu_of_positive_1(m, (root, n1), n1, positive, root)
+    if found is not None:
+        return found
     n1 = m.producer(positive, 'Sigmoid')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    accepted = accept_relu_of_positive(m, positive)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (positive,))
-
-
-def match_relu_of_positive_3(m: Matcher, root: Node) -> Match | None:
-    """positive = HardSigmoid(_, attrs=_); return Relu(positive)"""
-    if len(root.inputs) != 1 or root.attrs:
-        return None
-    positive = root.inputs[0]
+    found = finish_relu_of_positive_1(m, (root, n1), n1, positive, root)
+    if found is not None:
+        return found
     n1 = m.producer(positive, 'HardSigmoid')
-    if n1 is None or len(n1.inputs) != 1:
-        return None
-    accepted = accept_relu_of_positive(m, positive)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (positive,))
-
-
-def match_relu_of_positive_4(m: Matcher, root: Node) -> Match | None:
-    """positive = Exp(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or root.attrs:
-        return None
-    positive = root.inputs[0]
+    if n1 is not None and len(n1.inputs) == 1:
+        if not is_float(graph, positive):
+            m.refuse('is_float(positive)')
+        else:
+            return Match((root, n1), (root.outputs[0],), (positive,), (n1,))
     n1 = m.producer(positive, 'Exp')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    accepted = accept_relu_of_positive(m, positive)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (positive,))
-
-
-def match_relu_of_positive_5(m: Matcher, root: Node) -> Match | None:
-    """positive = Abs(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or root.attrs:
-        return None
-    positive = root.inputs[0]
+    found = finish_relu_of_positive_1(m, (root, n1), n1, positive, root)
+    if found is not None:
+        return found
     n1 = m.producer(positive, 'Abs')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    accepted = accept_relu_of_positive(m, positive)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (positive,))
-
-
-def match_relu_of_positive_6(m: Matcher, root: Node) -> Match | None:
-    """positive = Softplus(_); return Relu(positive)"""
-    if len(root.inputs) != 1 or root.attrs:
-        return None
-    positive = root.inputs[0]
+    found = finish_relu_of_positive_1(m, (root, n1), n1, positive, root)
+    if found is not None:
+        return found
     n1 = m.producer(positive, 'Softplus')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    accepted = accept_relu_of_positive(m, positive)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (positive,))
-
-
-def match_relu_of_positive_7(m: Matcher, root: Node) -> Match | None:
-    """positive = Softmax(_, axis=_); return Relu(positive)"""
-    if len(root.inputs) != 1 or root.attrs:
-        return None
-    positive = root.inputs[0]
+    found = finish_relu_of_positive_1(m, (root, n1), n1, positive, root)
+    if found is not None:
+        return found
     n1 = m.producer(positive, 'Softmax')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
         return None
-    accepted = accept_relu_of_positive(m, positive)
-    if accepted is None:
+    if not is_float(graph, positive):
+        m.refuse('is_float(positive)')
         return None
-    return Match((root, n1), (root.outputs[0],), (positive,))
+    return Match((root, n1), (root.outputs[0],), (positive,), (n1,))
 
 
 def make_relu_of_positive(graph: Graph, res: ResultSpec, positive: Result) -> Any:
@@ -1376,19 +631,15 @@ def match_softmax(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(r2, 'Sub')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    r3, axes2 = n2.inputs
-    if r3 != power:
-        return None
-    if not axes2:
-        return None
-    x, r4 = n3.inputs
-    n4 = m.producer(r4, 'ReduceMax')
+    x, r3 = n3.inputs
+    n4 = m.producer(r3, 'ReduceMax')
     if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _REDUCE_MAX):
         return None
-    r5, axes = n4.inputs
-    if r5 != x:
+    r4, axes = n4.inputs
+    if r4 != x or not axes:
         return None
-    if not axes:
+    r5, axes2 = n2.inputs
+    if r5 != power or not axes2:
         return None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')

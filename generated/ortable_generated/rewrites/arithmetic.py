@@ -171,7 +171,7 @@ def match_neg_neg(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
-    return Match((root, n1), (root.outputs[0],), (x,))
+    return Match((root, n1), (root.outputs[0],), (x,), (n1,))
 
 
 def make_neg_neg(graph: Graph, res: ResultSpec, x: Result) -> Any:

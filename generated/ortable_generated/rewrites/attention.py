@@ -22,8 +22,12 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: Any, product: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_attention_1(m: Matcher, nodes: tuple[Node, ...], product: Any, v: Any, axis: Any, factor: Any, divisor: Any, bias: Any, root: Any) -> Match | None:
     graph = m.graph
+    n4 = m.producer(product, 'MatMul')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    q, keys = n4.inputs
     if not is_float32(graph, q):
         m.refuse('is_float32(q)')
         return None
@@ -43,128 +47,25 @@ def accept_attention(m: Matcher, q: Any, keys: Any, factor: Any, bias: Any, v: A
     if not every_row_sees(graph, bias):
         m.refuse('every_row_sees(bias)')
         return None
-    return (scale,)
+    return Match((*nodes, n4), (root.outputs[0],), (q, keys, bias, v, scale))
 
 
-def match_attention_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    weights, v = root.inputs
-    n1 = m.producer(weights, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for scores, bias in m.orders(n2):
-        n3 = m.producer(scores, 'Mul')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
+def finish_attention_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, v: Any, axis: Any, divisor: Any, bias: Any, root: Any, factor: Any) -> Match | None:
+    n3 = m.producer(scores, 'Mul')
+    if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
         for product, factor in m.orders(n3):
-            n4 = m.producer(product, 'MatMul')
-            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                continue
-            q, keys = n4.inputs
-            divisor = None
-            accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
-            if accepted is None:
-                continue
-            scale, = accepted
-            return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, bias, v, scale))
-    return None
-
-
-def match_attention_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    weights, v = root.inputs
-    n1 = m.producer(weights, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    scores = n1.inputs[0]
-    n2 = m.producer(scores, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for product, factor in m.orders(n2):
-        n3 = m.producer(product, 'MatMul')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        q, keys = n3.inputs
-        bias = None
-        divisor = None
-        accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
-        if accepted is None:
-            continue
-        scale, = accepted
-        return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
-    return None
-
-
-def match_attention_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    weights, v = root.inputs
-    n1 = m.producer(weights, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for scores, bias in m.orders(n2):
-        n3 = m.producer(scores, 'Div')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        product, divisor = n3.inputs
-        n4 = m.producer(product, 'MatMul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        q, keys = n4.inputs
-        factor = None
-        accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
-        if accepted is None:
-            continue
-        scale, = accepted
-        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, bias, v, scale))
-    return None
-
-
-def match_attention_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    weights, v = root.inputs
-    n1 = m.producer(weights, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    scores = n1.inputs[0]
-    n2 = m.producer(scores, 'Div')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    product, divisor = n2.inputs
-    n3 = m.producer(product, 'MatMul')
+            found = finish_attention_1(m, (*nodes, n3), product, v, axis, factor, divisor, bias, root)
+            if found is not None:
+                return found
+    n3 = m.producer(scores, 'Div')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    q, keys = n3.inputs
-    factor = None
-    bias = None
-    accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
-    if accepted is None:
-        return None
-    scale, = accepted
-    return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
+    product, divisor = n3.inputs
+    return finish_attention_1(m, (*nodes, n3), product, v, axis, factor, divisor, bias, root)
 
 
-def match_attention_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = product; weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
+def match_attention(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = any_of(Mul(product, factor), Div(product, divisor), product); weights = Softmax(any_of(Add(scores, bias), scores), axis=axis); return MatMul(weights, v)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     weights, v = root.inputs
@@ -174,45 +75,30 @@ def match_attention_5(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for product, bias in m.orders(n2):
-        n3 = m.producer(product, 'MatMul')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        q, keys = n3.inputs
-        factor = None
-        divisor = None
-        accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
-        if accepted is None:
-            continue
-        scale, = accepted
-        return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
-    return None
-
-
-def match_attention_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = product; weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    weights, v = root.inputs
-    n1 = m.producer(weights, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
+    if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
+        for scores, bias in m.orders(n2):
+            found = finish_attention_2(m, (root, n1, n2), scores, v, axis, None, bias, root, None)
+            if found is not None:
+                return found
+        for product, bias in m.orders(n2):
+            found = finish_attention_1(m, (root, n1, n2), product, v, axis, None, None, bias, root)
+            if found is not None:
+                return found
+    scores = n1.inputs[0]
+    n2 = m.producer(scores, 'Mul')
+    if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
+        for product, factor in m.orders(n2):
+            found = finish_attention_1(m, (root, n1, n2), product, v, axis, factor, None, None, root)
+            if found is not None:
+                return found
+    n2 = m.producer(scores, 'Div')
+    if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
+        product, divisor = n2.inputs
+        found = finish_attention_1(m, (root, n1, n2), product, v, axis, None, divisor, None, root)
+        if found is not None:
+            return found
     product = n1.inputs[0]
-    n2 = m.producer(product, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    q, keys = n2.inputs
-    factor = None
-    bias = None
-    divisor = None
-    accepted = accept_attention(m, q, keys, factor, bias, v, product, axis, divisor)
-    if accepted is None:
-        return None
-    scale, = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (q, keys, bias, v, scale))
+    return finish_attention_1(m, (root, n1), product, v, axis, None, None, None, root)
 
 
 def make_attention(graph: Graph, res: ResultSpec, q: Result, keys: Result, bias: Result | None, v: Result, scale: Any) -> Any:
@@ -238,20 +124,20 @@ def match_attention_groups(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(r1, 'Expand')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    r2, _ = n2.inputs
-    n4 = m.producer(r2, 'Expand')
+    r2, _ = n3.inputs
+    n4 = m.producer(r2, 'Unsqueeze')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
-    r3, _ = n3.inputs
-    n5 = m.producer(r3, 'Unsqueeze')
+    k, r3 = n4.inputs
+    if not m.numbers(r3, [2]):
+        return None
+    r4, _ = n2.inputs
+    n5 = m.producer(r4, 'Expand')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
-    r4, _ = n4.inputs
-    n6 = m.producer(r4, 'Unsqueeze')
+    r5, _ = n5.inputs
+    n6 = m.producer(r5, 'Unsqueeze')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    k, r5 = n5.inputs
-    if not m.numbers(r5, [2]):
         return None
     v, r6 = n6.inputs
     if not m.numbers(r6, [2]):
@@ -269,8 +155,12 @@ def make_attention_groups(graph: Graph, res: ResultSpec, k: Result, v: Result, q
     return graph.make_node('Attention', [q, k, v, mask], res.outputs, scale=scale)
 
 
-def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: Any, v: Any, allowed: Any, product: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_attention_masked_1(m: Matcher, nodes: tuple[Node, ...], product: Any, v: Any, axis: Any, factor: Any, divisor: Any, mask: Any, allowed: Any, root: Any) -> Match | None:
     graph = m.graph
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    q, keys = n5.inputs
     if not is_float32(graph, q):
         m.refuse('is_float32(q)')
         return None
@@ -290,11 +180,11 @@ def accept_attention_masked(m: Matcher, q: Any, keys: Any, factor: Any, mask: An
     if not empty_rows_are_zero(graph, mask, allowed):
         m.refuse('empty_rows_are_zero(mask, allowed)')
         return None
-    return (scale,)
+    return Match((*nodes, n5), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
 
 
-def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); return Where(allowed, MatMul(weights, v), 0)"""
+def match_attention_masked(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = any_of(Mul(product, factor), Div(product, divisor), product); weights = Softmax(Where(mask, scores, -inf), axis=axis); return Where(allowed, MatMul(weights, v), 0)"""
     if len(root.inputs) != 3 or root.attrs:
         return None
     allowed, r1, r2 = root.inputs
@@ -313,96 +203,23 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     if n3 is None or len(n3.inputs) != 3 or n3.attrs:
         return None
     mask, scores, r4 = n3.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n4 = m.producer(scores, 'Mul')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for product, factor in m.orders(n4):
-        n5 = m.producer(product, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        q, keys = n5.inputs
-        divisor = None
-        accepted = accept_attention_masked(m, q, keys, factor, mask, v, allowed, product, axis, divisor)
-        if accepted is None:
-            continue
-        scale, = accepted
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
-    return None
-
-
-def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); return Where(allowed, MatMul(weights, v), 0)"""
-    if len(root.inputs) != 3 or root.attrs:
-        return None
-    allowed, r1, r2 = root.inputs
-    if not m.number(r2, 0):
-        return None
-    n1 = m.producer(r1, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    weights, v = n1.inputs
-    n2 = m.producer(weights, 'Softmax')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
-        return None
-    axis = n2.attrs.get('axis', -1)
-    r3 = n2.inputs[0]
-    n3 = m.producer(r3, 'Where')
-    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
-        return None
-    mask, scores, r4 = n3.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n4 = m.producer(scores, 'Div')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    product, divisor = n4.inputs
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    q, keys = n5.inputs
-    factor = None
-    accepted = accept_attention_masked(m, q, keys, factor, mask, v, allowed, product, axis, divisor)
-    if accepted is None:
-        return None
-    scale, = accepted
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
-
-
-def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); return Where(allowed, MatMul(weights, v), 0)"""
-    if len(root.inputs) != 3 or root.attrs:
-        return None
-    allowed, r1, r2 = root.inputs
-    if not m.number(r2, 0):
-        return None
-    n1 = m.producer(r1, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    weights, v = n1.inputs
-    n2 = m.producer(weights, 'Softmax')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
-        return None
-    axis = n2.attrs.get('axis', -1)
-    r3 = n2.inputs[0]
-    n3 = m.producer(r3, 'Where')
-    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
-        return None
+    if m.number(r4, float('-inf')):
+        n4 = m.producer(scores, 'Mul')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            for product, factor in m.orders(n4):
+                found = finish_attention_masked_1(m, (root, n1, n2, n3, n4), product, v, axis, factor, None, mask, allowed, root)
+                if found is not None:
+                    return found
+        n4 = m.producer(scores, 'Div')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            product, divisor = n4.inputs
+            found = finish_attention_masked_1(m, (root, n1, n2, n3, n4), product, v, axis, None, divisor, mask, allowed, root)
+            if found is not None:
+                return found
     mask, product, r4 = n3.inputs
     if not m.number(r4, float('-inf')):
         return None
-    n4 = m.producer(product, 'MatMul')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    q, keys = n4.inputs
-    factor = None
-    divisor = None
-    accepted = accept_attention_masked(m, q, keys, factor, mask, v, allowed, product, axis, divisor)
-    if accepted is None:
-        return None
-    scale, = accepted
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, mask, v, allowed, scale))
+    return finish_attention_masked_1(m, (root, n1, n2, n3), product, v, axis, None, None, mask, allowed, root)
 
 
 def make_attention_masked(graph: Graph, res: ResultSpec, q: Result, keys: Result, mask: Result, v: Result, allowed: Result, scale: Any) -> Any:

@@ -36,7 +36,7 @@ def match_cast_cast(m: Matcher, root: Node) -> Match | None:
     if not same_dtype_class(dtype_of(graph, x), between, dtype):
         m.refuse('same_dtype_class(dtype_of(x), between, dtype)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, dtype))
+    return Match((root, n1), (root.outputs[0],), (x, dtype), (n1,))
 
 
 def make_cast_cast(graph: Graph, res: ResultSpec, x: Result, dtype: Any) -> Any:

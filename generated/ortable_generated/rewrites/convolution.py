@@ -113,8 +113,14 @@ def make_conv_pad(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result
     return graph.make_node('Conv', [x, w, b], res.outputs, pads=summed_pads(pads, sides), **kept)
 
 
-def accept_conv_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_conv_scale_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(product, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    kept = dict(n1.attrs)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -128,46 +134,25 @@ def accept_conv_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, 
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
         return None
-    return (factor,)
+    return Match((*nodes, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
 
 
 def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
+    """product = Conv(x, w, maybe(b), attrs=kept); return any_of(Mul(product, c), Div(product, d))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
-        n1 = m.producer(product, 'Conv')
-        if n1 is None or not 2 <= len(n1.inputs) <= 3:
-            continue
-        kept = dict(n1.attrs)
-        x, w = n1.inputs[:2]
-        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-        d = None
-        accepted = accept_conv_scale(m, x, w, b, c, product, d)
-        if accepted is None:
-            continue
-        factor, = accepted
-        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+        found = finish_conv_scale_1(m, (root,), product, None, c, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
-    n1 = m.producer(product, 'Conv')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3:
-        return None
-    kept = dict(n1.attrs)
-    x, w = n1.inputs[:2]
-    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    c = None
-    accepted = accept_conv_scale(m, x, w, b, c, product, d)
-    if accepted is None:
-        return None
-    factor, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+    return finish_conv_scale_1(m, (root,), product, d, None, root)
 
 
 def make_conv_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
@@ -182,6 +167,7 @@ def match_conv_slice(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if not 3 <= len(root.inputs) <= 5 or root.attrs:
         return None
+    part = root.outputs[0]
     whole, starts, _ = root.inputs[:3]
     steps = root.inputs[4] or None if len(root.inputs) > 4 else None
     n1 = m.producer(whole, 'Conv')
@@ -192,7 +178,6 @@ def match_conv_slice(m: Matcher, root: Node) -> Match | None:
     kept = {k: v for k, v in n1.attrs.items() if k not in ('pads', 'strides')}
     x, w = n1.inputs[:2]
     b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    part = root.outputs[0]
     if not has_unit_steps(graph, steps):
         m.refuse('has_unit_steps(steps)')
         return None
@@ -275,8 +260,16 @@ def make_conv_transpose_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: 
     return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, factor, 1), moved], res.outputs, **kept)
 
 
-def accept_conv_transpose_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_conv_transpose_scale_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(product, 'ConvTranspose')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    if not literal_equals(n1.attrs.get('group', 1), 1):
+        return None
+    kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -290,50 +283,25 @@ def accept_conv_transpose_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, prod
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
         return None
-    return (factor,)
+    return Match((*nodes, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
 
 
 def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Mul(product, c)"""
+    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return any_of(Mul(product, c), Div(product, d))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
-        n1 = m.producer(product, 'ConvTranspose')
-        if n1 is None or not 2 <= len(n1.inputs) <= 3:
-            continue
-        if not literal_equals(n1.attrs.get('group', 1), 1):
-            continue
-        kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
-        x, w = n1.inputs[:2]
-        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-        d = None
-        accepted = accept_conv_transpose_scale(m, x, w, b, c, product, d)
-        if accepted is None:
-            continue
-        factor, = accepted
-        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+        found = finish_conv_transpose_scale_1(m, (root,), product, None, c, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Div(product, d)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
-    n1 = m.producer(product, 'ConvTranspose')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3:
-        return None
-    if not literal_equals(n1.attrs.get('group', 1), 1):
-        return None
-    kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
-    x, w = n1.inputs[:2]
-    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    c = None
-    accepted = accept_conv_transpose_scale(m, x, w, b, c, product, d)
-    if accepted is None:
-        return None
-    factor, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+    return finish_conv_transpose_scale_1(m, (root,), product, d, None, root)
 
 
 def make_conv_transpose_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:

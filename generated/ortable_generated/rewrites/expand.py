@@ -14,223 +14,120 @@ if TYPE_CHECKING:
     from ortable.passes.rewrite.matcher import Matcher
 
 
-def accept_expand_before_arithmetic(m: Matcher, x: Any, expanded: Any, out: Any) -> tuple[Any, ...] | None:
+def finish_expand_before_arithmetic_1(m: Matcher, nodes: tuple[Node, ...], expanded: Any, out: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(expanded, 'Expand')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    x, _ = n1.inputs
     inputs = replaced_inputs(graph, out, expanded, x)
     if not broadcasts_to(graph, out, inputs):
         m.refuse('broadcasts_to(out, inputs)')
         return None
     node = producer_of(graph, out)
-    return (inputs, node)
+    return Match((*nodes, n1), (root.outputs[0],), (inputs, node), (n1,))
 
 
 def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Add(expanded, _); return out"""
+    """expanded = Expand(x, _); out = any_of(Add(expanded, _), Mul(expanded, _), Sub(expanded, _), Sub(_, expanded), Div(expanded, _), Div(_, expanded), Pow(expanded, _), Pow(_, expanded), Max(expanded, _), Min(expanded, _), And(expanded, _), Or(expanded, _)); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     for expanded, _ in m.orders(root):
-        n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, _ = n1.inputs
-        out = root.outputs[0]
-        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-        if accepted is None:
-            continue
-        inputs, node = accepted
-        return Match((root, n1), (root.outputs[0],), (inputs, node))
+        found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_expand_before_arithmetic_2(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Mul(expanded, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     for expanded, _ in m.orders(root):
-        n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, _ = n1.inputs
-        out = root.outputs[0]
-        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-        if accepted is None:
-            continue
-        inputs, node = accepted
-        return Match((root, n1), (root.outputs[0],), (inputs, node))
+        found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_expand_before_arithmetic_3(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Sub(expanded, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    expanded, _ = root.inputs
+    found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded = root.inputs
+    return finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
 
 
 def match_expand_before_arithmetic_4(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Sub(_, expanded); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    expanded, _ = root.inputs
+    found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded = root.inputs
+    return finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
 
 
 def match_expand_before_arithmetic_5(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Div(expanded, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    expanded, _ = root.inputs
+    found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded = root.inputs
+    return finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
 
 
 def match_expand_before_arithmetic_6(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Div(_, expanded); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    for expanded, _ in m.orders(root):
+        found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+        if found is not None:
+            return found
+    return None
 
 
 def match_expand_before_arithmetic_7(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Pow(expanded, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    for expanded, _ in m.orders(root):
+        found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+        if found is not None:
+            return found
+    return None
 
 
 def match_expand_before_arithmetic_8(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Pow(_, expanded); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    for expanded, _ in m.orders(root):
+        found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+        if found is not None:
+            return found
+    return None
 
 
 def match_expand_before_arithmetic_9(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Max(expanded, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     for expanded, _ in m.orders(root):
-        n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, _ = n1.inputs
-        out = root.outputs[0]
-        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-        if accepted is None:
-            continue
-        inputs, node = accepted
-        return Match((root, n1), (root.outputs[0],), (inputs, node))
-    return None
-
-
-def match_expand_before_arithmetic_10(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Min(expanded, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for expanded, _ in m.orders(root):
-        n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, _ = n1.inputs
-        out = root.outputs[0]
-        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-        if accepted is None:
-            continue
-        inputs, node = accepted
-        return Match((root, n1), (root.outputs[0],), (inputs, node))
-    return None
-
-
-def match_expand_before_arithmetic_11(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = And(expanded, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for expanded, _ in m.orders(root):
-        n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, _ = n1.inputs
-        out = root.outputs[0]
-        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-        if accepted is None:
-            continue
-        inputs, node = accepted
-        return Match((root, n1), (root.outputs[0],), (inputs, node))
-    return None
-
-
-def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Or(expanded, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for expanded, _ in m.orders(root):
-        n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, _ = n1.inputs
-        out = root.outputs[0]
-        accepted = accept_expand_before_arithmetic(m, x, expanded, out)
-        if accepted is None:
-            continue
-        inputs, node = accepted
-        return Match((root, n1), (root.outputs[0],), (inputs, node))
+        found = finish_expand_before_arithmetic_1(m, (root,), expanded, out, root)
+        if found is not None:
+            return found
     return None
 
 
@@ -238,253 +135,106 @@ def make_expand_before_arithmetic(graph: Graph, res: ResultSpec, inputs: Any, no
     return with_inputs(graph, node, inputs)
 
 
-def accept_expand_before_choice(m: Matcher, x: Any, expanded: Any, out: Any) -> tuple[Any, ...] | None:
+def finish_expand_before_choice_1(m: Matcher, nodes: tuple[Node, ...], expanded: Any, out: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(expanded, 'Expand')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    x, _ = n1.inputs
     inputs = replaced_inputs(graph, out, expanded, x)
     if not broadcasts_to(graph, out, inputs):
         m.refuse('broadcasts_to(out, inputs)')
         return None
     node = producer_of(graph, out)
-    return (inputs, node)
+    return Match((*nodes, n1), (root.outputs[0],), (inputs, node), (n1,))
 
 
 def match_expand_before_choice_1(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Where(expanded, _, _); return out"""
+    """expanded = Expand(x, _); out = any_of(Where(expanded, _, _), Where(_, expanded, _), Where(_, _, expanded), Equal(expanded, _), Less(expanded, _), Less(_, expanded), LessOrEqual(expanded, _), LessOrEqual(_, expanded), Greater(expanded, _), Greater(_, expanded), GreaterOrEqual(expanded, _), GreaterOrEqual(_, expanded), MatMul(expanded, _), MatMul(_, expanded)); return out"""
     if len(root.inputs) != 3 or root.attrs:
         return None
-    expanded, _, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    expanded, _, _ = root.inputs
+    found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded, _ = root.inputs
+    found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, _, expanded = root.inputs
+    return finish_expand_before_choice_1(m, (root,), expanded, out, root)
 
 
 def match_expand_before_choice_2(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Where(_, expanded, _); return out"""
-    if len(root.inputs) != 3 or root.attrs:
-        return None
-    _, expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Where(_, _, expanded); return out"""
-    if len(root.inputs) != 3 or root.attrs:
-        return None
-    _, _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Equal(expanded, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     for expanded, _ in m.orders(root):
-        n1 = m.producer(expanded, 'Expand')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, _ = n1.inputs
-        out = root.outputs[0]
-        accepted = accept_expand_before_choice(m, x, expanded, out)
-        if accepted is None:
-            continue
-        inputs, node = accepted
-        return Match((root, n1), (root.outputs[0],), (inputs, node))
+        found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Less(expanded, _); return out"""
+def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or root.attrs:
         return None
-    expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
+    expanded, _ = root.inputs
+    found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded = root.inputs
+    return finish_expand_before_choice_1(m, (root,), expanded, out, root)
+
+
+def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
+    if len(root.inputs) != 2 or root.attrs:
         return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    out = root.outputs[0]
+    expanded, _ = root.inputs
+    found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded = root.inputs
+    return finish_expand_before_choice_1(m, (root,), expanded, out, root)
+
+
+def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    out = root.outputs[0]
+    expanded, _ = root.inputs
+    found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded = root.inputs
+    return finish_expand_before_choice_1(m, (root,), expanded, out, root)
 
 
 def match_expand_before_choice_6(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Less(_, expanded); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
     out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    expanded, _ = root.inputs
+    found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
+    _, expanded = root.inputs
+    return finish_expand_before_choice_1(m, (root,), expanded, out, root)
 
 
 def match_expand_before_choice_7(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = LessOrEqual(expanded, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_8(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = LessOrEqual(_, expanded); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+    found = finish_expand_before_choice_1(m, (root,), expanded, out, root)
+    if found is not None:
+        return found
     _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_9(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Greater(expanded, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_10(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = Greater(_, expanded); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_11(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = GreaterOrEqual(expanded, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_12(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = GreaterOrEqual(_, expanded); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_13(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = MatMul(expanded, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    expanded, _ = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
-
-
-def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
-    """expanded = Expand(x, _); out = MatMul(_, expanded); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    _, expanded = root.inputs
-    n1 = m.producer(expanded, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_expand_before_choice(m, x, expanded, out)
-    if accepted is None:
-        return None
-    inputs, node = accepted
-    return Match((root, n1), (root.outputs[0],), (inputs, node))
+    return finish_expand_before_choice_1(m, (root,), expanded, out, root)
 
 
 def make_expand_before_choice(graph: Graph, res: ResultSpec, inputs: Any, node: Any) -> Any:
@@ -496,12 +246,12 @@ def match_expand_expand(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     r1, shape = root.inputs
     n1 = m.producer(r1, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     x, _ = n1.inputs
-    out = root.outputs[0]
     if not expands_to(graph, x, shape, out):
         m.refuse('expands_to(x, shape, out)')
         return None
@@ -517,8 +267,8 @@ def match_expand_last_axis(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
-    x, shape = root.inputs
     out = root.outputs[0]
+    x, shape = root.inputs
     if not known_rank(graph, x) > 0:
         m.refuse('known_rank(x) > 0')
         return None
@@ -552,8 +302,8 @@ def match_expand_same(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
-    x, _ = root.inputs
     out = root.outputs[0]
+    x, _ = root.inputs
     if not same_shape(graph, x, out):
         m.refuse('same_shape(x, out)')
         return None
@@ -569,8 +319,8 @@ def match_tile_same(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
-    x, _ = root.inputs
     out = root.outputs[0]
+    x, _ = root.inputs
     if not same_shape(graph, x, out):
         m.refuse('same_shape(x, out)')
         return None

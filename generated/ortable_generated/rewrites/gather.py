@@ -52,9 +52,9 @@ def match_gather_last_axis(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
         return None
+    found = root.outputs[0]
     axis = root.attrs.get('axis', 0)
     x, index = root.inputs
-    found = root.outputs[0]
     rank = known_rank(graph, x)
     if not rank > 1:
         m.refuse('rank > 1')
@@ -144,13 +144,13 @@ def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     middle, back = root.inputs
     n1 = m.producer(middle, 'Gather')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis',), _GATHER):
         return None
     axis = n1.attrs.get('axis', 0)
     x, index = n1.inputs
-    out = root.outputs[0]
     if not is_constant(graph, index):
         m.refuse('is_constant(index)')
         return None
@@ -175,8 +175,8 @@ def match_gather_vector(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
         return None
-    x, index = root.inputs
     found = root.outputs[0]
+    x, index = root.inputs
     if not known_rank(graph, x) == 1:
         m.refuse('known_rank(x) == 1')
         return None
@@ -195,8 +195,8 @@ def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, (), _GATHER_ND):
         return None
-    x, indices = root.inputs
     out = root.outputs[0]
+    x, indices = root.inputs
     if not enumerates_elements(graph, x, indices):
         m.refuse('enumerates_elements(x, indices)')
         return None

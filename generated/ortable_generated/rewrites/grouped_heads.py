@@ -52,7 +52,7 @@ def match_grouped_keys(m: Matcher, root: Node) -> Match | None:
     if not repeats_heads(graph, k, keys):
         m.refuse('repeats_heads(k, keys)')
         return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (k, q, heads))
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (k, q, heads), (n2, n1))
 
 
 def make_grouped_keys(graph: Graph, res: ResultSpec, k: Result, q: Result, heads: Any) -> Any:
@@ -87,7 +87,7 @@ def match_grouped_values(m: Matcher, root: Node) -> Match | None:
     if not repeats_heads(graph, v, values):
         m.refuse('repeats_heads(v, values)')
         return None
-    return Match((root, n1, n2, n3), (root.outputs[0],), (v, probs, heads))
+    return Match((root, n1, n2, n3), (root.outputs[0],), (v, probs, heads), (n1,))
 
 
 def make_grouped_values(graph: Graph, res: ResultSpec, v: Result, probs: Result, heads: Any) -> Any:

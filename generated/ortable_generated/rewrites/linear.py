@@ -107,8 +107,15 @@ def make_gemm_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, b:
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
-def accept_gemm_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_gemm_scale_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
+        return None
+    ta = n1.attrs.get('transA', 0)
+    tb = n1.attrs.get('transB', 0)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -122,48 +129,25 @@ def accept_gemm_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, product: Any, 
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
         return None
-    return (factor,)
+    return Match((*nodes, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
 
 
 def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Mul(product, c)"""
+    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return any_of(Mul(product, c), Div(product, d))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
-        n1 = m.producer(product, 'Gemm')
-        if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
-            continue
-        ta = n1.attrs.get('transA', 0)
-        tb = n1.attrs.get('transB', 0)
-        x, w = n1.inputs[:2]
-        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-        d = None
-        accepted = accept_gemm_scale(m, x, w, b, c, product, d)
-        if accepted is None:
-            continue
-        factor, = accepted
-        return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
+        found = finish_gemm_scale_1(m, (root,), product, None, c, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Div(product, d)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
-    n1 = m.producer(product, 'Gemm')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
-        return None
-    ta = n1.attrs.get('transA', 0)
-    tb = n1.attrs.get('transB', 0)
-    x, w = n1.inputs[:2]
-    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    c = None
-    accepted = accept_gemm_scale(m, x, w, b, c, product, d)
-    if accepted is None:
-        return None
-    factor, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
+    return finish_gemm_scale_1(m, (root,), product, d, None, root)
 
 
 def make_gemm_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, ta: Any, tb: Any, factor: Any) -> Any:
@@ -173,8 +157,15 @@ def make_gemm_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Resu
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, line, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
-def accept_gemm_scale_number(m: Matcher, a: Any, c: Any, alpha: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_gemm_scale_number_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
+        return None
+    alpha = n1.attrs.get('alpha', 1.0)
+    ta = n1.attrs.get('transA', 0)
+    tb = n1.attrs.get('transB', 0)
+    a, b = n1.inputs
     if not is_wide(graph, a):
         m.refuse('is_wide(a)')
         return None
@@ -193,48 +184,25 @@ def accept_gemm_scale_number(m: Matcher, a: Any, c: Any, alpha: Any, d: Any) -> 
     if not fits_attribute(graph, scale, a):
         m.refuse('fits_attribute(scale, a)')
         return None
-    return (scale,)
+    return Match((*nodes, n1), (root.outputs[0],), (a, b, ta, tb, scale))
 
 
 def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Mul(product, c)"""
+    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return any_of(Mul(product, c), Div(product, d))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
-        n1 = m.producer(product, 'Gemm')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
-            continue
-        alpha = n1.attrs.get('alpha', 1.0)
-        ta = n1.attrs.get('transA', 0)
-        tb = n1.attrs.get('transB', 0)
-        a, b = n1.inputs
-        d = None
-        accepted = accept_gemm_scale_number(m, a, c, alpha, d)
-        if accepted is None:
-            continue
-        scale, = accepted
-        return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
+        found = finish_gemm_scale_number_1(m, (root,), product, None, c, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Div(product, d)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
-    n1 = m.producer(product, 'Gemm')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
-        return None
-    alpha = n1.attrs.get('alpha', 1.0)
-    ta = n1.attrs.get('transA', 0)
-    tb = n1.attrs.get('transB', 0)
-    a, b = n1.inputs
-    c = None
-    accepted = accept_gemm_scale_number(m, a, c, alpha, d)
-    if accepted is None:
-        return None
-    scale, = accepted
-    return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
+    return finish_gemm_scale_number_1(m, (root,), product, d, None, root)
 
 
 def make_gemm_scale_number(graph: Graph, res: ResultSpec, a: Result, b: Result, ta: Any, tb: Any, scale: Any) -> Any:
@@ -283,54 +251,8 @@ def make_gemm_transpose_b(graph: Graph, res: ResultSpec, b: Result, a: Result, c
     return graph.make_node('Gemm', [a, b, c], res.outputs, transB=0 if tb else 1, **kept)
 
 
-def accept_linear_scale(m: Matcher, x: Any, w: Any, b: Any, c: Any, total: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_linear_scale_1(m: Matcher, nodes: tuple[Node, ...], total: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
-        return None
-    if not rank_of(graph, w) == 2:
-        m.refuse('rank_of(w) == 2')
-        return None
-    factor = d if c is None else c
-    if not varies_last(graph, [factor, b], total):
-        m.refuse('varies_last([factor, b], total)')
-        return None
-    if not are_moderate(graph, factor):
-        m.refuse('are_moderate(factor)')
-        return None
-    if not are_weights(graph, [w, b]):
-        m.refuse('are_weights([w, b])')
-        return None
-    return (factor,)
-
-
-def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); total = Add(product, b); return Mul(total, c)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for total, c in m.orders(root):
-        n1 = m.producer(total, 'Add')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for product, b in m.orders(n1):
-            n2 = m.producer(product, 'MatMul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            x, w = n2.inputs
-            d = None
-            accepted = accept_linear_scale(m, x, w, b, c, total, d)
-            if accepted is None:
-                continue
-            factor, = accepted
-            return Match((root, n1, n2), (root.outputs[0],), (x, w, b, c, factor))
-    return None
-
-
-def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); total = Add(product, b); return Div(total, d)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    total, d = root.inputs
     n1 = m.producer(total, 'Add')
     if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
@@ -339,13 +261,42 @@ def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
         if n2 is None or len(n2.inputs) != 2 or n2.attrs:
             continue
         x, w = n2.inputs
-        c = None
-        accepted = accept_linear_scale(m, x, w, b, c, total, d)
-        if accepted is None:
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
             continue
-        factor, = accepted
-        return Match((root, n1, n2), (root.outputs[0],), (x, w, b, c, factor))
+        if not rank_of(graph, w) == 2:
+            m.refuse('rank_of(w) == 2')
+            continue
+        factor = d if c is None else c
+        if not varies_last(graph, [factor, b], total):
+            m.refuse('varies_last([factor, b], total)')
+            continue
+        if not are_moderate(graph, factor):
+            m.refuse('are_moderate(factor)')
+            continue
+        if not are_weights(graph, [w, b]):
+            m.refuse('are_weights([w, b])')
+            continue
+        return Match((*nodes, n1, n2), (root.outputs[0],), (x, w, b, c, factor))
     return None
+
+
+def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); total = Add(product, b); return any_of(Mul(total, c), Div(total, d))"""
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    for total, c in m.orders(root):
+        found = finish_linear_scale_1(m, (root,), total, None, c, root)
+        if found is not None:
+            return found
+    return None
+
+
+def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
+    if len(root.inputs) != 2 or root.attrs:
+        return None
+    total, d = root.inputs
+    return finish_linear_scale_1(m, (root,), total, d, None, root)
 
 
 def make_linear_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result, c: Result | None, factor: Any) -> Any:
@@ -412,8 +363,12 @@ def make_matmul_batch_norm(graph: Graph, res: ResultSpec, x: Result, w: Result, 
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), shifted_bias(graph, graph.make_node('Neg', [mean]), factor, shift)], res.outputs)
 
 
-def accept_matmul_scale(m: Matcher, x: Any, w: Any, c: Any, product: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_matmul_scale_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(product, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+        return None
+    x, w = n1.inputs
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -430,42 +385,25 @@ def accept_matmul_scale(m: Matcher, x: Any, w: Any, c: Any, product: Any, d: Any
     if not are_weights(graph, [w]):
         m.refuse('are_weights([w])')
         return None
-    return (factor,)
+    return Match((*nodes, n1), (root.outputs[0],), (x, w, c, factor))
 
 
 def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); return Mul(product, c)"""
+    """product = MatMul(x, w); return any_of(Mul(product, c), Div(product, d))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
-        n1 = m.producer(product, 'MatMul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, w = n1.inputs
-        d = None
-        accepted = accept_matmul_scale(m, x, w, c, product, d)
-        if accepted is None:
-            continue
-        factor, = accepted
-        return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
+        found = finish_matmul_scale_1(m, (root,), product, None, c, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); return Div(product, d)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
-    n1 = m.producer(product, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, w = n1.inputs
-    c = None
-    accepted = accept_matmul_scale(m, x, w, c, product, d)
-    if accepted is None:
-        return None
-    factor, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
+    return finish_matmul_scale_1(m, (root,), product, d, None, root)
 
 
 def make_matmul_scale(graph: Graph, res: ResultSpec, x: Result, w: Result, c: Result | None, factor: Any) -> Any:

@@ -27,8 +27,8 @@ def match_and_decided(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
+    both = root.outputs[0]
     for x, y in m.orders(root):
-        both = root.outputs[0]
         value = uniform_of(graph, y)
         if not (value == 1 and same_shape(graph, x, both) or (value == 0 and same_shape(graph, y, both))):
             m.refuse('(value == 1 and same_shape(x, both)) or (value == 0 and same_shape(y, both))')
@@ -46,8 +46,8 @@ def match_or_decided(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
+    both = root.outputs[0]
     for x, y in m.orders(root):
-        both = root.outputs[0]
         value = uniform_of(graph, y)
         if not (value == 0 and same_shape(graph, x, both) or (value == 1 and same_shape(graph, y, both))):
             m.refuse('(value == 0 and same_shape(x, both)) or (value == 1 and same_shape(y, both))')
@@ -65,6 +65,7 @@ def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 3 or root.attrs:
         return None
+    repaired = root.outputs[0]
     allowed, out, r1 = root.inputs
     if not m.number(r1, 0):
         return None
@@ -87,7 +88,6 @@ def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
         return None
     mask = n4.inputs[0]
-    repaired = root.outputs[0]
     if not is_bool(graph, mask):
         m.refuse('is_bool(mask)')
         return None
@@ -101,14 +101,14 @@ def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
     if not same_shape(graph, out, repaired):
         m.refuse('same_shape(out, repaired)')
         return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (out,))
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (out,), (n4, n3, n1))
 
 
 def make_rows_always_allowed(graph: Graph, res: ResultSpec, out: Result) -> Any:
     return out
 
 
-def accept_rows_narrow(m: Matcher, c: Any, axes: Any, a: Any, b: Any, broadcast: Any, chosen: Any, other: Any) -> tuple[Any, ...] | None:
+def finish_rows_narrow_1(m: Matcher, nodes: tuple[Node, ...], other: Any, c: Any, broadcast: Any, axes: Any, a: Any, chosen: Any, b: Any, root: Any, dtype: Any, n4: Any, n3: Any, n2: Any, n1: Any) -> Match | None:
     graph = m.graph
     free = other is None or uniform_of(graph, other) == 1
     if not free:
@@ -124,13 +124,14 @@ def accept_rows_narrow(m: Matcher, c: Any, axes: Any, a: Any, b: Any, broadcast:
     if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
         m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (c, a, b, dtype), (n4, n3, n2, n1))
 
 
-def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
-    """broadcast = Expand(c, _); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
+def match_rows_narrow(m: Matcher, root: Node) -> Match | None:
+    """broadcast = any_of(Expand(c, _), And(c, other)); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
     if len(root.inputs) != 3 or root.attrs:
         return None
+    chosen = root.outputs[0]
     allowed, a, b = root.inputs
     n1 = m.producer(allowed, 'Cast')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
@@ -150,48 +151,18 @@ def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
     dtype = n3.attrs.get('to')
     broadcast = n3.inputs[0]
     n4 = m.producer(broadcast, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    c, _ = n4.inputs
-    chosen = root.outputs[0]
-    other = None
-    accepted = accept_rows_narrow(m, c, axes, a, b, broadcast, chosen, other)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, dtype))
-
-
-def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
-    """broadcast = And(c, other); numbers = Cast(broadcast, to=dtype); row_max = ReduceMax(numbers, axes); allowed = Cast(row_max, to=boolean); chosen = Where(allowed, a, b); return chosen"""
-    if len(root.inputs) != 3 or root.attrs:
-        return None
-    allowed, a, b = root.inputs
-    n1 = m.producer(allowed, 'Cast')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
-        return None
-    if not literal_equals(n1.attrs.get('to'), boolean):
-        return None
-    row_max = n1.inputs[0]
-    n2 = m.producer(row_max, 'ReduceMax')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_MAX):
-        return None
-    numbers, axes = n2.inputs
-    if not axes:
-        return None
-    n3 = m.producer(numbers, 'Cast')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
-        return None
-    dtype = n3.attrs.get('to')
-    broadcast = n3.inputs[0]
+    if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+        c, _ = n4.inputs
+        found = finish_rows_narrow_1(m, (root, n1, n2, n3, n4), None, c, broadcast, axes, a, chosen, b, root, dtype, n4, n3, n2, n1)
+        if found is not None:
+            return found
     n4 = m.producer(broadcast, 'And')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for c, other in m.orders(n4):
-        chosen = root.outputs[0]
-        accepted = accept_rows_narrow(m, c, axes, a, b, broadcast, chosen, other)
-        if accepted is None:
-            continue
-        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, dtype))
+        found = finish_rows_narrow_1(m, (root, n1, n2, n3, n4), other, c, broadcast, axes, a, chosen, b, root, dtype, n4, n3, n2, n1)
+        if found is not None:
+            return found
     return None
 
 
@@ -205,8 +176,8 @@ def match_where_decided(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 3 or root.attrs:
         return None
-    c, a, b = root.inputs
     chosen = root.outputs[0]
+    c, a, b = root.inputs
     value = uniform_of(graph, c)
     if not (value == 1 and same_shape(graph, a, chosen) or (value == 0 and same_shape(graph, b, chosen))):
         m.refuse('(value == 1 and same_shape(a, chosen)) or (value == 0 and same_shape(b, chosen))')
@@ -218,7 +189,7 @@ def make_where_decided(graph: Graph, res: ResultSpec, a: Result, b: Result, valu
     return a if value == 1 else b
 
 
-def accept_where_narrow(m: Matcher, a: Any, b: Any, chosen: Any, other: Any) -> tuple[Any, ...] | None:
+def finish_where_narrow_1(m: Matcher, nodes: tuple[Node, ...], other: Any, a: Any, chosen: Any, b: Any, root: Any, c: Any, n1: Any) -> Match | None:
     graph = m.graph
     free = other is None or uniform_of(graph, other) == 1
     if not free:
@@ -227,40 +198,28 @@ def accept_where_narrow(m: Matcher, a: Any, b: Any, chosen: Any, other: Any) -> 
     if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
         m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (c, a, b), (n1,))
 
 
-def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
-    """broadcast = Expand(c, _); chosen = Where(broadcast, a, b); return chosen"""
+def match_where_narrow(m: Matcher, root: Node) -> Match | None:
+    """broadcast = any_of(Expand(c, _), And(c, other)); chosen = Where(broadcast, a, b); return chosen"""
     if len(root.inputs) != 3 or root.attrs:
         return None
+    chosen = root.outputs[0]
     broadcast, a, b = root.inputs
     n1 = m.producer(broadcast, 'Expand')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    c, _ = n1.inputs
-    chosen = root.outputs[0]
-    other = None
-    accepted = accept_where_narrow(m, a, b, chosen, other)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (c, a, b))
-
-
-def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
-    """broadcast = And(c, other); chosen = Where(broadcast, a, b); return chosen"""
-    if len(root.inputs) != 3 or root.attrs:
-        return None
-    broadcast, a, b = root.inputs
+    if n1 is not None and len(n1.inputs) == 2 and (not n1.attrs):
+        c, _ = n1.inputs
+        found = finish_where_narrow_1(m, (root, n1), None, a, chosen, b, root, c, n1)
+        if found is not None:
+            return found
     n1 = m.producer(broadcast, 'And')
     if n1 is None or len(n1.inputs) != 2 or n1.attrs:
         return None
     for c, other in m.orders(n1):
-        chosen = root.outputs[0]
-        accepted = accept_where_narrow(m, a, b, chosen, other)
-        if accepted is None:
-            continue
-        return Match((root, n1), (root.outputs[0],), (c, a, b))
+        found = finish_where_narrow_1(m, (root, n1), other, a, chosen, b, root, c, n1)
+        if found is not None:
+            return found
     return None
 
 

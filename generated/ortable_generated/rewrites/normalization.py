@@ -184,7 +184,7 @@ def make_group_norm(graph: Graph, res: ResultSpec, x: Result, scale: Result, shi
     return graph.make_node('GroupNormalization', [x, gain, moved], res.outputs, num_groups=static(groups), epsilon=eps)
 
 
-def accept_instance_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) -> tuple[Any, ...] | None:
+def finish_instance_norm_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: Any, axes2: Any, eps: Any, root: Any) -> Match | None:
     graph = m.graph
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
@@ -206,32 +206,13 @@ def accept_instance_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) ->
     if not small_epsilon(small):
         m.refuse('small_epsilon(small)')
         return None
-    return (count, small)
+    return Match(nodes, (root.outputs[0],), (x, count, small))
 
 
-def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    centered, r1 = root.inputs
-    n1 = m.producer(centered, 'Sub')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    n2 = m.producer(r1, 'Sqrt')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    x, mean = n1.inputs
-    n3 = m.producer(mean, 'ReduceMean')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
-        return None
+def finish_instance_norm_2(m: Matcher, nodes: tuple[Node, ...], n2: Any, centered: Any, x: Any, axes: Any, root: Any) -> Match | None:
     total = n2.inputs[0]
     n4 = m.producer(total, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    r2, axes = n3.inputs
-    if r2 != x:
-        return None
-    if not axes:
         return None
     for r3, eps in m.orders(n4):
         n5 = m.producer(r3, 'ReduceMean')
@@ -241,74 +222,27 @@ def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
         if not axes2:
             continue
         n6 = m.producer(square, 'Mul')
+        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+            for r4, r5 in m.orders(n6):
+                if r4 != centered or r5 != centered:
+                    continue
+                found = finish_instance_norm_1(m, (*nodes, n4, n5, n6), x, axes, axes2, eps, root)
+                if found is not None:
+                    return found
+        n6 = m.producer(square, 'Pow')
         if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
-        for r4, r5 in m.orders(n6):
-            if r4 != centered:
-                continue
-            if r5 != centered:
-                continue
-            accepted = accept_instance_norm(m, x, axes, axes2, eps)
-            if accepted is None:
-                continue
-            count, small = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, count, small))
+        r4, r5 = n6.inputs
+        if r4 != centered or not m.number(r5, 2):
+            continue
+        found = finish_instance_norm_1(m, (*nodes, n4, n5, n6), x, axes, axes2, eps, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for centered, r1 in m.orders(root):
-        n1 = m.producer(centered, 'Sub')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Reciprocal')
-        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-            continue
-        x, mean = n1.inputs
-        n3 = m.producer(mean, 'ReduceMean')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
-            continue
-        r2 = n2.inputs[0]
-        n4 = m.producer(r2, 'Sqrt')
-        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
-            continue
-        r3, axes = n3.inputs
-        if r3 != x:
-            continue
-        if not axes:
-            continue
-        total = n4.inputs[0]
-        n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r4, eps in m.orders(n5):
-            n6 = m.producer(r4, 'ReduceMean')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
-                continue
-            square, axes2 = n6.inputs
-            if not axes2:
-                continue
-            n7 = m.producer(square, 'Mul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            for r5, r6 in m.orders(n7):
-                if r5 != centered:
-                    continue
-                if r6 != centered:
-                    continue
-                accepted = accept_instance_norm(m, x, axes, axes2, eps)
-                if accepted is None:
-                    continue
-                count, small = accepted
-                return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, count, small))
-    return None
-
-
-def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
+def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = any_of(Mul(centered, centered), Pow(centered, 2)); total = Add(ReduceMean(square, axes2), eps); return any_of(Div(centered, Sqrt(total)), Mul(centered, Reciprocal(Sqrt(total))))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     centered, r1 = root.inputs
@@ -322,40 +256,13 @@ def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(mean, 'ReduceMean')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
         return None
-    total = n2.inputs[0]
-    n4 = m.producer(total, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
     r2, axes = n3.inputs
-    if r2 != x:
+    if r2 != x or not axes:
         return None
-    if not axes:
-        return None
-    for r3, eps in m.orders(n4):
-        n5 = m.producer(r3, 'ReduceMean')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_MEAN):
-            continue
-        square, axes2 = n5.inputs
-        if not axes2:
-            continue
-        n6 = m.producer(square, 'Pow')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        r4, r5 = n6.inputs
-        if r4 != centered:
-            continue
-        if not m.number(r5, 2):
-            continue
-        accepted = accept_instance_norm(m, x, axes, axes2, eps)
-        if accepted is None:
-            continue
-        count, small = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, count, small))
-    return None
+    return finish_instance_norm_2(m, (root, n1, n2, n3), n2, centered, x, axes, root)
 
 
-def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
+def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or root.attrs:
         return None
     for centered, r1 in m.orders(root):
@@ -369,39 +276,16 @@ def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
         n3 = m.producer(mean, 'ReduceMean')
         if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
             continue
-        r2 = n2.inputs[0]
-        n4 = m.producer(r2, 'Sqrt')
+        r2, axes = n3.inputs
+        if r2 != x or not axes:
+            continue
+        r3 = n2.inputs[0]
+        n4 = m.producer(r3, 'Sqrt')
         if n4 is None or len(n4.inputs) != 1 or n4.attrs:
             continue
-        r3, axes = n3.inputs
-        if r3 != x:
-            continue
-        if not axes:
-            continue
-        total = n4.inputs[0]
-        n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r4, eps in m.orders(n5):
-            n6 = m.producer(r4, 'ReduceMean')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
-                continue
-            square, axes2 = n6.inputs
-            if not axes2:
-                continue
-            n7 = m.producer(square, 'Pow')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            r5, r6 = n7.inputs
-            if r5 != centered:
-                continue
-            if not m.number(r6, 2):
-                continue
-            accepted = accept_instance_norm(m, x, axes, axes2, eps)
-            if accepted is None:
-                continue
-            count, small = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, count, small))
+        found = finish_instance_norm_2(m, (root, n1, n2, n3, n4), n4, centered, x, axes, root)
+        if found is not None:
+            return found
     return None
 
 
@@ -453,7 +337,7 @@ def make_instance_norm_affine(graph: Graph, res: ResultSpec, x: Result, scale: R
     return graph.make_node('InstanceNormalization', [x, gain, moved], res.outputs, epsilon=eps)
 
 
-def accept_layer_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) -> tuple[Any, ...] | None:
+def finish_layer_norm_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: Any, axes2: Any, eps: Any, root: Any) -> Match | None:
     graph = m.graph
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
@@ -469,32 +353,13 @@ def accept_layer_norm(m: Matcher, x: Any, axes: Any, axes2: Any, eps: Any) -> tu
     if not small_epsilon(small):
         m.refuse('small_epsilon(small)')
         return None
-    return (axis, small)
+    return Match(nodes, (root.outputs[0],), (x, axis, small))
 
 
-def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    centered, r1 = root.inputs
-    n1 = m.producer(centered, 'Sub')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    n2 = m.producer(r1, 'Sqrt')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    x, mean = n1.inputs
-    n3 = m.producer(mean, 'ReduceMean')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
-        return None
+def finish_layer_norm_2(m: Matcher, nodes: tuple[Node, ...], n2: Any, centered: Any, x: Any, axes: Any, root: Any) -> Match | None:
     total = n2.inputs[0]
     n4 = m.producer(total, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    r2, axes = n3.inputs
-    if r2 != x:
-        return None
-    if not axes:
         return None
     for r3, eps in m.orders(n4):
         n5 = m.producer(r3, 'ReduceMean')
@@ -504,74 +369,27 @@ def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
         if not axes2:
             continue
         n6 = m.producer(square, 'Mul')
+        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+            for r4, r5 in m.orders(n6):
+                if r4 != centered or r5 != centered:
+                    continue
+                found = finish_layer_norm_1(m, (*nodes, n4, n5, n6), x, axes, axes2, eps, root)
+                if found is not None:
+                    return found
+        n6 = m.producer(square, 'Pow')
         if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
-        for r4, r5 in m.orders(n6):
-            if r4 != centered:
-                continue
-            if r5 != centered:
-                continue
-            accepted = accept_layer_norm(m, x, axes, axes2, eps)
-            if accepted is None:
-                continue
-            axis, small = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axis, small))
+        r4, r5 = n6.inputs
+        if r4 != centered or not m.number(r5, 2):
+            continue
+        found = finish_layer_norm_1(m, (*nodes, n4, n5, n6), x, axes, axes2, eps, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for centered, r1 in m.orders(root):
-        n1 = m.producer(centered, 'Sub')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Reciprocal')
-        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-            continue
-        x, mean = n1.inputs
-        n3 = m.producer(mean, 'ReduceMean')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
-            continue
-        r2 = n2.inputs[0]
-        n4 = m.producer(r2, 'Sqrt')
-        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
-            continue
-        r3, axes = n3.inputs
-        if r3 != x:
-            continue
-        if not axes:
-            continue
-        total = n4.inputs[0]
-        n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r4, eps in m.orders(n5):
-            n6 = m.producer(r4, 'ReduceMean')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
-                continue
-            square, axes2 = n6.inputs
-            if not axes2:
-                continue
-            n7 = m.producer(square, 'Mul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            for r5, r6 in m.orders(n7):
-                if r5 != centered:
-                    continue
-                if r6 != centered:
-                    continue
-                accepted = accept_layer_norm(m, x, axes, axes2, eps)
-                if accepted is None:
-                    continue
-                axis, small = accepted
-                return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, axis, small))
-    return None
-
-
-def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
+def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = any_of(Mul(centered, centered), Pow(centered, 2)); total = Add(ReduceMean(square, axes2), eps); return any_of(Div(centered, Sqrt(total)), Mul(centered, Reciprocal(Sqrt(total))))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     centered, r1 = root.inputs
@@ -585,40 +403,13 @@ def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(mean, 'ReduceMean')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
         return None
-    total = n2.inputs[0]
-    n4 = m.producer(total, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
     r2, axes = n3.inputs
-    if r2 != x:
+    if r2 != x or not axes:
         return None
-    if not axes:
-        return None
-    for r3, eps in m.orders(n4):
-        n5 = m.producer(r3, 'ReduceMean')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_MEAN):
-            continue
-        square, axes2 = n5.inputs
-        if not axes2:
-            continue
-        n6 = m.producer(square, 'Pow')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        r4, r5 = n6.inputs
-        if r4 != centered:
-            continue
-        if not m.number(r5, 2):
-            continue
-        accepted = accept_layer_norm(m, x, axes, axes2, eps)
-        if accepted is None:
-            continue
-        axis, small = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axis, small))
-    return None
+    return finish_layer_norm_2(m, (root, n1, n2, n3), n2, centered, x, axes, root)
 
 
-def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
+def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or root.attrs:
         return None
     for centered, r1 in m.orders(root):
@@ -632,39 +423,16 @@ def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
         n3 = m.producer(mean, 'ReduceMean')
         if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
             continue
-        r2 = n2.inputs[0]
-        n4 = m.producer(r2, 'Sqrt')
+        r2, axes = n3.inputs
+        if r2 != x or not axes:
+            continue
+        r3 = n2.inputs[0]
+        n4 = m.producer(r3, 'Sqrt')
         if n4 is None or len(n4.inputs) != 1 or n4.attrs:
             continue
-        r3, axes = n3.inputs
-        if r3 != x:
-            continue
-        if not axes:
-            continue
-        total = n4.inputs[0]
-        n5 = m.producer(total, 'Add')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r4, eps in m.orders(n5):
-            n6 = m.producer(r4, 'ReduceMean')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
-                continue
-            square, axes2 = n6.inputs
-            if not axes2:
-                continue
-            n7 = m.producer(square, 'Pow')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            r5, r6 = n7.inputs
-            if r5 != centered:
-                continue
-            if not m.number(r6, 2):
-                continue
-            accepted = accept_layer_norm(m, x, axes, axes2, eps)
-            if accepted is None:
-                continue
-            axis, small = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, axis, small))
+        found = finish_layer_norm_2(m, (root, n1, n2, n3, n4), n4, centered, x, axes, root)
+        if found is not None:
+            return found
     return None
 
 
@@ -734,7 +502,7 @@ def make_layer_norm_scale(graph: Graph, res: ResultSpec, x: Result, scale: Resul
     return graph.make_node('LayerNormalization', [x, scale], res.outputs, axis=axis, epsilon=eps)
 
 
-def accept_rms_norm(m: Matcher, x: Any, axes: Any, eps: Any) -> tuple[Any, ...] | None:
+def finish_rms_norm_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: Any, eps: Any, root_: Any) -> Match | None:
     graph = m.graph
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
@@ -747,14 +515,10 @@ def accept_rms_norm(m: Matcher, x: Any, axes: Any, eps: Any) -> tuple[Any, ...] 
     if not small_epsilon(small):
         m.refuse('small_epsilon(small)')
         return None
-    return (axis, small)
+    return Match(nodes, (root_.outputs[0],), (x, axis, small))
 
 
-def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
-    """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
-    if len(root_.inputs) != 2 or root_.attrs:
-        return None
-    x, root = root_.inputs
+def finish_rms_norm_2(m: Matcher, nodes: tuple[Node, ...], root: Any, x: Any, root_: Any) -> Match | None:
     n1 = m.producer(root, 'Sqrt')
     if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
@@ -770,97 +534,34 @@ def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
         if not axes:
             continue
         n4 = m.producer(square, 'Mul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        for r2, r3 in m.orders(n4):
-            if r2 != x:
-                continue
-            if r3 != x:
-                continue
-            accepted = accept_rms_norm(m, x, axes, eps)
-            if accepted is None:
-                continue
-            axis, small = accepted
-            return Match((root_, n1, n2, n3, n4), (root_.outputs[0],), (x, axis, small))
-    return None
-
-
-def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
-    """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
-    if len(root_.inputs) != 2 or root_.attrs:
-        return None
-    for x, r1 in m.orders(root_):
-        n1 = m.producer(r1, 'Reciprocal')
-        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-            continue
-        root = n1.inputs[0]
-        n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-            continue
-        total = n2.inputs[0]
-        n3 = m.producer(total, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        for r2, eps in m.orders(n3):
-            n4 = m.producer(r2, 'ReduceMean')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _REDUCE_MEAN):
-                continue
-            square, axes = n4.inputs
-            if not axes:
-                continue
-            n5 = m.producer(square, 'Mul')
-            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                continue
-            for r3, r4 in m.orders(n5):
-                if r3 != x:
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            for r2, r3 in m.orders(n4):
+                if r2 != x or r3 != x:
                     continue
-                if r4 != x:
-                    continue
-                accepted = accept_rms_norm(m, x, axes, eps)
-                if accepted is None:
-                    continue
-                axis, small = accepted
-                return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, axis, small))
-    return None
-
-
-def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
-    """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
-    if len(root_.inputs) != 2 or root_.attrs:
-        return None
-    x, root = root_.inputs
-    n1 = m.producer(root, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    total = n1.inputs[0]
-    n2 = m.producer(total, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for r1, eps in m.orders(n2):
-        n3 = m.producer(r1, 'ReduceMean')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
-            continue
-        square, axes = n3.inputs
-        if not axes:
-            continue
+                found = finish_rms_norm_1(m, (*nodes, n1, n2, n3, n4), x, axes, eps, root_)
+                if found is not None:
+                    return found
         n4 = m.producer(square, 'Pow')
         if n4 is None or len(n4.inputs) != 2 or n4.attrs:
             continue
         r2, r3 = n4.inputs
-        if r2 != x:
+        if r2 != x or not m.number(r3, 2):
             continue
-        if not m.number(r3, 2):
-            continue
-        accepted = accept_rms_norm(m, x, axes, eps)
-        if accepted is None:
-            continue
-        axis, small = accepted
-        return Match((root_, n1, n2, n3, n4), (root_.outputs[0],), (x, axis, small))
+        found = finish_rms_norm_1(m, (*nodes, n1, n2, n3, n4), x, axes, eps, root_)
+        if found is not None:
+            return found
     return None
 
 
-def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
-    """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
+def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
+    """square = any_of(Mul(x, x), Pow(x, 2)); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return any_of(Div(x, root), Mul(x, Reciprocal(root)))"""
+    if len(root_.inputs) != 2 or root_.attrs:
+        return None
+    x, root = root_.inputs
+    return finish_rms_norm_2(m, (root_,), root, x, root_)
+
+
+def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
     if len(root_.inputs) != 2 or root_.attrs:
         return None
     for x, r1 in m.orders(root_):
@@ -868,33 +569,9 @@ def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 1 or n1.attrs:
             continue
         root = n1.inputs[0]
-        n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-            continue
-        total = n2.inputs[0]
-        n3 = m.producer(total, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        for r2, eps in m.orders(n3):
-            n4 = m.producer(r2, 'ReduceMean')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _REDUCE_MEAN):
-                continue
-            square, axes = n4.inputs
-            if not axes:
-                continue
-            n5 = m.producer(square, 'Pow')
-            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                continue
-            r3, r4 = n5.inputs
-            if r3 != x:
-                continue
-            if not m.number(r4, 2):
-                continue
-            accepted = accept_rms_norm(m, x, axes, eps)
-            if accepted is None:
-                continue
-            axis, small = accepted
-            return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, axis, small))
+        found = finish_rms_norm_2(m, (root_, n1), root, x, root_)
+        if found is not None:
+            return found
     return None
 
 
@@ -902,7 +579,7 @@ def make_rms_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: An
     return graph.make_node('RMSNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
 
 
-def accept_rms_norm_of_one_row(m: Matcher, x: Any, count: Any, eps: Any, mean: Any) -> tuple[Any, ...] | None:
+def finish_rms_norm_of_one_row_1(m: Matcher, nodes: tuple[Node, ...], x: Any, mean: Any, count: Any, eps: Any, root_: Any) -> Match | None:
     graph = m.graph
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
@@ -915,14 +592,10 @@ def accept_rms_norm_of_one_row(m: Matcher, x: Any, count: Any, eps: Any, mean: A
     if not small_epsilon(small):
         m.refuse('small_epsilon(small)')
         return None
-    return (axis, small)
+    return Match(nodes, (root_.outputs[0],), (x, axis, small))
 
 
-def match_rms_norm_of_one_row_1(m: Matcher, root_: Node) -> Match | None:
-    """square = Mul(x, x); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Div(x, root)"""
-    if len(root_.inputs) != 2 or root_.attrs:
-        return None
-    x, root = root_.inputs
+def finish_rms_norm_of_one_row_2(m: Matcher, nodes: tuple[Node, ...], root: Any, x: Any, root_: Any) -> Match | None:
     n1 = m.producer(root, 'Sqrt')
     if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
@@ -966,153 +639,34 @@ def match_rms_norm_of_one_row_1(m: Matcher, root_: Node) -> Match | None:
             continue
         square, _ = n8.inputs
         n9 = m.producer(square, 'Mul')
-        if n9 is None or len(n9.inputs) != 2 or n9.attrs:
-            continue
-        for r7, r8 in m.orders(n9):
-            if r7 != x:
-                continue
-            if r8 != x:
-                continue
-            accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
-            if accepted is None:
-                continue
-            axis, small = accepted
-            return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root_.outputs[0],), (x, axis, small))
-    return None
-
-
-def match_rms_norm_of_one_row_2(m: Matcher, root_: Node) -> Match | None:
-    """square = Mul(x, x); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Mul(x, Reciprocal(root))"""
-    if len(root_.inputs) != 2 or root_.attrs:
-        return None
-    for x, r1 in m.orders(root_):
-        n1 = m.producer(r1, 'Reciprocal')
-        if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-            continue
-        root = n1.inputs[0]
-        n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-            continue
-        r2 = n2.inputs[0]
-        n3 = m.producer(r2, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        for mean, eps in m.orders(n3):
-            n4 = m.producer(mean, 'Cast')
-            if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
-                continue
-            if not literal_equals(n4.attrs.get('to'), float32):
-                continue
-            r3 = n4.inputs[0]
-            n5 = m.producer(r3, 'Div')
-            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                continue
-            total, count = n5.inputs
-            n6 = m.producer(total, 'ReduceSum')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_SUM):
-                continue
-            r4, r5 = n6.inputs
-            if not r5:
-                continue
-            n7 = m.producer(r4, 'Cast')
-            if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
-                continue
-            if not literal_equals(n7.attrs.get('to'), float64):
-                continue
-            parts = n7.inputs[0]
-            n8 = m.producer(parts, 'ReduceSum')
-            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
-                continue
-            if not literal_equals(n8.attrs.get('keepdims', 1), 0):
-                continue
-            r6, r7 = n8.inputs
-            if not r7:
-                continue
-            n9 = m.producer(r6, 'Reshape')
-            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, (), _RESHAPE):
-                continue
-            square, _ = n9.inputs
-            n10 = m.producer(square, 'Mul')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            for r8, r9 in m.orders(n10):
-                if r8 != x:
+        if n9 is not None and len(n9.inputs) == 2 and (not n9.attrs):
+            for r7, r8 in m.orders(n9):
+                if r7 != x or r8 != x:
                     continue
-                if r9 != x:
-                    continue
-                accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
-                if accepted is None:
-                    continue
-                axis, small = accepted
-                return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root_.outputs[0],), (x, axis, small))
-    return None
-
-
-def match_rms_norm_of_one_row_3(m: Matcher, root_: Node) -> Match | None:
-    """square = Pow(x, 2); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Div(x, root)"""
-    if len(root_.inputs) != 2 or root_.attrs:
-        return None
-    x, root = root_.inputs
-    n1 = m.producer(root, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for mean, eps in m.orders(n2):
-        n3 = m.producer(mean, 'Cast')
-        if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
-            continue
-        if not literal_equals(n3.attrs.get('to'), float32):
-            continue
-        r2 = n3.inputs[0]
-        n4 = m.producer(r2, 'Div')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        total, count = n4.inputs
-        n5 = m.producer(total, 'ReduceSum')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_SUM):
-            continue
-        r3, r4 = n5.inputs
-        if not r4:
-            continue
-        n6 = m.producer(r3, 'Cast')
-        if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('to',), _CAST):
-            continue
-        if not literal_equals(n6.attrs.get('to'), float64):
-            continue
-        parts = n6.inputs[0]
-        n7 = m.producer(parts, 'ReduceSum')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
-            continue
-        if not literal_equals(n7.attrs.get('keepdims', 1), 0):
-            continue
-        r5, r6 = n7.inputs
-        if not r6:
-            continue
-        n8 = m.producer(r5, 'Reshape')
-        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, (), _RESHAPE):
-            continue
-        square, _ = n8.inputs
+                found = finish_rms_norm_of_one_row_1(m, (*nodes, n1, n2, n3, n4, n5, n6, n7, n8, n9), x, mean, count, eps, root_)
+                if found is not None:
+                    return found
         n9 = m.producer(square, 'Pow')
         if n9 is None or len(n9.inputs) != 2 or n9.attrs:
             continue
         r7, r8 = n9.inputs
-        if r7 != x:
+        if r7 != x or not m.number(r8, 2):
             continue
-        if not m.number(r8, 2):
-            continue
-        accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
-        if accepted is None:
-            continue
-        axis, small = accepted
-        return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root_.outputs[0],), (x, axis, small))
+        found = finish_rms_norm_of_one_row_1(m, (*nodes, n1, n2, n3, n4, n5, n6, n7, n8, n9), x, mean, count, eps, root_)
+        if found is not None:
+            return found
     return None
 
 
-def match_rms_norm_of_one_row_4(m: Matcher, root_: Node) -> Match | None:
-    """square = Pow(x, 2); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return Mul(x, Reciprocal(root))"""
+def match_rms_norm_of_one_row_1(m: Matcher, root_: Node) -> Match | None:
+    """square = any_of(Mul(x, x), Pow(x, 2)); parts = ReduceSum(Reshape(square, _), _, keepdims=0); total = ReduceSum(Cast(parts, to=float64), _); mean = Cast(Div(total, count), to=float32); root = Sqrt(Add(mean, eps)); return any_of(Div(x, root), Mul(x, Reciprocal(root)))"""
+    if len(root_.inputs) != 2 or root_.attrs:
+        return None
+    x, root = root_.inputs
+    return finish_rms_norm_of_one_row_2(m, (root_,), root, x, root_)
+
+
+def match_rms_norm_of_one_row_2(m: Matcher, root_: Node) -> Match | None:
     if len(root_.inputs) != 2 or root_.attrs:
         return None
     for x, r1 in m.orders(root_):
@@ -1120,61 +674,9 @@ def match_rms_norm_of_one_row_4(m: Matcher, root_: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 1 or n1.attrs:
             continue
         root = n1.inputs[0]
-        n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-            continue
-        r2 = n2.inputs[0]
-        n3 = m.producer(r2, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        for mean, eps in m.orders(n3):
-            n4 = m.producer(mean, 'Cast')
-            if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
-                continue
-            if not literal_equals(n4.attrs.get('to'), float32):
-                continue
-            r3 = n4.inputs[0]
-            n5 = m.producer(r3, 'Div')
-            if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                continue
-            total, count = n5.inputs
-            n6 = m.producer(total, 'ReduceSum')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_SUM):
-                continue
-            r4, r5 = n6.inputs
-            if not r5:
-                continue
-            n7 = m.producer(r4, 'Cast')
-            if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
-                continue
-            if not literal_equals(n7.attrs.get('to'), float64):
-                continue
-            parts = n7.inputs[0]
-            n8 = m.producer(parts, 'ReduceSum')
-            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
-                continue
-            if not literal_equals(n8.attrs.get('keepdims', 1), 0):
-                continue
-            r6, r7 = n8.inputs
-            if not r7:
-                continue
-            n9 = m.producer(r6, 'Reshape')
-            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, (), _RESHAPE):
-                continue
-            square, _ = n9.inputs
-            n10 = m.producer(square, 'Pow')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            r8, r9 = n10.inputs
-            if r8 != x:
-                continue
-            if not m.number(r9, 2):
-                continue
-            accepted = accept_rms_norm_of_one_row(m, x, count, eps, mean)
-            if accepted is None:
-                continue
-            axis, small = accepted
-            return Match((root_, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root_.outputs[0],), (x, axis, small))
+        found = finish_rms_norm_of_one_row_2(m, (root_, n1), root, x, root_)
+        if found is not None:
+            return found
     return None
 
 

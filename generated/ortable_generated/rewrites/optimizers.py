@@ -60,8 +60,14 @@ def make_max_before_power(graph: Graph, res: ResultSpec, x: Result, power: Resul
     return graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [graph.make_node('ReduceMean', [powers, axes], **kept), small])])], res.outputs)
 
 
-def accept_max_between_conv_and_factor(m: Matcher, x: Any, c: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_max_between_conv_and_factor_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(product, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    kept = dict(n1.attrs)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
@@ -72,44 +78,25 @@ def accept_max_between_conv_and_factor(m: Matcher, x: Any, c: Any, d: Any) -> tu
     if not not are_moderate(graph, factor):
         m.refuse('not are_moderate(factor)')
         return None
-    return ()
+    return Match((*nodes, n1), (root.outputs[0],), (x, w, b, c, kept, d))
 
 
 def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
-    """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
+    """product = Conv(x, w, maybe(b), attrs=kept); return any_of(Mul(product, c), Div(product, d))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for product, c in m.orders(root):
-        n1 = m.producer(product, 'Conv')
-        if n1 is None or not 2 <= len(n1.inputs) <= 3:
-            continue
-        kept = dict(n1.attrs)
-        x, w = n1.inputs[:2]
-        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-        d = None
-        accepted = accept_max_between_conv_and_factor(m, x, c, d)
-        if accepted is None:
-            continue
-        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
+        found = finish_max_between_conv_and_factor_1(m, (root,), product, None, c, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_max_between_conv_and_factor_2(m: Matcher, root: Node) -> Match | None:
-    """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     product, d = root.inputs
-    n1 = m.producer(product, 'Conv')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3:
-        return None
-    kept = dict(n1.attrs)
-    x, w = n1.inputs[:2]
-    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    c = None
-    accepted = accept_max_between_conv_and_factor(m, x, c, d)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
+    return finish_max_between_conv_and_factor_1(m, (root,), product, d, None, root)
 
 
 def make_max_between_conv_and_factor(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, d: Result | None) -> Any:
@@ -221,7 +208,7 @@ def make_max_between_quotient_and_factor(graph: Graph, res: ResultSpec, one: Res
     return graph.make_node('Mul', [graph.make_node('Max', [graph.make_node('Div', [one, x])]), z], res.outputs)
 
 
-def accept_sum_with_zero(m: Matcher, x: Any, c: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_sum_with_zero_1(m: Matcher, nodes: tuple[Node, ...], x: Any, d: Any, c: Any, root: Any) -> Match | None:
     graph = m.graph
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
@@ -230,39 +217,32 @@ def accept_sum_with_zero(m: Matcher, x: Any, c: Any, d: Any) -> tuple[Any, ...] 
     if not is_zero_in_float32(graph, small):
         m.refuse('is_zero_in_float32(small)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (x, c, d))
 
 
 def match_sum_with_zero_1(m: Matcher, root: Node) -> Match | None:
-    """return Add(x, c)"""
+    """return any_of(Add(x, c), Sub(x, d))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for x, c in m.orders(root):
-        d = None
-        accepted = accept_sum_with_zero(m, x, c, d)
-        if accepted is None:
-            continue
-        return Match((root,), (root.outputs[0],), (x, c, d))
+        found = finish_sum_with_zero_1(m, (root,), x, None, c, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_sum_with_zero_2(m: Matcher, root: Node) -> Match | None:
-    """return Sub(x, d)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     x, d = root.inputs
-    c = None
-    accepted = accept_sum_with_zero(m, x, c, d)
-    if accepted is None:
-        return None
-    return Match((root,), (root.outputs[0],), (x, c, d))
+    return finish_sum_with_zero_1(m, (root,), x, d, None, root)
 
 
 def make_sum_with_zero(graph: Graph, res: ResultSpec, x: Result, c: Result | None, d: Result | None) -> Any:
     return graph.make_node('Sum', [x, c], res.outputs) if d is None else graph.make_node('Sum', [x, graph.make_node('Neg', [d])], res.outputs)
 
 
-def accept_wide_factor(m: Matcher, x: Any, c: Any, scaled: Any, d: Any) -> tuple[Any, ...] | None:
+def finish_wide_factor_1(m: Matcher, nodes: tuple[Node, ...], d: Any, c: Any, x: Any, scaled: Any, root: Any) -> Match | None:
     graph = m.graph
     factor = d if c is None else c
     if not is_rounded_in_float32(graph, factor, x, scaled):
@@ -271,36 +251,27 @@ def accept_wide_factor(m: Matcher, x: Any, c: Any, scaled: Any, d: Any) -> tuple
     if not rank_of(graph, factor) <= rank_of(graph, x):
         m.refuse('rank_of(factor) <= rank_of(x)')
         return None
-    return (factor,)
+    return Match(nodes, (root.outputs[0],), (x, d, factor))
 
 
 def match_wide_factor_1(m: Matcher, root: Node) -> Match | None:
-    """scaled = Mul(x, c); return scaled"""
+    """scaled = any_of(Mul(x, c), Div(x, d)); return scaled"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    scaled = root.outputs[0]
     for x, c in m.orders(root):
-        scaled = root.outputs[0]
-        d = None
-        accepted = accept_wide_factor(m, x, c, scaled, d)
-        if accepted is None:
-            continue
-        factor, = accepted
-        return Match((root,), (root.outputs[0],), (x, d, factor))
+        found = finish_wide_factor_1(m, (root,), None, c, x, scaled, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
-    """scaled = Div(x, d); return scaled"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    x, d = root.inputs
-    c = None
     scaled = root.outputs[0]
-    accepted = accept_wide_factor(m, x, c, scaled, d)
-    if accepted is None:
-        return None
-    factor, = accepted
-    return Match((root,), (root.outputs[0],), (x, d, factor))
+    x, d = root.inputs
+    return finish_wide_factor_1(m, (root,), d, None, x, scaled, root)
 
 
 def make_wide_factor(graph: Graph, res: ResultSpec, x: Result, d: Result | None, factor: Any) -> Any:

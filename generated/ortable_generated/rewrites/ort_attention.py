@@ -23,8 +23,12 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, value: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_1(m: Matcher, nodes: tuple[Node, ...], product: Any, out: Any, axis: Any, value: Any, factor: Any, divisor: Any, root: Any) -> Match | None:
     graph = m.graph
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    query, transposed = n5.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -42,13 +46,14 @@ def accept_ort_attention(m: Matcher, query: Any, transposed: Any, factor: Any, v
         m.refuse('scale > 0')
         return None
     count = static(dim_of(graph, query, 1))
-    return (scale, count)
+    return Match((*nodes, n5), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
-def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=axis), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+def match_ort_attention(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = any_of(Mul(product, factor), Div(product, divisor), product); heads = MatMul(Softmax(scores, axis=axis), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     joined, _ = root.inputs
     n1 = m.producer(joined, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
@@ -66,92 +71,19 @@ def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
     axis = n3.attrs.get('axis', -1)
     scores = n3.inputs[0]
     n4 = m.producer(scores, 'Mul')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for product, factor in m.orders(n4):
-        n5 = m.producer(product, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        query, transposed = n5.inputs
-        out = root.outputs[0]
-        divisor = None
-        accepted = accept_ort_attention(m, query, transposed, factor, value, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=axis), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    r1, value = n2.inputs
-    n3 = m.producer(r1, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    scores = n3.inputs[0]
+    if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+        for product, factor in m.orders(n4):
+            found = finish_ort_attention_1(m, (root, n1, n2, n3, n4), product, out, axis, value, factor, None, root)
+            if found is not None:
+                return found
     n4 = m.producer(scores, 'Div')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    product, divisor = n4.inputs
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    query, transposed = n5.inputs
-    factor = None
-    out = root.outputs[0]
-    accepted = accept_ort_attention(m, query, transposed, factor, value, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
-
-
-def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; heads = MatMul(Softmax(scores, axis=axis), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    r1, value = n2.inputs
-    n3 = m.producer(r1, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
+    if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+        product, divisor = n4.inputs
+        found = finish_ort_attention_1(m, (root, n1, n2, n3, n4), product, out, axis, value, None, divisor, root)
+        if found is not None:
+            return found
     product = n3.inputs[0]
-    n4 = m.producer(product, 'MatMul')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    query, transposed = n4.inputs
-    factor = None
-    out = root.outputs[0]
-    divisor = None
-    accepted = accept_ort_attention(m, query, transposed, factor, value, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, transposed, value, scale, count))
+    return finish_ort_attention_1(m, (root, n1, n2, n3), product, out, axis, value, None, None, root)
 
 
 def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
@@ -160,8 +92,12 @@ def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, transposed:
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_causal_1(m: Matcher, nodes: tuple[Node, ...], product: Any, out: Any, axis: Any, value: Any, factor: Any, mask: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     graph = m.graph
+    n7 = m.producer(product, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    query, transposed = n7.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -192,76 +128,21 @@ def accept_ort_attention_causal(m: Matcher, query: Any, transposed: Any, factor:
     if not dim_of(graph, value, 3) == width:
         m.refuse('dim_of(value, 3) == width')
         return None
-    return (scale, count)
+    return Match((*nodes, n7), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
-def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
+def finish_ort_attention_causal_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     for product, factor in m.orders(n6):
-        n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, transposed = n7.inputs
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
+        found = finish_ort_attention_causal_1(m, (*nodes, n6), product, out, axis, value, factor, mask, attended, hidden, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
+def finish_ort_attention_causal_3(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -272,395 +153,42 @@ def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
     axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for product, factor in m.orders(n6):
-        n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, transposed = n7.inputs
-        attended = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        attended = None
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
+    if n5 is not None and len(n5.inputs) == 3 and (not n5.attrs):
+        mask, scores, r4 = n5.inputs
+        if m.number(r4, float('-inf')):
+            found = finish_ort_attention_causal_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, attended, hidden, root)
+            if found is not None:
+                return found
+        mask, product, r4 = n5.inputs
+        if m.number(r4, float('-inf')):
+            found = finish_ort_attention_causal_1(m, (*nodes, n3, n4, n5), product, out, axis, value, factor, mask, attended, hidden, root)
+            if found is not None:
+                return found
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for product, factor in m.orders(n6):
-            n7 = m.producer(product, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, transposed = n7.inputs
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for product, factor in m.orders(n6):
-            n7 = m.producer(product, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, transposed = n7.inputs
-            attended = None
-            out = root.outputs[0]
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, mask in m.orders(n4):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for product, factor in m.orders(n5):
-            n6 = m.producer(product, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            query, transposed = n6.inputs
-            attended = None
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, product, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    query, transposed = n6.inputs
-    factor = None
-    out = root.outputs[0]
-    hidden = None
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-
-
-def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, product, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    query, transposed = n6.inputs
-    factor = None
-    attended = None
-    out = root.outputs[0]
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-
-
-def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, product, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    query, transposed = n5.inputs
-    factor = None
-    attended = None
-    out = root.outputs[0]
-    hidden = None
-    accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
-
-
-def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
+        found = finish_ort_attention_causal_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, attended, hidden, root)
+        if found is not None:
+            return found
     for product, mask in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        factor = None
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
+        found = finish_ort_attention_causal_1(m, (*nodes, n3, n4, n5), product, out, axis, value, factor, mask, attended, hidden, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+def finish_ort_attention_causal_4(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+    if not m.number(r2, 0):
+        return None
+    return finish_ort_attention_causal_3(m, nodes, heads, out, attended, hidden, root, factor)
+
+
+def match_ort_attention_causal(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = any_of(Mul(product, factor), product); probs = Softmax(any_of(Where(mask, scores, -inf), Add(scores, mask)), axis=axis); heads = MatMul(probs, value); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     r1, _ = root.inputs
     n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
@@ -669,77 +197,17 @@ def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for product, mask in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        factor = None
-        attended = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
+    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
+        attended, heads, r2 = n2.inputs
+        found = finish_ort_attention_causal_4(m, (root, n1, n2), r2, heads, out, attended, None, root, None)
+        if found is not None:
+            return found
+        hidden, r2, heads = n2.inputs
+        found = finish_ort_attention_causal_4(m, (root, n1, n2), r2, heads, out, None, hidden, root, None)
+        if found is not None:
+            return found
     heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for product, mask in m.orders(n4):
-        n5 = m.producer(product, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        query, transposed = n5.inputs
-        factor = None
-        attended = None
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal(m, query, transposed, factor, mask, value, attended, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
+    return finish_ort_attention_causal_3(m, (root, n1), heads, out, None, None, root, None)
 
 
 def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
@@ -749,8 +217,16 @@ def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal_by_division(m: Matcher, query: Any, transposed: Any, divisor: Any, mask: Any, value: Any, out: Any, axis: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_causal_by_division_1(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, root: Any) -> Match | None:
     graph = m.graph
+    n5 = m.producer(scores, 'Div')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    product, divisor = n5.inputs
+    n6 = m.producer(product, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    query, transposed = n6.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -778,13 +254,14 @@ def accept_ort_attention_causal_by_division(m: Matcher, query: Any, transposed: 
     if not dim_of(graph, value, 3) == width:
         m.refuse('dim_of(value, 3) == width')
         return None
-    return (scale, count)
+    return Match((*nodes, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
-def match_ort_attention_causal_by_division_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(mask, scores, -inf), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+def match_ort_attention_causal_by_division(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(any_of(Where(mask, scores, -inf), Add(scores, mask)), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     joined, _ = root.inputs
     n1 = m.producer(joined, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
@@ -802,65 +279,19 @@ def match_ort_attention_causal_by_division_1(m: Matcher, root: Node) -> Match | 
     axis = n3.attrs.get('axis', -1)
     r2 = n3.inputs[0]
     n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Div')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    product, divisor = n5.inputs
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    query, transposed = n6.inputs
-    out = root.outputs[0]
-    accepted = accept_ort_attention_causal_by_division(m, query, transposed, divisor, mask, value, out, axis)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-
-
-def match_ort_attention_causal_by_division_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Add(scores, mask), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
+    if n4 is not None and len(n4.inputs) == 3 and (not n4.attrs):
+        mask, scores, r3 = n4.inputs
+        if m.number(r3, float('-inf')):
+            found = finish_ort_attention_causal_by_division_1(m, (root, n1, n2, n3, n4), scores, out, axis, value, mask, root)
+            if found is not None:
+                return found
     n4 = m.producer(r2, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
     for scores, mask in m.orders(n4):
-        n5 = m.producer(scores, 'Div')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        product, divisor = n5.inputs
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        out = root.outputs[0]
-        accepted = accept_ort_attention_causal_by_division(m, query, transposed, divisor, mask, value, out, axis)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
+        found = finish_ort_attention_causal_by_division_1(m, (root, n1, n2, n3, n4), scores, out, axis, value, mask, root)
+        if found is not None:
+            return found
     return None
 
 
@@ -871,8 +302,12 @@ def make_ort_attention_causal_by_division(graph: Graph, res: ResultSpec, query: 
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal_hidden(m: Matcher, query: Any, transposed: Any, factor: Any, later: Any, value: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_causal_hidden_1(m: Matcher, nodes: tuple[Node, ...], product: Any, out: Any, axis: Any, value: Any, factor: Any, divisor: Any, later: Any, root: Any) -> Match | None:
     graph = m.graph
+    n6 = m.producer(product, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    query, transposed = n6.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -900,100 +335,14 @@ def accept_ort_attention_causal_hidden(m: Matcher, query: Any, transposed: Any, 
     if not dim_of(graph, value, 3) == width:
         m.refuse('dim_of(value, 3) == width')
         return None
-    return (scale, count)
+    return Match((*nodes, n6), (root.outputs[0],), (query, transposed, value, scale, count))
 
 
-def match_ort_attention_causal_hidden_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+def match_ort_attention_causal_hidden(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = any_of(Mul(product, factor), Div(product, divisor), product); probs = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    later, r3, scores = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        out = root.outputs[0]
-        divisor = None
-        accepted = accept_ort_attention_causal_hidden(m, query, transposed, factor, later, value, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_hidden_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    later, r3, scores = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Div')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    product, divisor = n5.inputs
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    query, transposed = n6.inputs
-    factor = None
     out = root.outputs[0]
-    accepted = accept_ort_attention_causal_hidden(m, query, transposed, factor, later, value, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, value, scale, count))
-
-
-def match_ort_attention_causal_hidden_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(later, -inf, scores), axis=axis); joined = Transpose(MatMul(probs, value), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
     joined, _ = root.inputs
     n1 = m.producer(joined, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
@@ -1013,21 +362,24 @@ def match_ort_attention_causal_hidden_3(m: Matcher, root: Node) -> Match | None:
     n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
+    later, r3, scores = n4.inputs
+    if m.number(r3, float('-inf')):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+            for product, factor in m.orders(n5):
+                found = finish_ort_attention_causal_hidden_1(m, (root, n1, n2, n3, n4, n5), product, out, axis, value, factor, None, later, root)
+                if found is not None:
+                    return found
+        n5 = m.producer(scores, 'Div')
+        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+            product, divisor = n5.inputs
+            found = finish_ort_attention_causal_hidden_1(m, (root, n1, n2, n3, n4, n5), product, out, axis, value, None, divisor, later, root)
+            if found is not None:
+                return found
     later, r3, product = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    query, transposed = n5.inputs
-    factor = None
-    out = root.outputs[0]
-    divisor = None
-    accepted = accept_ort_attention_causal_hidden(m, query, transposed, factor, later, value, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, value, scale, count))
+    return finish_ort_attention_causal_hidden_1(m, (root, n1, n2, n3, n4), product, out, axis, value, None, None, later, root)
 
 
 def make_ort_attention_causal_hidden(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
@@ -1037,8 +389,12 @@ def make_ort_attention_causal_hidden(graph: Graph, res: ResultSpec, query: Resul
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor: Any, mask: Any, value: Any, attended: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_masked_1(m: Matcher, nodes: tuple[Node, ...], product: Any, out: Any, axis: Any, value: Any, factor: Any, divisor: Any, mask: Any, attended: Any, root: Any) -> Match | None:
     graph = m.graph
+    n7 = m.producer(product, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    query, transposed = n7.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -1062,26 +418,10 @@ def accept_ort_attention_masked(m: Matcher, query: Any, transposed: Any, factor:
         m.refuse('empty_rows_are_zero(mask, attended)')
         return None
     count = static(dim_of(graph, query, 1))
-    return (scale, count)
+    return Match((*nodes, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
-def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
+def finish_ort_attention_masked_2(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, divisor: Any, attended: Any, root: Any, factor: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -1095,249 +435,46 @@ def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
     mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for product, factor in m.orders(n6):
-        n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, transposed = n7.inputs
-        out = root.outputs[0]
-        divisor = None
-        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
-    return None
-
-
-def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        attended = None
-        out = root.outputs[0]
-        divisor = None
-        accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
-    return None
-
-
-def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Div')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    product, divisor = n6.inputs
-    n7 = m.producer(product, 'MatMul')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    query, transposed = n7.inputs
-    factor = None
-    out = root.outputs[0]
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
-
-
-def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Div')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    product, divisor = n5.inputs
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    query, transposed = n6.inputs
-    factor = None
-    attended = None
-    out = root.outputs[0]
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
-
-
-def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(attended, heads, 0), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
+    if m.number(r4, float('-inf')):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+            for product, factor in m.orders(n6):
+                found = finish_ort_attention_masked_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, mask, attended, root)
+                if found is not None:
+                    return found
+        n6 = m.producer(scores, 'Div')
+        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+            product, divisor = n6.inputs
+            found = finish_ort_attention_masked_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, mask, attended, root)
+            if found is not None:
+                return found
     mask, product, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    query, transposed = n6.inputs
-    factor = None
-    out = root.outputs[0]
-    divisor = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, mask, value, scale, count))
+    return finish_ort_attention_masked_1(m, (*nodes, n3, n4, n5), product, out, axis, value, factor, divisor, mask, attended, root)
 
 
-def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+def match_ort_attention_masked(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = any_of(Mul(product, factor), Div(product, divisor), product); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); joined = Transpose(any_of(Where(attended, heads, 0), heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     joined, _ = root.inputs
     n1 = m.producer(joined, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Where')
+    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
+        attended, heads, r2 = n2.inputs
+        if m.number(r2, 0):
+            found = finish_ort_attention_masked_2(m, (root, n1, n2), heads, out, None, attended, root, None)
+            if found is not None:
+                return found
     heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, product, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    query, transposed = n5.inputs
-    factor = None
-    attended = None
-    out = root.outputs[0]
-    divisor = None
-    accepted = accept_ort_attention_masked(m, query, transposed, factor, mask, value, attended, out, axis, divisor)
-    if accepted is None:
-        return None
-    scale, count = accepted
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, mask, value, scale, count))
+    return finish_ort_attention_masked_2(m, (root, n1), heads, out, None, None, root, None)
 
 
 def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, transposed: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
@@ -1347,8 +484,12 @@ def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, tran
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, factor: Any, bias: Any, value: Any, hidden: Any, out: Any, axis: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_with_bias_1(m: Matcher, nodes: tuple[Node, ...], product: Any, out: Any, axis: Any, value: Any, factor: Any, divisor: Any, bias: Any, hidden: Any, root: Any) -> Match | None:
     graph = m.graph
+    n7 = m.producer(product, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    query, transposed = n7.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -1372,26 +513,10 @@ def accept_ort_attention_with_bias(m: Matcher, query: Any, transposed: Any, fact
         m.refuse('empty_rows_are_zero(bias, hidden)')
         return None
     count = static(dim_of(graph, query, 1))
-    return (scale, count)
+    return Match((*nodes, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
 
 
-def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
+def finish_ort_attention_with_bias_2(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, divisor: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -1406,161 +531,30 @@ def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
         return None
     for scores, bias in m.orders(n5):
         n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for product, factor in m.orders(n6):
-            n7 = m.producer(product, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, transposed = n7.inputs
-            out = root.outputs[0]
-            divisor = None
-            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
-            if accepted is None:
-                continue
-            scale, count = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
-    return None
-
-
-def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Mul(product, factor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, bias in m.orders(n4):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for product, factor in m.orders(n5):
-            n6 = m.producer(product, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            query, transposed = n6.inputs
-            hidden = None
-            out = root.outputs[0]
-            divisor = None
-            accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
-            if accepted is None:
-                continue
-            scale, count = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
-    return None
-
-
-def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, bias in m.orders(n5):
+        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+            for product, factor in m.orders(n6):
+                found = finish_ort_attention_with_bias_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, bias, hidden, root)
+                if found is not None:
+                    return found
         n6 = m.producer(scores, 'Div')
         if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         product, divisor = n6.inputs
-        n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, transposed = n7.inputs
-        factor = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
+        found = finish_ort_attention_with_bias_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, bias, hidden, root)
+        if found is not None:
+            return found
+    for product, bias in m.orders(n5):
+        found = finish_ort_attention_with_bias_1(m, (*nodes, n3, n4, n5), product, out, axis, value, factor, divisor, bias, hidden, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = Div(product, divisor); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
+def match_ort_attention_with_bias(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, transposed); scores = any_of(Mul(product, factor), Div(product, divisor), product); probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(any_of(Where(hidden, 0, heads), heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, bias in m.orders(n4):
-        n5 = m.producer(scores, 'Div')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        product, divisor = n5.inputs
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        factor = None
-        hidden = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
-    return None
-
-
-def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
+    out = root.outputs[0]
     joined, _ = root.inputs
     n1 = m.producer(joined, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
@@ -1569,77 +563,14 @@ def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
         return None
     r1 = n1.inputs[0]
     n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for product, bias in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, transposed = n6.inputs
-        factor = None
-        out = root.outputs[0]
-        divisor = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, transposed, bias, value, scale, count))
-    return None
-
-
-def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, transposed); scores = product; probs = Softmax(Add(scores, bias), axis=axis); heads = MatMul(probs, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); out = Reshape(joined, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
+    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
+        hidden, r2, heads = n2.inputs
+        if m.number(r2, 0):
+            found = finish_ort_attention_with_bias_2(m, (root, n1, n2), heads, out, None, hidden, root, None)
+            if found is not None:
+                return found
     heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for product, bias in m.orders(n4):
-        n5 = m.producer(product, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        query, transposed = n5.inputs
-        factor = None
-        hidden = None
-        out = root.outputs[0]
-        divisor = None
-        accepted = accept_ort_attention_with_bias(m, query, transposed, factor, bias, value, hidden, out, axis, divisor)
-        if accepted is None:
-            continue
-        scale, count = accepted
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, transposed, bias, value, scale, count))
-    return None
+    return finish_ort_attention_with_bias_2(m, (root, n1), heads, out, None, None, root, None)
 
 
 def make_ort_attention_with_bias(graph: Graph, res: ResultSpec, query: Result, transposed: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:

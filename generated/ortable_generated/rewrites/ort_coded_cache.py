@@ -22,7 +22,7 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_coded_cache(m: Matcher, k: Any, inverse_k: Any, lowest: Any, highest: Any, past_k: Any, v: Any, inverse_v: Any, scale_k: Any, scale_v: Any, query: Any, factor: Any, bias: Any, present_k: Any, present_v: Any, axis: Any, mask: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_coded_cache_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, divisor: Any, present_k: Any, k: Any, inverse_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -47,352 +47,95 @@ def accept_ort_coded_cache(m: Matcher, k: Any, inverse_k: Any, lowest: Any, high
     if not fits_scores(graph, shown, query, present_k):
         m.refuse('fits_scores(shown, query, present_k)')
         return None
-    return (scale, shown)
+    return Match(nodes, (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
 
 
-def match_ort_coded_cache_1(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(values, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for r2, scale_v in m.orders(n2):
-        n4 = m.producer(r2, 'Cast')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
-            continue
-        present_v = n4.inputs[0]
-        n5 = m.producer(present_v, 'Concat')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('axis',)):
-            continue
-        if not literal_equals(n5.attrs.get('axis'), 2):
-            continue
-        past_v, r3 = n5.inputs
-        n6 = m.producer(r3, 'Cast')
-        if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('to',), _CAST):
-            continue
-        r4 = n6.inputs[0]
-        n7 = m.producer(r4, 'Clip')
-        if n7 is None or len(n7.inputs) != 3 or n7.attrs:
-            continue
-        r5, lowest, highest = n7.inputs
-        if not lowest:
-            continue
-        if not highest:
-            continue
-        n8 = m.producer(r5, 'Round')
-        if n8 is None or len(n8.inputs) != 1 or n8.attrs:
-            continue
-        r6 = n8.inputs[0]
-        n9 = m.producer(r6, 'Mul')
-        if n9 is None or len(n9.inputs) != 2 or n9.attrs:
-            continue
-        for scores, bias in m.orders(n3):
-            n10 = m.producer(scores, 'Mul')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            for v, inverse_v in m.orders(n9):
-                for product, factor in m.orders(n10):
-                    n11 = m.producer(product, 'MatMul')
-                    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                        continue
-                    query, r7 = n11.inputs
-                    n12 = m.producer(r7, 'Transpose')
-                    if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
-                        continue
-                    if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
-                        continue
-                    keys = n12.inputs[0]
-                    n13 = m.producer(keys, 'Mul')
-                    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
-                        continue
-                    for r8, scale_k in m.orders(n13):
-                        n14 = m.producer(r8, 'Cast')
-                        if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
-                            continue
-                        present_k = n14.inputs[0]
-                        n15 = m.producer(present_k, 'Concat')
-                        if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
-                            continue
-                        if not literal_equals(n15.attrs.get('axis'), 2):
-                            continue
-                        past_k, r9 = n15.inputs
-                        n16 = m.producer(r9, 'Cast')
-                        if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
-                            continue
-                        r10 = n16.inputs[0]
-                        n17 = m.producer(r10, 'Clip')
-                        if n17 is None or len(n17.inputs) != 3 or n17.attrs:
-                            continue
-                        r11, r12, r13 = n17.inputs
-                        if r12 != lowest:
-                            continue
-                        if r13 != highest:
-                            continue
-                        n18 = m.producer(r11, 'Round')
-                        if n18 is None or len(n18.inputs) != 1 or n18.attrs:
-                            continue
-                        r14 = n18.inputs[0]
-                        n19 = m.producer(r14, 'Mul')
-                        if n19 is None or len(n19.inputs) != 2 or n19.attrs:
-                            continue
-                        for k, inverse_k in m.orders(n19):
-                            mask = None
-                            divisor = None
-                            accepted = accept_ort_coded_cache(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, axis, mask, divisor)
-                            if accepted is None:
-                                continue
-                            scale, shown = accepted
-                            return Match((root, n15, n5, n1, n2, n3, n4, n6, n7, n8, n9, n10, n11, n12, n13, n14, n16, n17, n18, n19), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
+def finish_ort_coded_cache_2(m: Matcher, nodes: tuple[Node, ...], n19: Any, axis: Any, factor: Any, divisor: Any, present_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
+    for k, inverse_k in m.orders(n19):
+        found = finish_ort_coded_cache_1(m, nodes, axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, mask, root, past_v)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_coded_cache_2(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
+def finish_ort_coded_cache_3(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+    query, r2 = n5.inputs
+    n6 = m.producer(r2, 'Transpose')
+    if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('perm',)):
         return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(values, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+    if not literal_equals(n6.attrs.get('perm'), [0, 1, 3, 2]):
         return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Where')
-    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
-        return None
-    mask, scores, r2 = n3.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n4 = m.producer(scores, 'Mul')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+    keys = n6.inputs[0]
+    n7 = m.producer(keys, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     for r3, scale_v in m.orders(n2):
-        n5 = m.producer(r3, 'Cast')
-        if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
+        n8 = m.producer(r3, 'Cast')
+        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
             continue
-        present_v = n5.inputs[0]
-        n6 = m.producer(present_v, 'Concat')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('axis',)):
+        present_v = n8.inputs[0]
+        n9 = m.producer(present_v, 'Concat')
+        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
             continue
-        if not literal_equals(n6.attrs.get('axis'), 2):
+        if not literal_equals(n9.attrs.get('axis'), 2):
             continue
-        past_v, r4 = n6.inputs
-        n7 = m.producer(r4, 'Cast')
-        if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
+        past_v, r4 = n9.inputs
+        n10 = m.producer(r4, 'Cast')
+        if n10 is None or len(n10.inputs) != 1 or not m.plain(n10, ('to',), _CAST):
             continue
-        r5 = n7.inputs[0]
-        n8 = m.producer(r5, 'Clip')
-        if n8 is None or len(n8.inputs) != 3 or n8.attrs:
+        r5 = n10.inputs[0]
+        n11 = m.producer(r5, 'Clip')
+        if n11 is None or len(n11.inputs) != 3 or n11.attrs:
             continue
-        r6, lowest, highest = n8.inputs
-        if not lowest:
+        r6, lowest, highest = n11.inputs
+        if not lowest or not highest:
             continue
-        if not highest:
+        n12 = m.producer(r6, 'Round')
+        if n12 is None or len(n12.inputs) != 1 or n12.attrs:
             continue
-        n9 = m.producer(r6, 'Round')
-        if n9 is None or len(n9.inputs) != 1 or n9.attrs:
+        r7 = n12.inputs[0]
+        n13 = m.producer(r7, 'Mul')
+        if n13 is None or len(n13.inputs) != 2 or n13.attrs:
             continue
-        r7 = n9.inputs[0]
-        n10 = m.producer(r7, 'Mul')
-        if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-            continue
-        for product, factor in m.orders(n4):
-            n11 = m.producer(product, 'MatMul')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        for r8, scale_k in m.orders(n7):
+            n14 = m.producer(r8, 'Cast')
+            if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
                 continue
-            query, r8 = n11.inputs
-            n12 = m.producer(r8, 'Transpose')
-            if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
+            present_k = n14.inputs[0]
+            n15 = m.producer(present_k, 'Concat')
+            if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
                 continue
-            if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
+            if not literal_equals(n15.attrs.get('axis'), 2):
                 continue
-            keys = n12.inputs[0]
-            n13 = m.producer(keys, 'Mul')
-            if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+            past_k, r9 = n15.inputs
+            n16 = m.producer(r9, 'Cast')
+            if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
                 continue
-            for v, inverse_v in m.orders(n10):
-                for r9, scale_k in m.orders(n13):
-                    n14 = m.producer(r9, 'Cast')
-                    if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
-                        continue
-                    present_k = n14.inputs[0]
-                    n15 = m.producer(present_k, 'Concat')
-                    if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
-                        continue
-                    if not literal_equals(n15.attrs.get('axis'), 2):
-                        continue
-                    past_k, r10 = n15.inputs
-                    n16 = m.producer(r10, 'Cast')
-                    if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
-                        continue
-                    r11 = n16.inputs[0]
-                    n17 = m.producer(r11, 'Clip')
-                    if n17 is None or len(n17.inputs) != 3 or n17.attrs:
-                        continue
-                    r12, r13, r14 = n17.inputs
-                    if r13 != lowest:
-                        continue
-                    if r14 != highest:
-                        continue
-                    n18 = m.producer(r12, 'Round')
-                    if n18 is None or len(n18.inputs) != 1 or n18.attrs:
-                        continue
-                    r15 = n18.inputs[0]
-                    n19 = m.producer(r15, 'Mul')
-                    if n19 is None or len(n19.inputs) != 2 or n19.attrs:
-                        continue
-                    for k, inverse_k in m.orders(n19):
-                        bias = None
-                        divisor = None
-                        accepted = accept_ort_coded_cache(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, axis, mask, divisor)
-                        if accepted is None:
-                            continue
-                        scale, shown = accepted
-                        return Match((root, n15, n6, n1, n2, n3, n4, n5, n7, n8, n9, n10, n11, n12, n13, n14, n16, n17, n18, n19), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
+            r10 = n16.inputs[0]
+            n17 = m.producer(r10, 'Clip')
+            if n17 is None or len(n17.inputs) != 3 or n17.attrs:
+                continue
+            r11, r12, r13 = n17.inputs
+            if r12 != lowest or r13 != highest:
+                continue
+            n18 = m.producer(r11, 'Round')
+            if n18 is None or len(n18.inputs) != 1 or n18.attrs:
+                continue
+            r14 = n18.inputs[0]
+            n19 = m.producer(r14, 'Mul')
+            if n19 is None or len(n19.inputs) != 2 or n19.attrs:
+                continue
+            for v, inverse_v in m.orders(n13):
+                found = finish_ort_coded_cache_2(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), n19, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, mask, root, past_v)
+                if found is not None:
+                    return found
     return None
 
 
-def match_ort_coded_cache_3(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(values, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for r2, scale_v in m.orders(n2):
-        n4 = m.producer(r2, 'Cast')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
-            continue
-        present_v = n4.inputs[0]
-        n5 = m.producer(present_v, 'Concat')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('axis',)):
-            continue
-        if not literal_equals(n5.attrs.get('axis'), 2):
-            continue
-        past_v, r3 = n5.inputs
-        n6 = m.producer(r3, 'Cast')
-        if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('to',), _CAST):
-            continue
-        r4 = n6.inputs[0]
-        n7 = m.producer(r4, 'Clip')
-        if n7 is None or len(n7.inputs) != 3 or n7.attrs:
-            continue
-        r5, lowest, highest = n7.inputs
-        if not lowest:
-            continue
-        if not highest:
-            continue
-        n8 = m.producer(r5, 'Round')
-        if n8 is None or len(n8.inputs) != 1 or n8.attrs:
-            continue
-        r6 = n8.inputs[0]
-        n9 = m.producer(r6, 'Mul')
-        if n9 is None or len(n9.inputs) != 2 or n9.attrs:
-            continue
-        for scores, bias in m.orders(n3):
-            n10 = m.producer(scores, 'Div')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            product, divisor = n10.inputs
-            n11 = m.producer(product, 'MatMul')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            query, r7 = n11.inputs
-            n12 = m.producer(r7, 'Transpose')
-            if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
-                continue
-            if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            keys = n12.inputs[0]
-            n13 = m.producer(keys, 'Mul')
-            if n13 is None or len(n13.inputs) != 2 or n13.attrs:
-                continue
-            for v, inverse_v in m.orders(n9):
-                for r8, scale_k in m.orders(n13):
-                    n14 = m.producer(r8, 'Cast')
-                    if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
-                        continue
-                    present_k = n14.inputs[0]
-                    n15 = m.producer(present_k, 'Concat')
-                    if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
-                        continue
-                    if not literal_equals(n15.attrs.get('axis'), 2):
-                        continue
-                    past_k, r9 = n15.inputs
-                    n16 = m.producer(r9, 'Cast')
-                    if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
-                        continue
-                    r10 = n16.inputs[0]
-                    n17 = m.producer(r10, 'Clip')
-                    if n17 is None or len(n17.inputs) != 3 or n17.attrs:
-                        continue
-                    r11, r12, r13 = n17.inputs
-                    if r12 != lowest:
-                        continue
-                    if r13 != highest:
-                        continue
-                    n18 = m.producer(r11, 'Round')
-                    if n18 is None or len(n18.inputs) != 1 or n18.attrs:
-                        continue
-                    r14 = n18.inputs[0]
-                    n19 = m.producer(r14, 'Mul')
-                    if n19 is None or len(n19.inputs) != 2 or n19.attrs:
-                        continue
-                    for k, inverse_k in m.orders(n19):
-                        factor = None
-                        mask = None
-                        accepted = accept_ort_coded_cache(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, axis, mask, divisor)
-                        if accepted is None:
-                            continue
-                        scale, shown = accepted
-                        return Match((root, n15, n5, n1, n2, n3, n4, n6, n7, n8, n9, n10, n11, n12, n13, n14, n16, n17, n18, n19), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
-    return None
-
-
-def match_ort_coded_cache_4(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(values, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Where')
-    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
-        return None
-    mask, scores, r2 = n3.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n4 = m.producer(scores, 'Div')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    product, divisor = n4.inputs
+def finish_ort_coded_cache_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, bias: Any, mask: Any, root: Any) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
@@ -406,17 +149,17 @@ def match_ort_coded_cache_4(m: Matcher, root: Node) -> Match | None:
     n7 = m.producer(keys, 'Mul')
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
-    for r4, scale_v in m.orders(n2):
+    for r4, scale_k in m.orders(n7):
         n8 = m.producer(r4, 'Cast')
         if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
             continue
-        present_v = n8.inputs[0]
-        n9 = m.producer(present_v, 'Concat')
+        present_k = n8.inputs[0]
+        n9 = m.producer(present_k, 'Concat')
         if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
             continue
         if not literal_equals(n9.attrs.get('axis'), 2):
             continue
-        past_v, r5 = n9.inputs
+        past_k, r5 = n9.inputs
         n10 = m.producer(r5, 'Cast')
         if n10 is None or len(n10.inputs) != 1 or not m.plain(n10, ('to',), _CAST):
             continue
@@ -425,9 +168,7 @@ def match_ort_coded_cache_4(m: Matcher, root: Node) -> Match | None:
         if n11 is None or len(n11.inputs) != 3 or n11.attrs:
             continue
         r7, lowest, highest = n11.inputs
-        if not lowest:
-            continue
-        if not highest:
+        if not lowest or not highest:
             continue
         n12 = m.producer(r7, 'Round')
         if n12 is None or len(n12.inputs) != 1 or n12.attrs:
@@ -436,17 +177,17 @@ def match_ort_coded_cache_4(m: Matcher, root: Node) -> Match | None:
         n13 = m.producer(r8, 'Mul')
         if n13 is None or len(n13.inputs) != 2 or n13.attrs:
             continue
-        for r9, scale_k in m.orders(n7):
+        for r9, scale_v in m.orders(n2):
             n14 = m.producer(r9, 'Cast')
             if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
                 continue
-            present_k = n14.inputs[0]
-            n15 = m.producer(present_k, 'Concat')
+            present_v = n14.inputs[0]
+            n15 = m.producer(present_v, 'Concat')
             if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
                 continue
             if not literal_equals(n15.attrs.get('axis'), 2):
                 continue
-            past_k, r10 = n15.inputs
+            past_v, r10 = n15.inputs
             n16 = m.producer(r10, 'Cast')
             if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
                 continue
@@ -455,9 +196,7 @@ def match_ort_coded_cache_4(m: Matcher, root: Node) -> Match | None:
             if n17 is None or len(n17.inputs) != 3 or n17.attrs:
                 continue
             r12, r13, r14 = n17.inputs
-            if r13 != lowest:
-                continue
-            if r14 != highest:
+            if r13 != lowest or r14 != highest:
                 continue
             n18 = m.producer(r12, 'Round')
             if n18 is None or len(n18.inputs) != 1 or n18.attrs:
@@ -466,20 +205,16 @@ def match_ort_coded_cache_4(m: Matcher, root: Node) -> Match | None:
             n19 = m.producer(r15, 'Mul')
             if n19 is None or len(n19.inputs) != 2 or n19.attrs:
                 continue
-            for v, inverse_v in m.orders(n13):
-                for k, inverse_k in m.orders(n19):
-                    factor = None
-                    bias = None
-                    accepted = accept_ort_coded_cache(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, axis, mask, divisor)
-                    if accepted is None:
-                        continue
-                    scale, shown = accepted
-                    return Match((root, n15, n9, n1, n2, n3, n4, n5, n6, n7, n8, n10, n11, n12, n13, n14, n16, n17, n18, n19), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
+            for k, inverse_k in m.orders(n13):
+                for v, inverse_v in m.orders(n19):
+                    found = finish_ort_coded_cache_1(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, mask, root, past_v)
+                    if found is not None:
+                        return found
     return None
 
 
-def match_ort_coded_cache_5(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return (heads, present_k, present_v)"""
+def match_ort_coded_cache(m: Matcher, root: Node) -> Match | None:
+    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), Div(product, divisor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), values); return (heads, present_k, present_v)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     r1, values = root.inputs
@@ -492,205 +227,123 @@ def match_ort_coded_cache_5(m: Matcher, root: Node) -> Match | None:
         return None
     masked = n1.inputs[0]
     n3 = m.producer(masked, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for r2, scale_v in m.orders(n2):
-        n4 = m.producer(r2, 'Cast')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
-            continue
-        present_v = n4.inputs[0]
-        n5 = m.producer(present_v, 'Concat')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('axis',)):
-            continue
-        if not literal_equals(n5.attrs.get('axis'), 2):
-            continue
-        past_v, r3 = n5.inputs
-        n6 = m.producer(r3, 'Cast')
-        if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('to',), _CAST):
-            continue
-        r4 = n6.inputs[0]
-        n7 = m.producer(r4, 'Clip')
-        if n7 is None or len(n7.inputs) != 3 or n7.attrs:
-            continue
-        r5, lowest, highest = n7.inputs
-        if not lowest:
-            continue
-        if not highest:
-            continue
-        n8 = m.producer(r5, 'Round')
-        if n8 is None or len(n8.inputs) != 1 or n8.attrs:
-            continue
-        r6 = n8.inputs[0]
-        n9 = m.producer(r6, 'Mul')
-        if n9 is None or len(n9.inputs) != 2 or n9.attrs:
-            continue
-        for product, bias in m.orders(n3):
-            n10 = m.producer(product, 'MatMul')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            query, r7 = n10.inputs
-            n11 = m.producer(r7, 'Transpose')
-            if n11 is None or len(n11.inputs) != 1 or not m.plain(n11, ('perm',)):
-                continue
-            if not literal_equals(n11.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            keys = n11.inputs[0]
-            n12 = m.producer(keys, 'Mul')
-            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-                continue
-            for v, inverse_v in m.orders(n9):
-                for r8, scale_k in m.orders(n12):
-                    n13 = m.producer(r8, 'Cast')
-                    if n13 is None or len(n13.inputs) != 1 or not m.plain(n13, ('to',), _CAST):
+    if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
+        for scores, bias in m.orders(n3):
+            n4 = m.producer(scores, 'Mul')
+            if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+                for r2, scale_v in m.orders(n2):
+                    n5 = m.producer(r2, 'Cast')
+                    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
                         continue
-                    present_k = n13.inputs[0]
-                    n14 = m.producer(present_k, 'Concat')
-                    if n14 is None or len(n14.inputs) != 2 or not m.plain(n14, ('axis',)):
+                    present_v = n5.inputs[0]
+                    n6 = m.producer(present_v, 'Concat')
+                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('axis',)):
                         continue
-                    if not literal_equals(n14.attrs.get('axis'), 2):
+                    if not literal_equals(n6.attrs.get('axis'), 2):
                         continue
-                    past_k, r9 = n14.inputs
-                    n15 = m.producer(r9, 'Cast')
-                    if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('to',), _CAST):
+                    past_v, r3 = n6.inputs
+                    n7 = m.producer(r3, 'Cast')
+                    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
                         continue
-                    r10 = n15.inputs[0]
-                    n16 = m.producer(r10, 'Clip')
-                    if n16 is None or len(n16.inputs) != 3 or n16.attrs:
+                    r4 = n7.inputs[0]
+                    n8 = m.producer(r4, 'Clip')
+                    if n8 is None or len(n8.inputs) != 3 or n8.attrs:
                         continue
-                    r11, r12, r13 = n16.inputs
-                    if r12 != lowest:
+                    r5, lowest, highest = n8.inputs
+                    if not lowest or not highest:
                         continue
-                    if r13 != highest:
+                    n9 = m.producer(r5, 'Round')
+                    if n9 is None or len(n9.inputs) != 1 or n9.attrs:
                         continue
-                    n17 = m.producer(r11, 'Round')
-                    if n17 is None or len(n17.inputs) != 1 or n17.attrs:
+                    r6 = n9.inputs[0]
+                    n10 = m.producer(r6, 'Mul')
+                    if n10 is None or len(n10.inputs) != 2 or n10.attrs:
                         continue
-                    r14 = n17.inputs[0]
-                    n18 = m.producer(r14, 'Mul')
-                    if n18 is None or len(n18.inputs) != 2 or n18.attrs:
-                        continue
-                    for k, inverse_k in m.orders(n18):
-                        factor = None
-                        mask = None
-                        divisor = None
-                        accepted = accept_ort_coded_cache(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, axis, mask, divisor)
-                        if accepted is None:
+                    for product, factor in m.orders(n4):
+                        n11 = m.producer(product, 'MatMul')
+                        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                             continue
-                        scale, shown = accepted
-                        return Match((root, n14, n5, n1, n2, n3, n4, n6, n7, n8, n9, n10, n11, n12, n13, n15, n16, n17, n18), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
-    return None
-
-
-def match_ort_coded_cache_6(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(values, 'Mul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    masked = n1.inputs[0]
+                        query, r7 = n11.inputs
+                        n12 = m.producer(r7, 'Transpose')
+                        if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
+                            continue
+                        if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
+                            continue
+                        keys = n12.inputs[0]
+                        n13 = m.producer(keys, 'Mul')
+                        if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+                            continue
+                        for v, inverse_v in m.orders(n10):
+                            for r8, scale_k in m.orders(n13):
+                                n14 = m.producer(r8, 'Cast')
+                                if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
+                                    continue
+                                present_k = n14.inputs[0]
+                                n15 = m.producer(present_k, 'Concat')
+                                if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
+                                    continue
+                                if not literal_equals(n15.attrs.get('axis'), 2):
+                                    continue
+                                past_k, r9 = n15.inputs
+                                n16 = m.producer(r9, 'Cast')
+                                if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
+                                    continue
+                                r10 = n16.inputs[0]
+                                n17 = m.producer(r10, 'Clip')
+                                if n17 is None or len(n17.inputs) != 3 or n17.attrs:
+                                    continue
+                                r11, r12, r13 = n17.inputs
+                                if r12 != lowest or r13 != highest:
+                                    continue
+                                n18 = m.producer(r11, 'Round')
+                                if n18 is None or len(n18.inputs) != 1 or n18.attrs:
+                                    continue
+                                r14 = n18.inputs[0]
+                                n19 = m.producer(r14, 'Mul')
+                                if n19 is None or len(n19.inputs) != 2 or n19.attrs:
+                                    continue
+                                found = finish_ort_coded_cache_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), n19, axis, factor, None, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, None, root, past_v)
+                                if found is not None:
+                                    return found
+            n4 = m.producer(scores, 'Div')
+            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+                continue
+            product, divisor = n4.inputs
+            found = finish_ort_coded_cache_3(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, bias, None, root)
+            if found is not None:
+                return found
+        for product, bias in m.orders(n3):
+            found = finish_ort_coded_cache_3(m, (root, n1, n2, n3), product, n2, axis, None, None, bias, None, root)
+            if found is not None:
+                return found
     n3 = m.producer(masked, 'Where')
     if n3 is None or len(n3.inputs) != 3 or n3.attrs:
         return None
+    mask, scores, r2 = n3.inputs
+    if m.number(r2, float('-inf')):
+        n4 = m.producer(scores, 'Mul')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            for product, factor in m.orders(n4):
+                found = finish_ort_coded_cache_3(m, (root, n1, n2, n3, n4), product, n2, axis, factor, None, None, mask, root)
+                if found is not None:
+                    return found
+        n4 = m.producer(scores, 'Div')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            product, divisor = n4.inputs
+            found = finish_ort_coded_cache_4(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, None, mask, root)
+            if found is not None:
+                return found
     mask, product, r2 = n3.inputs
     if not m.number(r2, float('-inf')):
         return None
-    n4 = m.producer(product, 'MatMul')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    query, r3 = n4.inputs
-    n5 = m.producer(r3, 'Transpose')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-        return None
-    if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    keys = n5.inputs[0]
-    n6 = m.producer(keys, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for r4, scale_v in m.orders(n2):
-        n7 = m.producer(r4, 'Cast')
-        if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
-            continue
-        present_v = n7.inputs[0]
-        n8 = m.producer(present_v, 'Concat')
-        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('axis',)):
-            continue
-        if not literal_equals(n8.attrs.get('axis'), 2):
-            continue
-        past_v, r5 = n8.inputs
-        n9 = m.producer(r5, 'Cast')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('to',), _CAST):
-            continue
-        r6 = n9.inputs[0]
-        n10 = m.producer(r6, 'Clip')
-        if n10 is None or len(n10.inputs) != 3 or n10.attrs:
-            continue
-        r7, lowest, highest = n10.inputs
-        if not lowest:
-            continue
-        if not highest:
-            continue
-        n11 = m.producer(r7, 'Round')
-        if n11 is None or len(n11.inputs) != 1 or n11.attrs:
-            continue
-        r8 = n11.inputs[0]
-        n12 = m.producer(r8, 'Mul')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        for r9, scale_k in m.orders(n6):
-            n13 = m.producer(r9, 'Cast')
-            if n13 is None or len(n13.inputs) != 1 or not m.plain(n13, ('to',), _CAST):
-                continue
-            present_k = n13.inputs[0]
-            n14 = m.producer(present_k, 'Concat')
-            if n14 is None or len(n14.inputs) != 2 or not m.plain(n14, ('axis',)):
-                continue
-            if not literal_equals(n14.attrs.get('axis'), 2):
-                continue
-            past_k, r10 = n14.inputs
-            n15 = m.producer(r10, 'Cast')
-            if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('to',), _CAST):
-                continue
-            r11 = n15.inputs[0]
-            n16 = m.producer(r11, 'Clip')
-            if n16 is None or len(n16.inputs) != 3 or n16.attrs:
-                continue
-            r12, r13, r14 = n16.inputs
-            if r13 != lowest:
-                continue
-            if r14 != highest:
-                continue
-            n17 = m.producer(r12, 'Round')
-            if n17 is None or len(n17.inputs) != 1 or n17.attrs:
-                continue
-            r15 = n17.inputs[0]
-            n18 = m.producer(r15, 'Mul')
-            if n18 is None or len(n18.inputs) != 2 or n18.attrs:
-                continue
-            for v, inverse_v in m.orders(n12):
-                for k, inverse_k in m.orders(n18):
-                    factor = None
-                    bias = None
-                    divisor = None
-                    accepted = accept_ort_coded_cache(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, axis, mask, divisor)
-                    if accepted is None:
-                        continue
-                    scale, shown = accepted
-                    return Match((root, n14, n8, n1, n2, n3, n4, n5, n6, n7, n9, n10, n11, n12, n13, n15, n16, n17, n18), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
-    return None
+    return finish_ort_coded_cache_4(m, (root, n1, n2, n3), product, n2, axis, None, None, None, mask, root)
 
 
 def make_ort_coded_cache(graph: Graph, res: ResultSpec, k: Result, past_k: Result, v: Result, past_v: Result, scale_k: Result, scale_v: Result, query: Result, scale: Any, shown: Any) -> Any:
     return coded_attention(graph, query, k, v, past_k, past_v, shown, scale_k, scale_v, scale)
 
 
-def accept_ort_coded_cache_repeated(m: Matcher, k: Any, inverse_k: Any, lowest: Any, highest: Any, past_k: Any, v: Any, inverse_v: Any, scale_k: Any, scale_v: Any, query: Any, factor: Any, bias: Any, present_k: Any, present_v: Any, keys: Any, values: Any, wide_k: Any, wide_v: Any, axis: Any, mask: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_coded_cache_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, divisor: Any, present_k: Any, k: Any, inverse_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, keys: Any, wide_k: Any, values: Any, wide_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -721,455 +374,23 @@ def accept_ort_coded_cache_repeated(m: Matcher, k: Any, inverse_k: Any, lowest: 
     if not fits_scores(graph, shown, query, present_k):
         m.refuse('fits_scores(shown, query, present_k)')
         return None
-    return (scale, shown)
+    return Match(nodes, (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
 
 
-def match_ort_coded_cache_repeated_1(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); wide_k = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); wide_v = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(wide_k, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), wide_v); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, wide_v = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(wide_v, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    r2, _ = n2.inputs
-    n4 = m.producer(r2, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    r3, _ = n4.inputs
-    n5 = m.producer(r3, 'Unsqueeze')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    values, r4 = n5.inputs
-    if not m.numbers(r4, [2]):
-        return None
-    n6 = m.producer(values, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for scores, bias in m.orders(n3):
-        n7 = m.producer(scores, 'Mul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        for r5, scale_v in m.orders(n6):
-            n8 = m.producer(r5, 'Cast')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
-                continue
-            present_v = n8.inputs[0]
-            n9 = m.producer(present_v, 'Concat')
-            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
-                continue
-            if not literal_equals(n9.attrs.get('axis'), 2):
-                continue
-            past_v, r6 = n9.inputs
-            n10 = m.producer(r6, 'Cast')
-            if n10 is None or len(n10.inputs) != 1 or not m.plain(n10, ('to',), _CAST):
-                continue
-            r7 = n10.inputs[0]
-            n11 = m.producer(r7, 'Clip')
-            if n11 is None or len(n11.inputs) != 3 or n11.attrs:
-                continue
-            r8, lowest, highest = n11.inputs
-            if not lowest:
-                continue
-            if not highest:
-                continue
-            n12 = m.producer(r8, 'Round')
-            if n12 is None or len(n12.inputs) != 1 or n12.attrs:
-                continue
-            r9 = n12.inputs[0]
-            n13 = m.producer(r9, 'Mul')
-            if n13 is None or len(n13.inputs) != 2 or n13.attrs:
-                continue
-            for product, factor in m.orders(n7):
-                n14 = m.producer(product, 'MatMul')
-                if n14 is None or len(n14.inputs) != 2 or n14.attrs:
-                    continue
-                query, r10 = n14.inputs
-                n15 = m.producer(r10, 'Transpose')
-                if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('perm',)):
-                    continue
-                if not literal_equals(n15.attrs.get('perm'), [0, 1, 3, 2]):
-                    continue
-                wide_k = n15.inputs[0]
-                n16 = m.producer(wide_k, 'Reshape')
-                if n16 is None or len(n16.inputs) != 2 or not m.plain(n16, ('allowzero',), _RESHAPE):
-                    continue
-                r11, _ = n16.inputs
-                n17 = m.producer(r11, 'Expand')
-                if n17 is None or len(n17.inputs) != 2 or n17.attrs:
-                    continue
-                r12, _ = n17.inputs
-                n18 = m.producer(r12, 'Unsqueeze')
-                if n18 is None or len(n18.inputs) != 2 or n18.attrs:
-                    continue
-                keys, r13 = n18.inputs
-                if not m.numbers(r13, [2]):
-                    continue
-                n19 = m.producer(keys, 'Mul')
-                if n19 is None or len(n19.inputs) != 2 or n19.attrs:
-                    continue
-                for v, inverse_v in m.orders(n13):
-                    for r14, scale_k in m.orders(n19):
-                        n20 = m.producer(r14, 'Cast')
-                        if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
-                            continue
-                        present_k = n20.inputs[0]
-                        n21 = m.producer(present_k, 'Concat')
-                        if n21 is None or len(n21.inputs) != 2 or not m.plain(n21, ('axis',)):
-                            continue
-                        if not literal_equals(n21.attrs.get('axis'), 2):
-                            continue
-                        past_k, r15 = n21.inputs
-                        n22 = m.producer(r15, 'Cast')
-                        if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
-                            continue
-                        r16 = n22.inputs[0]
-                        n23 = m.producer(r16, 'Clip')
-                        if n23 is None or len(n23.inputs) != 3 or n23.attrs:
-                            continue
-                        r17, r18, r19 = n23.inputs
-                        if r18 != lowest:
-                            continue
-                        if r19 != highest:
-                            continue
-                        n24 = m.producer(r17, 'Round')
-                        if n24 is None or len(n24.inputs) != 1 or n24.attrs:
-                            continue
-                        r20 = n24.inputs[0]
-                        n25 = m.producer(r20, 'Mul')
-                        if n25 is None or len(n25.inputs) != 2 or n25.attrs:
-                            continue
-                        for k, inverse_k in m.orders(n25):
-                            mask = None
-                            divisor = None
-                            accepted = accept_ort_coded_cache_repeated(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, keys, values, wide_k, wide_v, axis, mask, divisor)
-                            if accepted is None:
-                                continue
-                            scale, shown = accepted
-                            return Match((root, n21, n9, n1, n2, n3, n4, n5, n6, n7, n8, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n22, n23, n24, n25), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
+def finish_ort_coded_cache_repeated_2(m: Matcher, nodes: tuple[Node, ...], n25: Any, axis: Any, factor: Any, divisor: Any, present_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, keys: Any, wide_k: Any, values: Any, wide_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
+    for k, inverse_k in m.orders(n25):
+        found = finish_ort_coded_cache_repeated_1(m, nodes, axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_coded_cache_repeated_2(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); wide_k = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); wide_v = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(wide_k, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), wide_v); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, wide_v = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(wide_v, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Where')
-    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
-        return None
-    r2, _ = n2.inputs
-    n4 = m.producer(r2, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    mask, scores, r3 = n3.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    r4, _ = n4.inputs
-    n6 = m.producer(r4, 'Unsqueeze')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    values, r5 = n6.inputs
-    if not m.numbers(r5, [2]):
-        return None
-    n7 = m.producer(values, 'Mul')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    for product, factor in m.orders(n5):
-        n8 = m.producer(product, 'MatMul')
-        if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-            continue
-        query, r6 = n8.inputs
-        n9 = m.producer(r6, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        wide_k = n9.inputs[0]
-        n10 = m.producer(wide_k, 'Reshape')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        r8, _ = n11.inputs
-        n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        keys, r9 = n12.inputs
-        if not m.numbers(r9, [2]):
-            continue
-        n13 = m.producer(keys, 'Mul')
-        if n13 is None or len(n13.inputs) != 2 or n13.attrs:
-            continue
-        for r10, scale_v in m.orders(n7):
-            n14 = m.producer(r10, 'Cast')
-            if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
-                continue
-            present_v = n14.inputs[0]
-            n15 = m.producer(present_v, 'Concat')
-            if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
-                continue
-            if not literal_equals(n15.attrs.get('axis'), 2):
-                continue
-            past_v, r11 = n15.inputs
-            n16 = m.producer(r11, 'Cast')
-            if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
-                continue
-            r12 = n16.inputs[0]
-            n17 = m.producer(r12, 'Clip')
-            if n17 is None or len(n17.inputs) != 3 or n17.attrs:
-                continue
-            r13, lowest, highest = n17.inputs
-            if not lowest:
-                continue
-            if not highest:
-                continue
-            n18 = m.producer(r13, 'Round')
-            if n18 is None or len(n18.inputs) != 1 or n18.attrs:
-                continue
-            r14 = n18.inputs[0]
-            n19 = m.producer(r14, 'Mul')
-            if n19 is None or len(n19.inputs) != 2 or n19.attrs:
-                continue
-            for r15, scale_k in m.orders(n13):
-                n20 = m.producer(r15, 'Cast')
-                if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
-                    continue
-                present_k = n20.inputs[0]
-                n21 = m.producer(present_k, 'Concat')
-                if n21 is None or len(n21.inputs) != 2 or not m.plain(n21, ('axis',)):
-                    continue
-                if not literal_equals(n21.attrs.get('axis'), 2):
-                    continue
-                past_k, r16 = n21.inputs
-                n22 = m.producer(r16, 'Cast')
-                if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
-                    continue
-                r17 = n22.inputs[0]
-                n23 = m.producer(r17, 'Clip')
-                if n23 is None or len(n23.inputs) != 3 or n23.attrs:
-                    continue
-                r18, r19, r20 = n23.inputs
-                if r19 != lowest:
-                    continue
-                if r20 != highest:
-                    continue
-                n24 = m.producer(r18, 'Round')
-                if n24 is None or len(n24.inputs) != 1 or n24.attrs:
-                    continue
-                r21 = n24.inputs[0]
-                n25 = m.producer(r21, 'Mul')
-                if n25 is None or len(n25.inputs) != 2 or n25.attrs:
-                    continue
-                for v, inverse_v in m.orders(n19):
-                    for k, inverse_k in m.orders(n25):
-                        bias = None
-                        divisor = None
-                        accepted = accept_ort_coded_cache_repeated(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, keys, values, wide_k, wide_v, axis, mask, divisor)
-                        if accepted is None:
-                            continue
-                        scale, shown = accepted
-                        return Match((root, n21, n15, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n16, n17, n18, n19, n20, n22, n23, n24, n25), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
-    return None
-
-
-def match_ort_coded_cache_repeated_3(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); wide_k = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); wide_v = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(wide_k, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), wide_v); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, wide_v = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(wide_v, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    r2, _ = n2.inputs
-    n4 = m.producer(r2, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    r3, _ = n4.inputs
-    n5 = m.producer(r3, 'Unsqueeze')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    values, r4 = n5.inputs
-    if not m.numbers(r4, [2]):
-        return None
-    n6 = m.producer(values, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for scores, bias in m.orders(n3):
-        n7 = m.producer(scores, 'Div')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        product, divisor = n7.inputs
-        n8 = m.producer(product, 'MatMul')
-        if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-            continue
-        query, r5 = n8.inputs
-        n9 = m.producer(r5, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        wide_k = n9.inputs[0]
-        n10 = m.producer(wide_k, 'Reshape')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-            continue
-        r6, _ = n10.inputs
-        n11 = m.producer(r6, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        r7, _ = n11.inputs
-        n12 = m.producer(r7, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        keys, r8 = n12.inputs
-        if not m.numbers(r8, [2]):
-            continue
-        n13 = m.producer(keys, 'Mul')
-        if n13 is None or len(n13.inputs) != 2 or n13.attrs:
-            continue
-        for r9, scale_v in m.orders(n6):
-            n14 = m.producer(r9, 'Cast')
-            if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
-                continue
-            present_v = n14.inputs[0]
-            n15 = m.producer(present_v, 'Concat')
-            if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
-                continue
-            if not literal_equals(n15.attrs.get('axis'), 2):
-                continue
-            past_v, r10 = n15.inputs
-            n16 = m.producer(r10, 'Cast')
-            if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
-                continue
-            r11 = n16.inputs[0]
-            n17 = m.producer(r11, 'Clip')
-            if n17 is None or len(n17.inputs) != 3 or n17.attrs:
-                continue
-            r12, lowest, highest = n17.inputs
-            if not lowest:
-                continue
-            if not highest:
-                continue
-            n18 = m.producer(r12, 'Round')
-            if n18 is None or len(n18.inputs) != 1 or n18.attrs:
-                continue
-            r13 = n18.inputs[0]
-            n19 = m.producer(r13, 'Mul')
-            if n19 is None or len(n19.inputs) != 2 or n19.attrs:
-                continue
-            for r14, scale_k in m.orders(n13):
-                n20 = m.producer(r14, 'Cast')
-                if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
-                    continue
-                present_k = n20.inputs[0]
-                n21 = m.producer(present_k, 'Concat')
-                if n21 is None or len(n21.inputs) != 2 or not m.plain(n21, ('axis',)):
-                    continue
-                if not literal_equals(n21.attrs.get('axis'), 2):
-                    continue
-                past_k, r15 = n21.inputs
-                n22 = m.producer(r15, 'Cast')
-                if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
-                    continue
-                r16 = n22.inputs[0]
-                n23 = m.producer(r16, 'Clip')
-                if n23 is None or len(n23.inputs) != 3 or n23.attrs:
-                    continue
-                r17, r18, r19 = n23.inputs
-                if r18 != lowest:
-                    continue
-                if r19 != highest:
-                    continue
-                n24 = m.producer(r17, 'Round')
-                if n24 is None or len(n24.inputs) != 1 or n24.attrs:
-                    continue
-                r20 = n24.inputs[0]
-                n25 = m.producer(r20, 'Mul')
-                if n25 is None or len(n25.inputs) != 2 or n25.attrs:
-                    continue
-                for v, inverse_v in m.orders(n19):
-                    for k, inverse_k in m.orders(n25):
-                        factor = None
-                        mask = None
-                        accepted = accept_ort_coded_cache_repeated(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, keys, values, wide_k, wide_v, axis, mask, divisor)
-                        if accepted is None:
-                            continue
-                        scale, shown = accepted
-                        return Match((root, n21, n15, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n16, n17, n18, n19, n20, n22, n23, n24, n25), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
-    return None
-
-
-def match_ort_coded_cache_repeated_4(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); wide_k = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); wide_v = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(wide_k, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), wide_v); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, wide_v = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(wide_v, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    masked = n1.inputs[0]
-    n3 = m.producer(masked, 'Where')
-    if n3 is None or len(n3.inputs) != 3 or n3.attrs:
-        return None
-    r2, _ = n2.inputs
-    n4 = m.producer(r2, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    mask, scores, r3 = n3.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Div')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    r4, _ = n4.inputs
-    n6 = m.producer(r4, 'Unsqueeze')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    product, divisor = n5.inputs
-    n7 = m.producer(product, 'MatMul')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    values, r5 = n6.inputs
-    if not m.numbers(r5, [2]):
-        return None
-    n8 = m.producer(values, 'Mul')
+def finish_ort_coded_cache_repeated_3(m: Matcher, nodes: tuple[Node, ...], product: Any, n6: Any, axis: Any, factor: Any, divisor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+    n8 = m.producer(product, 'MatMul')
     if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
-    query, r6 = n7.inputs
-    n9 = m.producer(r6, 'Transpose')
+    query, r5 = n8.inputs
+    n9 = m.producer(r5, 'Transpose')
     if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
         return None
     if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
@@ -1178,22 +399,22 @@ def match_ort_coded_cache_repeated_4(m: Matcher, root: Node) -> Match | None:
     n10 = m.producer(wide_k, 'Reshape')
     if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
         return None
-    r7, _ = n10.inputs
-    n11 = m.producer(r7, 'Expand')
+    r6, _ = n10.inputs
+    n11 = m.producer(r6, 'Expand')
     if n11 is None or len(n11.inputs) != 2 or n11.attrs:
         return None
-    r8, _ = n11.inputs
-    n12 = m.producer(r8, 'Unsqueeze')
+    r7, _ = n11.inputs
+    n12 = m.producer(r7, 'Unsqueeze')
     if n12 is None or len(n12.inputs) != 2 or n12.attrs:
         return None
-    keys, r9 = n12.inputs
-    if not m.numbers(r9, [2]):
+    keys, r8 = n12.inputs
+    if not m.numbers(r8, [2]):
         return None
     n13 = m.producer(keys, 'Mul')
     if n13 is None or len(n13.inputs) != 2 or n13.attrs:
         return None
-    for r10, scale_v in m.orders(n8):
-        n14 = m.producer(r10, 'Cast')
+    for r9, scale_v in m.orders(n6):
+        n14 = m.producer(r9, 'Cast')
         if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
             continue
         present_v = n14.inputs[0]
@@ -1202,28 +423,26 @@ def match_ort_coded_cache_repeated_4(m: Matcher, root: Node) -> Match | None:
             continue
         if not literal_equals(n15.attrs.get('axis'), 2):
             continue
-        past_v, r11 = n15.inputs
-        n16 = m.producer(r11, 'Cast')
+        past_v, r10 = n15.inputs
+        n16 = m.producer(r10, 'Cast')
         if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
             continue
-        r12 = n16.inputs[0]
-        n17 = m.producer(r12, 'Clip')
+        r11 = n16.inputs[0]
+        n17 = m.producer(r11, 'Clip')
         if n17 is None or len(n17.inputs) != 3 or n17.attrs:
             continue
-        r13, lowest, highest = n17.inputs
-        if not lowest:
+        r12, lowest, highest = n17.inputs
+        if not lowest or not highest:
             continue
-        if not highest:
-            continue
-        n18 = m.producer(r13, 'Round')
+        n18 = m.producer(r12, 'Round')
         if n18 is None or len(n18.inputs) != 1 or n18.attrs:
             continue
-        r14 = n18.inputs[0]
-        n19 = m.producer(r14, 'Mul')
+        r13 = n18.inputs[0]
+        n19 = m.producer(r13, 'Mul')
         if n19 is None or len(n19.inputs) != 2 or n19.attrs:
             continue
-        for r15, scale_k in m.orders(n13):
-            n20 = m.producer(r15, 'Cast')
+        for r14, scale_k in m.orders(n13):
+            n20 = m.producer(r14, 'Cast')
             if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
                 continue
             present_k = n20.inputs[0]
@@ -1232,7 +451,112 @@ def match_ort_coded_cache_repeated_4(m: Matcher, root: Node) -> Match | None:
                 continue
             if not literal_equals(n21.attrs.get('axis'), 2):
                 continue
-            past_k, r16 = n21.inputs
+            past_k, r15 = n21.inputs
+            n22 = m.producer(r15, 'Cast')
+            if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
+                continue
+            r16 = n22.inputs[0]
+            n23 = m.producer(r16, 'Clip')
+            if n23 is None or len(n23.inputs) != 3 or n23.attrs:
+                continue
+            r17, r18, r19 = n23.inputs
+            if r18 != lowest or r19 != highest:
+                continue
+            n24 = m.producer(r17, 'Round')
+            if n24 is None or len(n24.inputs) != 1 or n24.attrs:
+                continue
+            r20 = n24.inputs[0]
+            n25 = m.producer(r20, 'Mul')
+            if n25 is None or len(n25.inputs) != 2 or n25.attrs:
+                continue
+            for v, inverse_v in m.orders(n19):
+                found = finish_ort_coded_cache_repeated_2(m, (*nodes, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+                if found is not None:
+                    return found
+    return None
+
+
+def finish_ort_coded_cache_repeated_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    query, r3 = n5.inputs
+    n6 = m.producer(r3, 'Transpose')
+    if n6 is None or len(n6.inputs) != 1 or not m.plain(n6, ('perm',)):
+        return None
+    if not literal_equals(n6.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    wide_k = n6.inputs[0]
+    n7 = m.producer(wide_k, 'Reshape')
+    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
+        return None
+    r4, _ = n7.inputs
+    n8 = m.producer(r4, 'Expand')
+    if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+        return None
+    r5, _ = n8.inputs
+    n9 = m.producer(r5, 'Unsqueeze')
+    if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+        return None
+    keys, r6 = n9.inputs
+    if not m.numbers(r6, [2]):
+        return None
+    n10 = m.producer(keys, 'Mul')
+    if n10 is None or len(n10.inputs) != 2 or n10.attrs:
+        return None
+    r7, _ = n2.inputs
+    n11 = m.producer(r7, 'Expand')
+    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        return None
+    r8, _ = n11.inputs
+    n12 = m.producer(r8, 'Unsqueeze')
+    if n12 is None or len(n12.inputs) != 2 or n12.attrs:
+        return None
+    values, r9 = n12.inputs
+    if not m.numbers(r9, [2]):
+        return None
+    n13 = m.producer(values, 'Mul')
+    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+        return None
+    for r10, scale_k in m.orders(n10):
+        n14 = m.producer(r10, 'Cast')
+        if n14 is None or len(n14.inputs) != 1 or not m.plain(n14, ('to',), _CAST):
+            continue
+        present_k = n14.inputs[0]
+        n15 = m.producer(present_k, 'Concat')
+        if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
+            continue
+        if not literal_equals(n15.attrs.get('axis'), 2):
+            continue
+        past_k, r11 = n15.inputs
+        n16 = m.producer(r11, 'Cast')
+        if n16 is None or len(n16.inputs) != 1 or not m.plain(n16, ('to',), _CAST):
+            continue
+        r12 = n16.inputs[0]
+        n17 = m.producer(r12, 'Clip')
+        if n17 is None or len(n17.inputs) != 3 or n17.attrs:
+            continue
+        r13, lowest, highest = n17.inputs
+        if not lowest or not highest:
+            continue
+        n18 = m.producer(r13, 'Round')
+        if n18 is None or len(n18.inputs) != 1 or n18.attrs:
+            continue
+        r14 = n18.inputs[0]
+        n19 = m.producer(r14, 'Mul')
+        if n19 is None or len(n19.inputs) != 2 or n19.attrs:
+            continue
+        for r15, scale_v in m.orders(n13):
+            n20 = m.producer(r15, 'Cast')
+            if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
+                continue
+            present_v = n20.inputs[0]
+            n21 = m.producer(present_v, 'Concat')
+            if n21 is None or len(n21.inputs) != 2 or not m.plain(n21, ('axis',)):
+                continue
+            if not literal_equals(n21.attrs.get('axis'), 2):
+                continue
+            past_v, r16 = n21.inputs
             n22 = m.producer(r16, 'Cast')
             if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
                 continue
@@ -1241,9 +565,7 @@ def match_ort_coded_cache_repeated_4(m: Matcher, root: Node) -> Match | None:
             if n23 is None or len(n23.inputs) != 3 or n23.attrs:
                 continue
             r18, r19, r20 = n23.inputs
-            if r19 != lowest:
-                continue
-            if r20 != highest:
+            if r19 != lowest or r20 != highest:
                 continue
             n24 = m.producer(r18, 'Round')
             if n24 is None or len(n24.inputs) != 1 or n24.attrs:
@@ -1252,20 +574,16 @@ def match_ort_coded_cache_repeated_4(m: Matcher, root: Node) -> Match | None:
             n25 = m.producer(r21, 'Mul')
             if n25 is None or len(n25.inputs) != 2 or n25.attrs:
                 continue
-            for v, inverse_v in m.orders(n19):
-                for k, inverse_k in m.orders(n25):
-                    factor = None
-                    bias = None
-                    accepted = accept_ort_coded_cache_repeated(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, keys, values, wide_k, wide_v, axis, mask, divisor)
-                    if accepted is None:
-                        continue
-                    scale, shown = accepted
-                    return Match((root, n21, n15, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n16, n17, n18, n19, n20, n22, n23, n24, n25), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
+            for k, inverse_k in m.orders(n19):
+                for v, inverse_v in m.orders(n25):
+                    found = finish_ort_coded_cache_repeated_1(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+                    if found is not None:
+                        return found
     return None
 
 
-def match_ort_coded_cache_repeated_5(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); wide_k = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); wide_v = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(wide_k, perm=[0, 1, 3, 2])); scores = product; masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), wide_v); return (heads, present_k, present_v)"""
+def match_ort_coded_cache_repeated(m: Matcher, root: Node) -> Match | None:
+    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); wide_k = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); wide_v = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(wide_k, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), Div(product, divisor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), wide_v); return (heads, present_k, present_v)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     r1, wide_v = root.inputs
@@ -1278,254 +596,150 @@ def match_ort_coded_cache_repeated_5(m: Matcher, root: Node) -> Match | None:
         return None
     masked = n1.inputs[0]
     n3 = m.producer(masked, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    r2, _ = n2.inputs
-    n4 = m.producer(r2, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    r3, _ = n4.inputs
-    n5 = m.producer(r3, 'Unsqueeze')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    values, r4 = n5.inputs
-    if not m.numbers(r4, [2]):
-        return None
-    n6 = m.producer(values, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for product, bias in m.orders(n3):
-        n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, r5 = n7.inputs
-        n8 = m.producer(r5, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-            continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        wide_k = n8.inputs[0]
-        n9 = m.producer(wide_k, 'Reshape')
-        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-            continue
-        r6, _ = n9.inputs
-        n10 = m.producer(r6, 'Expand')
-        if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Unsqueeze')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        keys, r8 = n11.inputs
-        if not m.numbers(r8, [2]):
-            continue
-        n12 = m.producer(keys, 'Mul')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        for r9, scale_v in m.orders(n6):
-            n13 = m.producer(r9, 'Cast')
-            if n13 is None or len(n13.inputs) != 1 or not m.plain(n13, ('to',), _CAST):
-                continue
-            present_v = n13.inputs[0]
-            n14 = m.producer(present_v, 'Concat')
-            if n14 is None or len(n14.inputs) != 2 or not m.plain(n14, ('axis',)):
-                continue
-            if not literal_equals(n14.attrs.get('axis'), 2):
-                continue
-            past_v, r10 = n14.inputs
-            n15 = m.producer(r10, 'Cast')
-            if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('to',), _CAST):
-                continue
-            r11 = n15.inputs[0]
-            n16 = m.producer(r11, 'Clip')
-            if n16 is None or len(n16.inputs) != 3 or n16.attrs:
-                continue
-            r12, lowest, highest = n16.inputs
-            if not lowest:
-                continue
-            if not highest:
-                continue
-            n17 = m.producer(r12, 'Round')
-            if n17 is None or len(n17.inputs) != 1 or n17.attrs:
-                continue
-            r13 = n17.inputs[0]
-            n18 = m.producer(r13, 'Mul')
-            if n18 is None or len(n18.inputs) != 2 or n18.attrs:
-                continue
-            for r14, scale_k in m.orders(n12):
-                n19 = m.producer(r14, 'Cast')
-                if n19 is None or len(n19.inputs) != 1 or not m.plain(n19, ('to',), _CAST):
-                    continue
-                present_k = n19.inputs[0]
-                n20 = m.producer(present_k, 'Concat')
-                if n20 is None or len(n20.inputs) != 2 or not m.plain(n20, ('axis',)):
-                    continue
-                if not literal_equals(n20.attrs.get('axis'), 2):
-                    continue
-                past_k, r15 = n20.inputs
-                n21 = m.producer(r15, 'Cast')
-                if n21 is None or len(n21.inputs) != 1 or not m.plain(n21, ('to',), _CAST):
-                    continue
-                r16 = n21.inputs[0]
-                n22 = m.producer(r16, 'Clip')
-                if n22 is None or len(n22.inputs) != 3 or n22.attrs:
-                    continue
-                r17, r18, r19 = n22.inputs
-                if r18 != lowest:
-                    continue
-                if r19 != highest:
-                    continue
-                n23 = m.producer(r17, 'Round')
-                if n23 is None or len(n23.inputs) != 1 or n23.attrs:
-                    continue
-                r20 = n23.inputs[0]
-                n24 = m.producer(r20, 'Mul')
-                if n24 is None or len(n24.inputs) != 2 or n24.attrs:
-                    continue
-                for v, inverse_v in m.orders(n18):
-                    for k, inverse_k in m.orders(n24):
-                        factor = None
-                        mask = None
-                        divisor = None
-                        accepted = accept_ort_coded_cache_repeated(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, keys, values, wide_k, wide_v, axis, mask, divisor)
-                        if accepted is None:
-                            continue
-                        scale, shown = accepted
-                        return Match((root, n20, n14, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n15, n16, n17, n18, n19, n21, n22, n23, n24), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
-    return None
-
-
-def match_ort_coded_cache_repeated_6(m: Matcher, root: Node) -> Match | None:
-    """present_k = Concat(past_k, Cast(Clip(Round(Mul(k, inverse_k)), lowest, highest), to=_), axis=2); present_v = Concat(past_v, Cast(Clip(Round(Mul(v, inverse_v)), lowest, highest), to=_), axis=2); keys = Mul(Cast(present_k, to=_), scale_k); values = Mul(Cast(present_v, to=_), scale_v); wide_k = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); wide_v = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(wide_k, perm=[0, 1, 3, 2])); scores = product; masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), wide_v); return (heads, present_k, present_v)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, wide_v = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    n2 = m.producer(wide_v, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    masked = n1.inputs[0]
+    if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
+        r2, _ = n2.inputs
+        n4 = m.producer(r2, 'Expand')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            r3, _ = n4.inputs
+            n5 = m.producer(r3, 'Unsqueeze')
+            if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+                values, r4 = n5.inputs
+                if m.numbers(r4, [2]):
+                    n6 = m.producer(values, 'Mul')
+                    if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+                        for scores, bias in m.orders(n3):
+                            n7 = m.producer(scores, 'Mul')
+                            if n7 is not None and len(n7.inputs) == 2 and (not n7.attrs):
+                                for r5, scale_v in m.orders(n6):
+                                    n8 = m.producer(r5, 'Cast')
+                                    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
+                                        continue
+                                    present_v = n8.inputs[0]
+                                    n9 = m.producer(present_v, 'Concat')
+                                    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
+                                        continue
+                                    if not literal_equals(n9.attrs.get('axis'), 2):
+                                        continue
+                                    past_v, r6 = n9.inputs
+                                    n10 = m.producer(r6, 'Cast')
+                                    if n10 is None or len(n10.inputs) != 1 or not m.plain(n10, ('to',), _CAST):
+                                        continue
+                                    r7 = n10.inputs[0]
+                                    n11 = m.producer(r7, 'Clip')
+                                    if n11 is None or len(n11.inputs) != 3 or n11.attrs:
+                                        continue
+                                    r8, lowest, highest = n11.inputs
+                                    if not lowest or not highest:
+                                        continue
+                                    n12 = m.producer(r8, 'Round')
+                                    if n12 is None or len(n12.inputs) != 1 or n12.attrs:
+                                        continue
+                                    r9 = n12.inputs[0]
+                                    n13 = m.producer(r9, 'Mul')
+                                    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+                                        continue
+                                    for product, factor in m.orders(n7):
+                                        n14 = m.producer(product, 'MatMul')
+                                        if n14 is None or len(n14.inputs) != 2 or n14.attrs:
+                                            continue
+                                        query, r10 = n14.inputs
+                                        n15 = m.producer(r10, 'Transpose')
+                                        if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('perm',)):
+                                            continue
+                                        if not literal_equals(n15.attrs.get('perm'), [0, 1, 3, 2]):
+                                            continue
+                                        wide_k = n15.inputs[0]
+                                        n16 = m.producer(wide_k, 'Reshape')
+                                        if n16 is None or len(n16.inputs) != 2 or not m.plain(n16, ('allowzero',), _RESHAPE):
+                                            continue
+                                        r11, _ = n16.inputs
+                                        n17 = m.producer(r11, 'Expand')
+                                        if n17 is None or len(n17.inputs) != 2 or n17.attrs:
+                                            continue
+                                        r12, _ = n17.inputs
+                                        n18 = m.producer(r12, 'Unsqueeze')
+                                        if n18 is None or len(n18.inputs) != 2 or n18.attrs:
+                                            continue
+                                        keys, r13 = n18.inputs
+                                        if not m.numbers(r13, [2]):
+                                            continue
+                                        n19 = m.producer(keys, 'Mul')
+                                        if n19 is None or len(n19.inputs) != 2 or n19.attrs:
+                                            continue
+                                        for v, inverse_v in m.orders(n13):
+                                            for r14, scale_k in m.orders(n19):
+                                                n20 = m.producer(r14, 'Cast')
+                                                if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
+                                                    continue
+                                                present_k = n20.inputs[0]
+                                                n21 = m.producer(present_k, 'Concat')
+                                                if n21 is None or len(n21.inputs) != 2 or not m.plain(n21, ('axis',)):
+                                                    continue
+                                                if not literal_equals(n21.attrs.get('axis'), 2):
+                                                    continue
+                                                past_k, r15 = n21.inputs
+                                                n22 = m.producer(r15, 'Cast')
+                                                if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
+                                                    continue
+                                                r16 = n22.inputs[0]
+                                                n23 = m.producer(r16, 'Clip')
+                                                if n23 is None or len(n23.inputs) != 3 or n23.attrs:
+                                                    continue
+                                                r17, r18, r19 = n23.inputs
+                                                if r18 != lowest or r19 != highest:
+                                                    continue
+                                                n24 = m.producer(r17, 'Round')
+                                                if n24 is None or len(n24.inputs) != 1 or n24.attrs:
+                                                    continue
+                                                r20 = n24.inputs[0]
+                                                n25 = m.producer(r20, 'Mul')
+                                                if n25 is None or len(n25.inputs) != 2 or n25.attrs:
+                                                    continue
+                                                found = finish_ort_coded_cache_repeated_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, None, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, None, root, past_v)
+                                                if found is not None:
+                                                    return found
+                            n7 = m.producer(scores, 'Div')
+                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+                                continue
+                            product, divisor = n7.inputs
+                            found = finish_ort_coded_cache_repeated_3(m, (root, n1, n2, n3, n4, n5, n6, n7), product, n6, axis, None, divisor, values, wide_v, bias, None, root)
+                            if found is not None:
+                                return found
+                        for product, bias in m.orders(n3):
+                            found = finish_ort_coded_cache_repeated_3(m, (root, n1, n2, n3, n4, n5, n6), product, n6, axis, None, None, values, wide_v, bias, None, root)
+                            if found is not None:
+                                return found
     n3 = m.producer(masked, 'Where')
     if n3 is None or len(n3.inputs) != 3 or n3.attrs:
         return None
-    r2, _ = n2.inputs
-    n4 = m.producer(r2, 'Expand')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+    mask, scores, r2 = n3.inputs
+    if m.number(r2, float('-inf')):
+        n4 = m.producer(scores, 'Mul')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            r3, _ = n2.inputs
+            n5 = m.producer(r3, 'Expand')
+            if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+                r4, _ = n5.inputs
+                n6 = m.producer(r4, 'Unsqueeze')
+                if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+                    values, r5 = n6.inputs
+                    if m.numbers(r5, [2]):
+                        n7 = m.producer(values, 'Mul')
+                        if n7 is not None and len(n7.inputs) == 2 and (not n7.attrs):
+                            for product, factor in m.orders(n4):
+                                found = finish_ort_coded_cache_repeated_3(m, (root, n1, n2, n3, n4, n5, n6, n7), product, n7, axis, factor, None, values, wide_v, None, mask, root)
+                                if found is not None:
+                                    return found
+        n4 = m.producer(scores, 'Div')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            product, divisor = n4.inputs
+            found = finish_ort_coded_cache_repeated_4(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, wide_v, None, mask, root)
+            if found is not None:
+                return found
+    mask, product, r2 = n3.inputs
+    if not m.number(r2, float('-inf')):
         return None
-    mask, product, r3 = n3.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    r4, _ = n4.inputs
-    n6 = m.producer(r4, 'Unsqueeze')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    query, r5 = n5.inputs
-    n7 = m.producer(r5, 'Transpose')
-    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('perm',)):
-        return None
-    if not literal_equals(n7.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    values, r6 = n6.inputs
-    if not m.numbers(r6, [2]):
-        return None
-    n8 = m.producer(values, 'Mul')
-    if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-        return None
-    wide_k = n7.inputs[0]
-    n9 = m.producer(wide_k, 'Reshape')
-    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-        return None
-    r7, _ = n9.inputs
-    n10 = m.producer(r7, 'Expand')
-    if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-        return None
-    r8, _ = n10.inputs
-    n11 = m.producer(r8, 'Unsqueeze')
-    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-        return None
-    keys, r9 = n11.inputs
-    if not m.numbers(r9, [2]):
-        return None
-    n12 = m.producer(keys, 'Mul')
-    if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-        return None
-    for r10, scale_v in m.orders(n8):
-        n13 = m.producer(r10, 'Cast')
-        if n13 is None or len(n13.inputs) != 1 or not m.plain(n13, ('to',), _CAST):
-            continue
-        present_v = n13.inputs[0]
-        n14 = m.producer(present_v, 'Concat')
-        if n14 is None or len(n14.inputs) != 2 or not m.plain(n14, ('axis',)):
-            continue
-        if not literal_equals(n14.attrs.get('axis'), 2):
-            continue
-        past_v, r11 = n14.inputs
-        n15 = m.producer(r11, 'Cast')
-        if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('to',), _CAST):
-            continue
-        r12 = n15.inputs[0]
-        n16 = m.producer(r12, 'Clip')
-        if n16 is None or len(n16.inputs) != 3 or n16.attrs:
-            continue
-        r13, lowest, highest = n16.inputs
-        if not lowest:
-            continue
-        if not highest:
-            continue
-        n17 = m.producer(r13, 'Round')
-        if n17 is None or len(n17.inputs) != 1 or n17.attrs:
-            continue
-        r14 = n17.inputs[0]
-        n18 = m.producer(r14, 'Mul')
-        if n18 is None or len(n18.inputs) != 2 or n18.attrs:
-            continue
-        for r15, scale_k in m.orders(n12):
-            n19 = m.producer(r15, 'Cast')
-            if n19 is None or len(n19.inputs) != 1 or not m.plain(n19, ('to',), _CAST):
-                continue
-            present_k = n19.inputs[0]
-            n20 = m.producer(present_k, 'Concat')
-            if n20 is None or len(n20.inputs) != 2 or not m.plain(n20, ('axis',)):
-                continue
-            if not literal_equals(n20.attrs.get('axis'), 2):
-                continue
-            past_k, r16 = n20.inputs
-            n21 = m.producer(r16, 'Cast')
-            if n21 is None or len(n21.inputs) != 1 or not m.plain(n21, ('to',), _CAST):
-                continue
-            r17 = n21.inputs[0]
-            n22 = m.producer(r17, 'Clip')
-            if n22 is None or len(n22.inputs) != 3 or n22.attrs:
-                continue
-            r18, r19, r20 = n22.inputs
-            if r19 != lowest:
-                continue
-            if r20 != highest:
-                continue
-            n23 = m.producer(r18, 'Round')
-            if n23 is None or len(n23.inputs) != 1 or n23.attrs:
-                continue
-            r21 = n23.inputs[0]
-            n24 = m.producer(r21, 'Mul')
-            if n24 is None or len(n24.inputs) != 2 or n24.attrs:
-                continue
-            for v, inverse_v in m.orders(n18):
-                for k, inverse_k in m.orders(n24):
-                    factor = None
-                    bias = None
-                    divisor = None
-                    accepted = accept_ort_coded_cache_repeated(m, k, inverse_k, lowest, highest, past_k, v, inverse_v, scale_k, scale_v, query, factor, bias, present_k, present_v, keys, values, wide_k, wide_v, axis, mask, divisor)
-                    if accepted is None:
-                        continue
-                    scale, shown = accepted
-                    return Match((root, n20, n14, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n15, n16, n17, n18, n19, n21, n22, n23, n24), (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
-    return None
+    return finish_ort_coded_cache_repeated_4(m, (root, n1, n2, n3), product, n2, axis, None, None, wide_v, None, mask, root)
 
 
 def make_ort_coded_cache_repeated(graph: Graph, res: ResultSpec, k: Result, past_k: Result, v: Result, past_v: Result, scale_k: Result, scale_v: Result, query: Result, scale: Any, shown: Any) -> Any:

@@ -102,8 +102,12 @@ def make_ort_codes_of_matmul(graph: Graph, res: ResultSpec, x: Result, weight: A
     return graph.make_node('Add', [rows, graph.make_node('MatMul', [group_sums(graph, x, weight), code_shifts(graph, weight)])], res.outputs) if shifted else rows
 
 
-def accept_ort_codes_scaled(m: Matcher, x: Any, w: Any, scales: Any, rows: Any) -> tuple[Any, ...] | None:
+def finish_ort_codes_scaled_1(m: Matcher, nodes: tuple[Node, ...], product: Any, scales: Any, rows: Any, root: Any, shape: Any) -> Match | None:
     graph = m.graph
+    n2 = m.producer(product, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        return None
+    x, w = n2.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -117,11 +121,11 @@ def accept_ort_codes_scaled(m: Matcher, x: Any, w: Any, scales: Any, rows: Any) 
     if not is_known(weight):
         m.refuse('is_known(weight)')
         return None
-    return (weight,)
+    return Match((*nodes, n2), (root.outputs[0],), (x, shape, weight))
 
 
-def match_ort_codes_scaled_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); rows = Reshape(product, shape); return Mul(rows, scales)"""
+def match_ort_codes_scaled(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); rows = optional(Reshape(product, shape)); return Mul(rows, scales)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for rows, scales in m.orders(root):
@@ -129,34 +133,14 @@ def match_ort_codes_scaled_1(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, (), _RESHAPE):
             continue
         product, shape = n1.inputs
-        n2 = m.producer(product, 'MatMul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        x, w = n2.inputs
-        accepted = accept_ort_codes_scaled(m, x, w, scales, rows)
-        if accepted is None:
-            continue
-        weight, = accepted
-        return Match((root, n1, n2), (root.outputs[0],), (x, shape, weight))
-    return None
-
-
-def match_ort_codes_scaled_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(x, w); rows = product; return Mul(rows, scales)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+        found = finish_ort_codes_scaled_1(m, (root, n1), product, scales, rows, root, shape)
+        if found is not None:
+            return found
     for product, scales in m.orders(root):
-        n1 = m.producer(product, 'MatMul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        x, w = n1.inputs
-        shape = None
         rows = product
-        accepted = accept_ort_codes_scaled(m, x, w, scales, rows)
-        if accepted is None:
-            continue
-        weight, = accepted
-        return Match((root, n1), (root.outputs[0],), (x, shape, weight))
+        found = finish_ort_codes_scaled_1(m, (root,), product, scales, rows, root, None)
+        if found is not None:
+            return found
     return None
 
 

@@ -21,8 +21,18 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_decode(m: Matcher, keys: Any, query: Any, factor: Any, bias: Any, values: Any, axis: Any, mask: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_decode_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any) -> Match | None:
     graph = m.graph
+    n4 = m.producer(product, 'MatMul')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    query, r2 = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    keys = n5.inputs[0]
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -49,166 +59,25 @@ def accept_ort_decode(m: Matcher, keys: Any, query: Any, factor: Any, bias: Any,
     if not together > 0:
         m.refuse('together > 0')
         return None
-    return (scale, k, v, shown, together)
+    return Match((*nodes, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
 
 
-def match_ort_decode_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    masked = n1.inputs[0]
-    n2 = m.producer(masked, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for scores, bias in m.orders(n2):
-        n3 = m.producer(scores, 'Mul')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        for product, factor in m.orders(n3):
-            n4 = m.producer(product, 'MatMul')
-            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                continue
-            query, r2 = n4.inputs
-            n5 = m.producer(r2, 'Transpose')
-            if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-                continue
-            if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            keys = n5.inputs[0]
-            mask = None
-            divisor = None
-            accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
-            if accepted is None:
-                continue
-            scale, k, v, shown, together = accepted
-            return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
-    return None
-
-
-def match_ort_decode_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    masked = n1.inputs[0]
-    n2 = m.producer(masked, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    mask, scores, r2 = n2.inputs
-    if not m.number(r2, float('-inf')):
-        return None
+def finish_ort_decode_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any, factor: Any) -> Match | None:
     n3 = m.producer(scores, 'Mul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for product, factor in m.orders(n3):
-        n4 = m.producer(product, 'MatMul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        query, r3 = n4.inputs
-        n5 = m.producer(r3, 'Transpose')
-        if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-            continue
-        if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        keys = n5.inputs[0]
-        bias = None
-        divisor = None
-        accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
-        if accepted is None:
-            continue
-        scale, k, v, shown, together = accepted
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
-    return None
-
-
-def match_ort_decode_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    masked = n1.inputs[0]
-    n2 = m.producer(masked, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for scores, bias in m.orders(n2):
-        n3 = m.producer(scores, 'Div')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        product, divisor = n3.inputs
-        n4 = m.producer(product, 'MatMul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        query, r2 = n4.inputs
-        n5 = m.producer(r2, 'Transpose')
-        if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-            continue
-        if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        keys = n5.inputs[0]
-        factor = None
-        mask = None
-        accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
-        if accepted is None:
-            continue
-        scale, k, v, shown, together = accepted
-        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
-    return None
-
-
-def match_ort_decode_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Div(product, divisor); masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    masked = n1.inputs[0]
-    n2 = m.producer(masked, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    mask, scores, r2 = n2.inputs
-    if not m.number(r2, float('-inf')):
-        return None
+    if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
+        for product, factor in m.orders(n3):
+            found = finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, bias, mask, root)
+            if found is not None:
+                return found
     n3 = m.producer(scores, 'Div')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     product, divisor = n3.inputs
-    n4 = m.producer(product, 'MatMul')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    query, r3 = n4.inputs
-    n5 = m.producer(r3, 'Transpose')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-        return None
-    if not literal_equals(n5.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    keys = n5.inputs[0]
-    factor = None
-    bias = None
-    accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
-    if accepted is None:
-        return None
-    scale, k, v, shown, together = accepted
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
+    return finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, bias, mask, root)
 
 
-def match_ort_decode_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; masked = Add(scores, bias); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
+def match_ort_decode(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), Div(product, divisor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     r1, values = root.inputs
@@ -218,64 +87,36 @@ def match_ort_decode_5(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', -1)
     masked = n1.inputs[0]
     n2 = m.producer(masked, 'Add')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    for product, bias in m.orders(n2):
-        n3 = m.producer(product, 'MatMul')
-        if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-            continue
-        query, r2 = n3.inputs
-        n4 = m.producer(r2, 'Transpose')
-        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
-            continue
-        if not literal_equals(n4.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        keys = n4.inputs[0]
-        factor = None
-        mask = None
-        divisor = None
-        accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
-        if accepted is None:
-            continue
-        scale, k, v, shown, together = accepted
-        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, scale, k, v, shown, together))
-    return None
-
-
-def match_ort_decode_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; masked = Where(mask, scores, -inf); heads = MatMul(Softmax(masked, axis=axis), values); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    r1, values = root.inputs
-    n1 = m.producer(r1, 'Softmax')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
-        return None
-    axis = n1.attrs.get('axis', -1)
-    masked = n1.inputs[0]
+    if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
+        for scores, bias in m.orders(n2):
+            found = finish_ort_decode_2(m, (root, n1, n2), scores, axis, None, values, bias, None, root, None)
+            if found is not None:
+                return found
+        for product, bias in m.orders(n2):
+            found = finish_ort_decode_1(m, (root, n1, n2), product, axis, None, None, values, bias, None, root)
+            if found is not None:
+                return found
     n2 = m.producer(masked, 'Where')
     if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
+    mask, scores, r2 = n2.inputs
+    if m.number(r2, float('-inf')):
+        n3 = m.producer(scores, 'Mul')
+        if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
+            for product, factor in m.orders(n3):
+                found = finish_ort_decode_1(m, (root, n1, n2, n3), product, axis, factor, None, values, None, mask, root)
+                if found is not None:
+                    return found
+        n3 = m.producer(scores, 'Div')
+        if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
+            product, divisor = n3.inputs
+            found = finish_ort_decode_1(m, (root, n1, n2, n3), product, axis, None, divisor, values, None, mask, root)
+            if found is not None:
+                return found
     mask, product, r2 = n2.inputs
     if not m.number(r2, float('-inf')):
         return None
-    n3 = m.producer(product, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    query, r3 = n3.inputs
-    n4 = m.producer(r3, 'Transpose')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
-        return None
-    if not literal_equals(n4.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    keys = n4.inputs[0]
-    factor = None
-    bias = None
-    divisor = None
-    accepted = accept_ort_decode(m, keys, query, factor, bias, values, axis, mask, divisor)
-    if accepted is None:
-        return None
-    scale, k, v, shown, together = accepted
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, scale, k, v, shown, together))
+    return finish_ort_decode_1(m, (root, n1, n2), product, axis, None, None, values, None, mask, root)
 
 
 def make_ort_decode(graph: Graph, res: ResultSpec, query: Result, scale: Any, k: Any, v: Any, shown: Any, together: Any) -> Any:
@@ -286,8 +127,30 @@ def make_ort_decode(graph: Graph, res: ResultSpec, query: Result, scale: Any, k:
     return heads_from_kernel(graph, rows, query, together, res)
 
 
-def accept_ort_decode_flat(m: Matcher, query: Any, keys: Any, factor: Any, cap: Any, limit: Any, bias: Any, flat: Any, rows: Any, product: Any, probs: Any, axis: Any, part: Any) -> tuple[Any, ...] | None:
+def finish_ort_decode_flat_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, cap: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
     graph = m.graph
+    n8 = m.producer(product, 'Reshape')
+    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+        return None
+    r5, _ = n8.inputs
+    n9 = m.producer(r5, 'MatMul')
+    if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+        return None
+    rows, columns = n9.inputs
+    n10 = m.producer(rows, 'Reshape')
+    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+        return None
+    n11 = m.producer(columns, 'Reshape')
+    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11, ('allowzero',), _RESHAPE):
+        return None
+    query, _ = n10.inputs
+    r6, _ = n11.inputs
+    n12 = m.producer(r6, 'Transpose')
+    if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
+        return None
+    if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    keys = n12.inputs[0]
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -320,11 +183,22 @@ def accept_ort_decode_flat(m: Matcher, query: Any, keys: Any, factor: Any, cap: 
     if not together > 0:
         m.refuse('together > 0')
         return None
-    return (scale, softcap, k, v, together)
+    return Match((*nodes, n8, n9, n10, n11, n12), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
 
 
-def match_ort_decode_flat_1(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = Mul(product, factor); capped = Mul(Tanh(Div(scores, cap)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
+def finish_ort_decode_flat_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, cap: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
+    n7 = m.producer(scores, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    for product, factor in m.orders(n7):
+        found = finish_ort_decode_flat_1(m, (*nodes, n7), product, axis, factor, cap, part, limit, flat, bias, probs, root)
+        if found is not None:
+            return found
+    return None
+
+
+def match_ort_decode_flat(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = any_of(Mul(product, factor), product); capped = any_of(Mul(Tanh(any_of(Div(scores, cap), Mul(scores, part))), limit), scores); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     probs, flat = root.inputs
@@ -350,337 +224,34 @@ def match_ort_decode_flat_1(m: Matcher, root: Node) -> Match | None:
                 continue
             r4 = n5.inputs[0]
             n6 = m.producer(r4, 'Div')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            scores, cap = n6.inputs
-            n7 = m.producer(scores, 'Mul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            for product, factor in m.orders(n7):
-                n8 = m.producer(product, 'Reshape')
-                if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-                    continue
-                r5, _ = n8.inputs
-                n9 = m.producer(r5, 'MatMul')
-                if n9 is None or len(n9.inputs) != 2 or n9.attrs:
-                    continue
-                rows, columns = n9.inputs
-                n10 = m.producer(rows, 'Reshape')
-                if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                    continue
-                n11 = m.producer(columns, 'Reshape')
-                if n11 is None or len(n11.inputs) != 2 or not m.plain(n11, ('allowzero',), _RESHAPE):
-                    continue
-                query, _ = n10.inputs
-                r6, _ = n11.inputs
-                n12 = m.producer(r6, 'Transpose')
-                if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
-                    continue
-                if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
-                    continue
-                keys = n12.inputs[0]
-                part = None
-                accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
-                if accepted is None:
-                    continue
-                scale, softcap, k, v, together = accepted
-                return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
-    return None
-
-
-def match_ort_decode_flat_2(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = Mul(product, factor); capped = Mul(Tanh(Mul(scores, part)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    probs, flat = root.inputs
-    n1 = m.producer(probs, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = n1.inputs
-    n2 = m.producer(r1, 'Softmax')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
-        return None
-    axis = n2.attrs.get('axis', -1)
-    r2 = n2.inputs[0]
-    n3 = m.producer(r2, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for capped, bias in m.orders(n3):
-        n4 = m.producer(capped, 'Mul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        for r3, limit in m.orders(n4):
-            n5 = m.producer(r3, 'Tanh')
-            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
-                continue
-            r4 = n5.inputs[0]
+            if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+                scores, cap = n6.inputs
+                found = finish_ort_decode_flat_2(m, (root, n1, n2, n3, n4, n5, n6), scores, axis, cap, None, limit, flat, bias, probs, root)
+                if found is not None:
+                    return found
+                product, cap = n6.inputs
+                found = finish_ort_decode_flat_1(m, (root, n1, n2, n3, n4, n5, n6), product, axis, None, cap, None, limit, flat, bias, probs, root)
+                if found is not None:
+                    return found
             n6 = m.producer(r4, 'Mul')
             if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                 continue
             for scores, part in m.orders(n6):
-                n7 = m.producer(scores, 'Mul')
-                if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                    continue
-                for product, factor in m.orders(n7):
-                    n8 = m.producer(product, 'Reshape')
-                    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-                        continue
-                    r5, _ = n8.inputs
-                    n9 = m.producer(r5, 'MatMul')
-                    if n9 is None or len(n9.inputs) != 2 or n9.attrs:
-                        continue
-                    rows, columns = n9.inputs
-                    n10 = m.producer(rows, 'Reshape')
-                    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                        continue
-                    n11 = m.producer(columns, 'Reshape')
-                    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11, ('allowzero',), _RESHAPE):
-                        continue
-                    query, _ = n10.inputs
-                    r6, _ = n11.inputs
-                    n12 = m.producer(r6, 'Transpose')
-                    if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
-                        continue
-                    if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
-                        continue
-                    keys = n12.inputs[0]
-                    cap = None
-                    accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
-                    if accepted is None:
-                        continue
-                    scale, softcap, k, v, together = accepted
-                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
-    return None
-
-
-def match_ort_decode_flat_3(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = Mul(product, factor); capped = scores; probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    probs, flat = root.inputs
-    n1 = m.producer(probs, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = n1.inputs
-    n2 = m.producer(r1, 'Softmax')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
-        return None
-    axis = n2.attrs.get('axis', -1)
-    r2 = n2.inputs[0]
-    n3 = m.producer(r2, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for scores, bias in m.orders(n3):
-        n4 = m.producer(scores, 'Mul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        for product, factor in m.orders(n4):
-            n5 = m.producer(product, 'Reshape')
-            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
-                continue
-            r3, _ = n5.inputs
-            n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            rows, columns = n6.inputs
-            n7 = m.producer(rows, 'Reshape')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
-                continue
-            n8 = m.producer(columns, 'Reshape')
-            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-                continue
-            query, _ = n7.inputs
-            r4, _ = n8.inputs
-            n9 = m.producer(r4, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            keys = n9.inputs[0]
-            cap = None
-            limit = None
-            part = None
-            accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
-            if accepted is None:
-                continue
-            scale, softcap, k, v, together = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
-    return None
-
-
-def match_ort_decode_flat_4(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = product; capped = Mul(Tanh(Div(scores, cap)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    probs, flat = root.inputs
-    n1 = m.producer(probs, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = n1.inputs
-    n2 = m.producer(r1, 'Softmax')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
-        return None
-    axis = n2.attrs.get('axis', -1)
-    r2 = n2.inputs[0]
-    n3 = m.producer(r2, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for capped, bias in m.orders(n3):
-        n4 = m.producer(capped, 'Mul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        for r3, limit in m.orders(n4):
-            n5 = m.producer(r3, 'Tanh')
-            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
-                continue
-            r4 = n5.inputs[0]
-            n6 = m.producer(r4, 'Div')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            product, cap = n6.inputs
-            n7 = m.producer(product, 'Reshape')
-            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
-                continue
-            r5, _ = n7.inputs
-            n8 = m.producer(r5, 'MatMul')
-            if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                continue
-            rows, columns = n8.inputs
-            n9 = m.producer(rows, 'Reshape')
-            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-                continue
-            n10 = m.producer(columns, 'Reshape')
-            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                continue
-            query, _ = n9.inputs
-            r6, _ = n10.inputs
-            n11 = m.producer(r6, 'Transpose')
-            if n11 is None or len(n11.inputs) != 1 or not m.plain(n11, ('perm',)):
-                continue
-            if not literal_equals(n11.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            keys = n11.inputs[0]
-            factor = None
-            part = None
-            accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
-            if accepted is None:
-                continue
-            scale, softcap, k, v, together = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
-    return None
-
-
-def match_ort_decode_flat_5(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = product; capped = Mul(Tanh(Mul(scores, part)), limit); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    probs, flat = root.inputs
-    n1 = m.producer(probs, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = n1.inputs
-    n2 = m.producer(r1, 'Softmax')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
-        return None
-    axis = n2.attrs.get('axis', -1)
-    r2 = n2.inputs[0]
-    n3 = m.producer(r2, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    for capped, bias in m.orders(n3):
-        n4 = m.producer(capped, 'Mul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        for r3, limit in m.orders(n4):
-            n5 = m.producer(r3, 'Tanh')
-            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
-                continue
-            r4 = n5.inputs[0]
-            n6 = m.producer(r4, 'Mul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
+                found = finish_ort_decode_flat_2(m, (root, n1, n2, n3, n4, n5, n6), scores, axis, None, part, limit, flat, bias, probs, root)
+                if found is not None:
+                    return found
             for product, part in m.orders(n6):
-                n7 = m.producer(product, 'Reshape')
-                if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
-                    continue
-                r5, _ = n7.inputs
-                n8 = m.producer(r5, 'MatMul')
-                if n8 is None or len(n8.inputs) != 2 or n8.attrs:
-                    continue
-                rows, columns = n8.inputs
-                n9 = m.producer(rows, 'Reshape')
-                if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-                    continue
-                n10 = m.producer(columns, 'Reshape')
-                if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                    continue
-                query, _ = n9.inputs
-                r6, _ = n10.inputs
-                n11 = m.producer(r6, 'Transpose')
-                if n11 is None or len(n11.inputs) != 1 or not m.plain(n11, ('perm',)):
-                    continue
-                if not literal_equals(n11.attrs.get('perm'), [0, 1, 3, 2]):
-                    continue
-                keys = n11.inputs[0]
-                factor = None
-                cap = None
-                accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
-                if accepted is None:
-                    continue
-                scale, softcap, k, v, together = accepted
-                return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
-    return None
-
-
-def match_ort_decode_flat_6(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = product; capped = scores; probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    probs, flat = root.inputs
-    n1 = m.producer(probs, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = n1.inputs
-    n2 = m.producer(r1, 'Softmax')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('axis',), _SOFTMAX):
-        return None
-    axis = n2.attrs.get('axis', -1)
-    r2 = n2.inputs[0]
-    n3 = m.producer(r2, 'Add')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
+                found = finish_ort_decode_flat_1(m, (root, n1, n2, n3, n4, n5, n6), product, axis, None, None, part, limit, flat, bias, probs, root)
+                if found is not None:
+                    return found
+    for scores, bias in m.orders(n3):
+        found = finish_ort_decode_flat_2(m, (root, n1, n2, n3), scores, axis, None, None, None, flat, bias, probs, root)
+        if found is not None:
+            return found
     for product, bias in m.orders(n3):
-        n4 = m.producer(product, 'Reshape')
-        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
-            continue
-        r3, _ = n4.inputs
-        n5 = m.producer(r3, 'MatMul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        rows, columns = n5.inputs
-        n6 = m.producer(rows, 'Reshape')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
-            continue
-        n7 = m.producer(columns, 'Reshape')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
-            continue
-        query, _ = n6.inputs
-        r4, _ = n7.inputs
-        n8 = m.producer(r4, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-            continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        keys = n8.inputs[0]
-        factor = None
-        cap = None
-        limit = None
-        part = None
-        accepted = accept_ort_decode_flat(m, query, keys, factor, cap, limit, bias, flat, rows, product, probs, axis, part)
-        if accepted is None:
-            continue
-        scale, softcap, k, v, together = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
+        found = finish_ort_decode_flat_1(m, (root, n1, n2, n3), product, axis, None, None, None, None, flat, bias, probs, root)
+        if found is not None:
+            return found
     return None
 
 
@@ -692,8 +263,26 @@ def make_ort_decode_flat(graph: Graph, res: ResultSpec, query: Result, bias: Res
     return heads_from_kernel(graph, rows, query, together, res)
 
 
-def accept_ort_decode_grouped(m: Matcher, query: Any, k: Any, factor: Any, bias: Any, v: Any, rows: Any, product: Any, probs: Any, heads: Any, axis: Any, mask: Any, divisor: Any) -> tuple[Any, ...] | None:
+def finish_ort_decode_grouped_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any) -> Match | None:
     graph = m.graph
+    n6 = m.producer(product, 'Reshape')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
+        return None
+    r3, _ = n6.inputs
+    n7 = m.producer(r3, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    rows, r4 = n7.inputs
+    n8 = m.producer(rows, 'Reshape')
+    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+        return None
+    n9 = m.producer(r4, 'Transpose')
+    if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+        return None
+    if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    query, _ = n8.inputs
+    k = n9.inputs[0]
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -724,236 +313,28 @@ def accept_ort_decode_grouped(m: Matcher, query: Any, k: Any, factor: Any, bias:
     if not together > 0:
         m.refuse('together > 0')
         return None
-    return (scale, shown, together)
+    return Match((*nodes, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
 
 
-def match_ort_decode_grouped_1(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Mul(product, factor); masked = Add(scores, bias); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    probs, v = n1.inputs
-    n2 = m.producer(probs, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n2.inputs
-    n3 = m.producer(r2, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    masked = n3.inputs[0]
-    n4 = m.producer(masked, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, bias in m.orders(n4):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for product, factor in m.orders(n5):
-            n6 = m.producer(product, 'Reshape')
-            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
-                continue
-            r3, _ = n6.inputs
-            n7 = m.producer(r3, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            rows, r4 = n7.inputs
-            n8 = m.producer(rows, 'Reshape')
-            if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-                continue
-            n9 = m.producer(r4, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            query, _ = n8.inputs
-            k = n9.inputs[0]
-            heads = root.outputs[0]
-            mask = None
-            divisor = None
-            accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
-            if accepted is None:
-                continue
-            scale, shown, together = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
-    return None
-
-
-def match_ort_decode_grouped_2(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Mul(product, factor); masked = Where(mask, scores, -inf); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    probs, v = n1.inputs
-    n2 = m.producer(probs, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n2.inputs
-    n3 = m.producer(r2, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    masked = n3.inputs[0]
-    n4 = m.producer(masked, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
+def finish_ort_decode_grouped_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
     n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'Reshape')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
-            continue
-        r4, _ = n6.inputs
-        n7 = m.producer(r4, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        rows, r5 = n7.inputs
-        n8 = m.producer(rows, 'Reshape')
-        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-            continue
-        n9 = m.producer(r5, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        query, _ = n8.inputs
-        k = n9.inputs[0]
-        bias = None
-        heads = root.outputs[0]
-        divisor = None
-        accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
-        if accepted is None:
-            continue
-        scale, shown, together = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
-    return None
-
-
-def match_ort_decode_grouped_3(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Div(product, divisor); masked = Add(scores, bias); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    probs, v = n1.inputs
-    n2 = m.producer(probs, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n2.inputs
-    n3 = m.producer(r2, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    masked = n3.inputs[0]
-    n4 = m.producer(masked, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, bias in m.orders(n4):
-        n5 = m.producer(scores, 'Div')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        product, divisor = n5.inputs
-        n6 = m.producer(product, 'Reshape')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
-            continue
-        r3, _ = n6.inputs
-        n7 = m.producer(r3, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        rows, r4 = n7.inputs
-        n8 = m.producer(rows, 'Reshape')
-        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-            continue
-        n9 = m.producer(r4, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        query, _ = n8.inputs
-        k = n9.inputs[0]
-        factor = None
-        heads = root.outputs[0]
-        mask = None
-        accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
-        if accepted is None:
-            continue
-        scale, shown, together = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
-    return None
-
-
-def match_ort_decode_grouped_4(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = Div(product, divisor); masked = Where(mask, scores, -inf); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    probs, v = n1.inputs
-    n2 = m.producer(probs, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n2.inputs
-    n3 = m.producer(r2, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    masked = n3.inputs[0]
-    n4 = m.producer(masked, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
+    if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+        for product, factor in m.orders(n5):
+            found = finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
+            if found is not None:
+                return found
     n5 = m.producer(scores, 'Div')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     product, divisor = n5.inputs
-    n6 = m.producer(product, 'Reshape')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
-        return None
-    r4, _ = n6.inputs
-    n7 = m.producer(r4, 'MatMul')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    rows, r5 = n7.inputs
-    n8 = m.producer(rows, 'Reshape')
-    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-        return None
-    n9 = m.producer(r5, 'Transpose')
-    if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-        return None
-    if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    query, _ = n8.inputs
-    k = n9.inputs[0]
-    factor = None
-    bias = None
-    heads = root.outputs[0]
-    accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
-    if accepted is None:
-        return None
-    scale, shown, together = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
+    return finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
 
 
-def match_ort_decode_grouped_5(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = product; masked = Add(scores, bias); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
+def match_ort_decode_grouped(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = any_of(Mul(product, factor), Div(product, divisor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    heads = root.outputs[0]
     r1, _ = root.inputs
     n1 = m.producer(r1, 'MatMul')
     if n1 is None or len(n1.inputs) != 2 or n1.attrs:
@@ -969,90 +350,36 @@ def match_ort_decode_grouped_5(m: Matcher, root: Node) -> Match | None:
     axis = n3.attrs.get('axis', -1)
     masked = n3.inputs[0]
     n4 = m.producer(masked, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for product, bias in m.orders(n4):
-        n5 = m.producer(product, 'Reshape')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
-            continue
-        r3, _ = n5.inputs
-        n6 = m.producer(r3, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        rows, r4 = n6.inputs
-        n7 = m.producer(rows, 'Reshape')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
-            continue
-        n8 = m.producer(r4, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-            continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        query, _ = n7.inputs
-        k = n8.inputs[0]
-        factor = None
-        heads = root.outputs[0]
-        mask = None
-        divisor = None
-        accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
-        if accepted is None:
-            continue
-        scale, shown, together = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (query, k, v, scale, shown, together))
-    return None
-
-
-def match_ort_decode_grouped_6(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(query, _, allowzero=_); product = Reshape(MatMul(rows, Transpose(k, perm=[0, 1, 3, 2])), _, allowzero=_); scores = product; masked = Where(mask, scores, -inf); probs = Reshape(Softmax(masked, axis=axis), _, allowzero=_); heads = Reshape(MatMul(probs, v), _, allowzero=_); return heads"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'MatMul')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    probs, v = n1.inputs
-    n2 = m.producer(probs, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n2.inputs
-    n3 = m.producer(r2, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    masked = n3.inputs[0]
+    if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+        for scores, bias in m.orders(n4):
+            found = finish_ort_decode_grouped_2(m, (root, n1, n2, n3, n4), scores, axis, None, v, probs, bias, None, heads, root, None)
+            if found is not None:
+                return found
+        for product, bias in m.orders(n4):
+            found = finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4), product, axis, None, None, v, probs, bias, None, heads, root)
+            if found is not None:
+                return found
     n4 = m.producer(masked, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
+    mask, scores, r3 = n4.inputs
+    if m.number(r3, float('-inf')):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+            for product, factor in m.orders(n5):
+                found = finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4, n5), product, axis, factor, None, v, probs, None, mask, heads, root)
+                if found is not None:
+                    return found
+        n5 = m.producer(scores, 'Div')
+        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+            product, divisor = n5.inputs
+            found = finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4, n5), product, axis, None, divisor, v, probs, None, mask, heads, root)
+            if found is not None:
+                return found
     mask, product, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
-    n5 = m.producer(product, 'Reshape')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
-        return None
-    r4, _ = n5.inputs
-    n6 = m.producer(r4, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    rows, r5 = n6.inputs
-    n7 = m.producer(rows, 'Reshape')
-    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7, ('allowzero',), _RESHAPE):
-        return None
-    n8 = m.producer(r5, 'Transpose')
-    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-        return None
-    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    query, _ = n7.inputs
-    k = n8.inputs[0]
-    factor = None
-    bias = None
-    heads = root.outputs[0]
-    divisor = None
-    accepted = accept_ort_decode_grouped(m, query, k, factor, bias, v, rows, product, probs, heads, axis, mask, divisor)
-    if accepted is None:
-        return None
-    scale, shown, together = accepted
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (query, k, v, scale, shown, together))
+    return finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4), product, axis, None, None, v, probs, None, mask, heads, root)
 
 
 def make_ort_decode_grouped(graph: Graph, res: ResultSpec, query: Result, k: Result, v: Result, scale: Any, shown: Any, together: Any) -> Any:

@@ -45,7 +45,7 @@ def match_ort_bits_embedding(m: Matcher, root: Node) -> Match | None:
     if not groups_are_whole(weight):
         m.refuse('groups_are_whole(weight)')
         return None
-    return Match((root, n1), (root.outputs[0],), (indices, weight))
+    return Match((root, n1), (root.outputs[0],), (indices, weight), (n1,))
 
 
 def make_ort_bits_embedding(graph: Graph, res: ResultSpec, indices: Result, weight: Any) -> Any:

@@ -24,8 +24,10 @@ _MOD = {'fmod': 0}
 _SCATTER_ELEMENTS = {'axis': 0, 'reduction': 'none'}
 
 
-def accept_ort_expert_counts(m: Matcher, ids: Any, low: Any, high: Any, base: Any, bins: Any, width: Any, last: Any, beyond: Any, start: Any, added: Any, starts: Any, ends: Any, found: Any, lower: Any, upper: Any) -> tuple[Any, ...] | None:
+def finish_ort_expert_counts_1(m: Matcher, nodes: tuple[Node, ...], r10: Any, values: Any, ids: Any, found: Any, low: Any, lower: Any, base: Any, start: Any, high: Any, upper: Any, width: Any, last: Any, bins: Any, beyond: Any, added: Any, starts: Any, ends: Any, root: Any) -> Match | None:
     graph = m.graph
+    if r10 != values:
+        return None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -81,13 +83,28 @@ def accept_ort_expert_counts(m: Matcher, ids: Any, low: Any, high: Any, base: An
     if not fills(graph, ends, count):
         m.refuse('fills(ends, count)')
         return None
-    return (count,)
+    return Match(nodes, (root.outputs[0],), (ids, count))
 
 
-def match_ort_expert_counts_1(m: Matcher, root: Node) -> Match | None:
-    """values = Cast(ids, to=float32); inside = And(GreaterOrEqual(values, low), LessOrEqual(values, high)); scaled = Div(Mul(Sub(values, base), bins), width); bin = Min(Cast(Where(inside, scaled, _), to=int64), last); again = inside; place = Where(again, bin, beyond); counted = ScatterElements(start, place, added, axis=0, reduction='add'); found = Slice(counted, starts, ends, axes_); return found"""
+def finish_ort_expert_counts_2(m: Matcher, nodes: tuple[Node, ...], n11: Any, values: Any, ids: Any, found: Any, low: Any, lower: Any, start: Any, high: Any, upper: Any, width: Any, last: Any, beyond: Any, added: Any, starts: Any, ends: Any, root: Any, base: Any) -> Match | None:
+    for r9, bins in m.orders(n11):
+        n12 = m.producer(r9, 'Sub')
+        if n12 is not None and len(n12.inputs) == 2 and (not n12.attrs):
+            r10, base = n12.inputs
+            found_ = finish_ort_expert_counts_1(m, (*nodes, n12), r10, values, ids, found, low, lower, base, start, high, upper, width, last, bins, beyond, added, starts, ends, root)
+            if found_ is not None:
+                return found_
+        found_ = finish_ort_expert_counts_1(m, nodes, r9, values, ids, found, low, lower, base, start, high, upper, width, last, bins, beyond, added, starts, ends, root)
+        if found_ is not None:
+            return found_
+    return None
+
+
+def match_ort_expert_counts(m: Matcher, root: Node) -> Match | None:
+    """values = Cast(ids, to=float32); inside = And(GreaterOrEqual(values, low), LessOrEqual(values, high)); scaled = Div(Mul(optional(Sub(values, base)), bins), width); bin = Min(Cast(Where(inside, scaled, _), to=int64), last); again = any_of(inside, And(GreaterOrEqual(values, lower), LessOrEqual(values, upper))); place = Where(again, bin, beyond); counted = ScatterElements(start, place, added, axis=0, reduction='add'); found = Slice(counted, starts, ends, axes_); return found"""
     if len(root.inputs) != 4 or root.attrs:
         return None
+    found = root.outputs[0]
     counted, starts, ends, r1 = root.inputs
     if not r1:
         return None
@@ -104,84 +121,49 @@ def match_ort_expert_counts_1(m: Matcher, root: Node) -> Match | None:
         return None
     inside, bin, beyond = n2.inputs
     n3 = m.producer(inside, 'And')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    n4 = m.producer(bin, 'Min')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for r2, r3 in m.orders(n3):
-        n5 = m.producer(r2, 'GreaterOrEqual')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        n6 = m.producer(r3, 'LessOrEqual')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        values, low = n5.inputs
-        n7 = m.producer(values, 'Cast')
-        if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
-            continue
-        if not literal_equals(n7.attrs.get('to'), float32):
-            continue
-        r4, high = n6.inputs
-        if r4 != values:
-            continue
-        ids = n7.inputs[0]
-        for r5, last in m.orders(n4):
-            n8 = m.producer(r5, 'Cast')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
-                continue
-            if not literal_equals(n8.attrs.get('to'), int64):
-                continue
-            r6 = n8.inputs[0]
-            n9 = m.producer(r6, 'Where')
-            if n9 is None or len(n9.inputs) != 3 or n9.attrs:
-                continue
-            r7, scaled, _ = n9.inputs
-            if r7 != inside:
-                continue
-            n10 = m.producer(scaled, 'Div')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            r8, width = n10.inputs
-            n11 = m.producer(r8, 'Mul')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            for r9, bins in m.orders(n11):
-                n12 = m.producer(r9, 'Sub')
-                if n12 is None or len(n12.inputs) != 2 or n12.attrs:
+    if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
+        n4 = m.producer(bin, 'Min')
+        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
+            for r2, r3 in m.orders(n3):
+                n5 = m.producer(r2, 'GreaterOrEqual')
+                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
                     continue
-                r10, base = n12.inputs
-                if r10 != values:
+                n6 = m.producer(r3, 'LessOrEqual')
+                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                     continue
-                found = root.outputs[0]
-                lower = None
-                upper = None
-                accepted = accept_ort_expert_counts(m, ids, low, high, base, bins, width, last, beyond, start, added, starts, ends, found, lower, upper)
-                if accepted is None:
+                values, low = n5.inputs
+                n7 = m.producer(values, 'Cast')
+                if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
                     continue
-                count, = accepted
-                return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (ids, count))
-    return None
-
-
-def match_ort_expert_counts_2(m: Matcher, root: Node) -> Match | None:
-    """values = Cast(ids, to=float32); inside = And(GreaterOrEqual(values, low), LessOrEqual(values, high)); scaled = Div(Mul(Sub(values, base), bins), width); bin = Min(Cast(Where(inside, scaled, _), to=int64), last); again = And(GreaterOrEqual(values, lower), LessOrEqual(values, upper)); place = Where(again, bin, beyond); counted = ScatterElements(start, place, added, axis=0, reduction='add'); found = Slice(counted, starts, ends, axes_); return found"""
-    if len(root.inputs) != 4 or root.attrs:
-        return None
-    counted, starts, ends, r1 = root.inputs
-    if not r1:
-        return None
-    n1 = m.producer(counted, 'ScatterElements')
-    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1, ('axis', 'reduction'), _SCATTER_ELEMENTS):
-        return None
-    if not literal_equals(n1.attrs.get('axis', 0), 0):
-        return None
-    if not literal_equals(n1.attrs.get('reduction', 'none'), 'add'):
-        return None
-    start, place, added = n1.inputs
-    n2 = m.producer(place, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
+                if not literal_equals(n7.attrs.get('to'), float32):
+                    continue
+                ids = n7.inputs[0]
+                r4, high = n6.inputs
+                if r4 != values:
+                    continue
+                for r5, last in m.orders(n4):
+                    n8 = m.producer(r5, 'Cast')
+                    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
+                        continue
+                    if not literal_equals(n8.attrs.get('to'), int64):
+                        continue
+                    r6 = n8.inputs[0]
+                    n9 = m.producer(r6, 'Where')
+                    if n9 is None or len(n9.inputs) != 3 or n9.attrs:
+                        continue
+                    r7, scaled, _ = n9.inputs
+                    if r7 != inside:
+                        continue
+                    n10 = m.producer(scaled, 'Div')
+                    if n10 is None or len(n10.inputs) != 2 or n10.attrs:
+                        continue
+                    r8, width = n10.inputs
+                    n11 = m.producer(r8, 'Mul')
+                    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+                        continue
+                    found_ = finish_ort_expert_counts_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), n11, values, ids, found, low, None, start, high, None, width, last, beyond, added, starts, ends, root, None)
+                    if found_ is not None:
+                        return found_
     again, bin, beyond = n2.inputs
     n3 = m.producer(again, 'And')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
@@ -202,10 +184,10 @@ def match_ort_expert_counts_2(m: Matcher, root: Node) -> Match | None:
             continue
         if not literal_equals(n7.attrs.get('to'), float32):
             continue
+        ids = n7.inputs[0]
         r4, upper = n6.inputs
         if r4 != values:
             continue
-        ids = n7.inputs[0]
         for r5, last in m.orders(n4):
             n8 = m.producer(r5, 'Cast')
             if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
@@ -240,185 +222,9 @@ def match_ort_expert_counts_2(m: Matcher, root: Node) -> Match | None:
                 r11, high = n14.inputs
                 if r11 != values:
                     continue
-                for r12, bins in m.orders(n12):
-                    n15 = m.producer(r12, 'Sub')
-                    if n15 is None or len(n15.inputs) != 2 or n15.attrs:
-                        continue
-                    r13, base = n15.inputs
-                    if r13 != values:
-                        continue
-                    found = root.outputs[0]
-                    accepted = accept_ort_expert_counts(m, ids, low, high, base, bins, width, last, beyond, start, added, starts, ends, found, lower, upper)
-                    if accepted is None:
-                        continue
-                    count, = accepted
-                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15), (root.outputs[0],), (ids, count))
-    return None
-
-
-def match_ort_expert_counts_3(m: Matcher, root: Node) -> Match | None:
-    """values = Cast(ids, to=float32); inside = And(GreaterOrEqual(values, low), LessOrEqual(values, high)); scaled = Div(Mul(values, bins), width); bin = Min(Cast(Where(inside, scaled, _), to=int64), last); again = inside; place = Where(again, bin, beyond); counted = ScatterElements(start, place, added, axis=0, reduction='add'); found = Slice(counted, starts, ends, axes_); return found"""
-    if len(root.inputs) != 4 or root.attrs:
-        return None
-    counted, starts, ends, r1 = root.inputs
-    if not r1:
-        return None
-    n1 = m.producer(counted, 'ScatterElements')
-    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1, ('axis', 'reduction'), _SCATTER_ELEMENTS):
-        return None
-    if not literal_equals(n1.attrs.get('axis', 0), 0):
-        return None
-    if not literal_equals(n1.attrs.get('reduction', 'none'), 'add'):
-        return None
-    start, place, added = n1.inputs
-    n2 = m.producer(place, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    inside, bin, beyond = n2.inputs
-    n3 = m.producer(inside, 'And')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    n4 = m.producer(bin, 'Min')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for r2, r3 in m.orders(n3):
-        n5 = m.producer(r2, 'GreaterOrEqual')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        n6 = m.producer(r3, 'LessOrEqual')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        values, low = n5.inputs
-        n7 = m.producer(values, 'Cast')
-        if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
-            continue
-        if not literal_equals(n7.attrs.get('to'), float32):
-            continue
-        r4, high = n6.inputs
-        if r4 != values:
-            continue
-        ids = n7.inputs[0]
-        for r5, last in m.orders(n4):
-            n8 = m.producer(r5, 'Cast')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
-                continue
-            if not literal_equals(n8.attrs.get('to'), int64):
-                continue
-            r6 = n8.inputs[0]
-            n9 = m.producer(r6, 'Where')
-            if n9 is None or len(n9.inputs) != 3 or n9.attrs:
-                continue
-            r7, scaled, _ = n9.inputs
-            if r7 != inside:
-                continue
-            n10 = m.producer(scaled, 'Div')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            r8, width = n10.inputs
-            n11 = m.producer(r8, 'Mul')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            for r9, bins in m.orders(n11):
-                if r9 != values:
-                    continue
-                base = None
-                found = root.outputs[0]
-                lower = None
-                upper = None
-                accepted = accept_ort_expert_counts(m, ids, low, high, base, bins, width, last, beyond, start, added, starts, ends, found, lower, upper)
-                if accepted is None:
-                    continue
-                count, = accepted
-                return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (ids, count))
-    return None
-
-
-def match_ort_expert_counts_4(m: Matcher, root: Node) -> Match | None:
-    """values = Cast(ids, to=float32); inside = And(GreaterOrEqual(values, low), LessOrEqual(values, high)); scaled = Div(Mul(values, bins), width); bin = Min(Cast(Where(inside, scaled, _), to=int64), last); again = And(GreaterOrEqual(values, lower), LessOrEqual(values, upper)); place = Where(again, bin, beyond); counted = ScatterElements(start, place, added, axis=0, reduction='add'); found = Slice(counted, starts, ends, axes_); return found"""
-    if len(root.inputs) != 4 or root.attrs:
-        return None
-    counted, starts, ends, r1 = root.inputs
-    if not r1:
-        return None
-    n1 = m.producer(counted, 'ScatterElements')
-    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1, ('axis', 'reduction'), _SCATTER_ELEMENTS):
-        return None
-    if not literal_equals(n1.attrs.get('axis', 0), 0):
-        return None
-    if not literal_equals(n1.attrs.get('reduction', 'none'), 'add'):
-        return None
-    start, place, added = n1.inputs
-    n2 = m.producer(place, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    again, bin, beyond = n2.inputs
-    n3 = m.producer(again, 'And')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    n4 = m.producer(bin, 'Min')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for r2, r3 in m.orders(n3):
-        n5 = m.producer(r2, 'GreaterOrEqual')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        n6 = m.producer(r3, 'LessOrEqual')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        values, lower = n5.inputs
-        n7 = m.producer(values, 'Cast')
-        if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('to',), _CAST):
-            continue
-        if not literal_equals(n7.attrs.get('to'), float32):
-            continue
-        r4, upper = n6.inputs
-        if r4 != values:
-            continue
-        ids = n7.inputs[0]
-        for r5, last in m.orders(n4):
-            n8 = m.producer(r5, 'Cast')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
-                continue
-            if not literal_equals(n8.attrs.get('to'), int64):
-                continue
-            r6 = n8.inputs[0]
-            n9 = m.producer(r6, 'Where')
-            if n9 is None or len(n9.inputs) != 3 or n9.attrs:
-                continue
-            inside, scaled, _ = n9.inputs
-            n10 = m.producer(inside, 'And')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            n11 = m.producer(scaled, 'Div')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            r7, width = n11.inputs
-            n12 = m.producer(r7, 'Mul')
-            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-                continue
-            for r8, r9 in m.orders(n10):
-                n13 = m.producer(r8, 'GreaterOrEqual')
-                if n13 is None or len(n13.inputs) != 2 or n13.attrs:
-                    continue
-                n14 = m.producer(r9, 'LessOrEqual')
-                if n14 is None or len(n14.inputs) != 2 or n14.attrs:
-                    continue
-                r10, low = n13.inputs
-                if r10 != values:
-                    continue
-                r11, high = n14.inputs
-                if r11 != values:
-                    continue
-                for r12, bins in m.orders(n12):
-                    if r12 != values:
-                        continue
-                    base = None
-                    found = root.outputs[0]
-                    accepted = accept_ort_expert_counts(m, ids, low, high, base, bins, width, last, beyond, start, added, starts, ends, found, lower, upper)
-                    if accepted is None:
-                        continue
-                    count, = accepted
-                    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), (root.outputs[0],), (ids, count))
+                found_ = finish_ort_expert_counts_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), n12, values, ids, found, low, lower, start, high, upper, width, last, beyond, added, starts, ends, root, None)
+                if found_ is not None:
+                    return found_
     return None
 
 
@@ -457,9 +263,7 @@ def match_ort_expert_rows(m: Matcher, root: Node) -> Match | None:
         if n6 is None or len(n6.inputs) != 2 or n6.attrs:
             continue
         r4, r5 = n5.inputs
-        if r4 != place:
-            continue
-        if r5 != count:
+        if r4 != place or r5 != count:
             continue
         r6, r7 = n6.inputs
         if r6 != place:
@@ -468,9 +272,7 @@ def match_ort_expert_rows(m: Matcher, root: Node) -> Match | None:
         if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
         for r8, r9 in m.orders(n7):
-            if r8 != quotient:
-                continue
-            if r9 != count:
+            if r8 != quotient or r9 != count:
                 continue
             if not are_places(graph, place):
                 m.refuse('are_places(place)')
@@ -478,7 +280,7 @@ def match_ort_expert_rows(m: Matcher, root: Node) -> Match | None:
             if not number_of(graph, count) > 0:
                 m.refuse('number_of(count) > 0')
                 continue
-            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (quotient,))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (quotient,), (n1,))
     return None
 
 

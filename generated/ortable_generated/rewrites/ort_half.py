@@ -56,7 +56,7 @@ def match_ort_half_cast_first(m: Matcher, root: Node) -> Match | None:
     if not is_read_as_it_is(graph, w):
         m.refuse('is_read_as_it_is(w)')
         return None
-    return Match((root, n1), (root.outputs[0],), (w,))
+    return Match((root, n1), (root.outputs[0],), (w,), (n1,))
 
 
 def make_ort_half_cast_first(graph: Graph, res: ResultSpec, w: Result) -> Any:

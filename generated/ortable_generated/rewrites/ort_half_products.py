@@ -80,7 +80,7 @@ def match_ort_half_transposed_matmul(m: Matcher, root: Node) -> Match | None:
     if not is_read_as_it_is(graph, w):
         m.refuse('is_read_as_it_is(w)')
         return None
-    return Match((root, n1), (root.outputs[0],), (w, x))
+    return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 
 
 def make_ort_half_transposed_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:

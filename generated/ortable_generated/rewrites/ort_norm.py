@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
 
 
-def accept_ort_rms_norm_by_division(m: Matcher, x: Any, axes: Any, small: Any, weight: Any) -> tuple[Any, ...] | None:
+def finish_ort_rms_norm_by_division_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: Any, small: Any, weight: Any, root: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -39,11 +39,11 @@ def accept_ort_rms_norm_by_division(m: Matcher, x: Any, axes: Any, small: Any, w
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (x, axes, small, weight))
 
 
-def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(Mul(x, x), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
+def match_ort_rms_norm_by_division(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(any_of(Mul(x, x), Pow(x, 2)), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for normal, weight in m.orders(root):
@@ -72,61 +72,22 @@ def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
                 if not axes:
                     continue
                 n6 = m.producer(r4, 'Mul')
-                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                    continue
-                for r5, r6 in m.orders(n6):
-                    if r5 != x:
-                        continue
-                    if r6 != x:
-                        continue
-                    accepted = accept_ort_rms_norm_by_division(m, x, axes, small, weight)
-                    if accepted is None:
-                        continue
-                    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
-    return None
-
-
-def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
-    """mean = ReduceMean(Pow(x, 2), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for normal, weight in m.orders(root):
-        n1 = m.producer(normal, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for x, r1 in m.orders(n1):
-            n2 = m.producer(r1, 'Reciprocal')
-            if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-                continue
-            r2 = n2.inputs[0]
-            n3 = m.producer(r2, 'Sqrt')
-            if n3 is None or len(n3.inputs) != 1 or n3.attrs:
-                continue
-            r3 = n3.inputs[0]
-            n4 = m.producer(r3, 'Add')
-            if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                continue
-            for mean, small in m.orders(n4):
-                n5 = m.producer(mean, 'ReduceMean')
-                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_MEAN):
-                    continue
-                if not literal_equals(n5.attrs.get('keepdims', 1), 1):
-                    continue
-                r4, axes = n5.inputs
-                if not axes:
-                    continue
+                if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+                    for r5, r6 in m.orders(n6):
+                        if r5 != x or r6 != x:
+                            continue
+                        found = finish_ort_rms_norm_by_division_1(m, (root, n1, n2, n3, n4, n5, n6), x, axes, small, weight, root)
+                        if found is not None:
+                            return found
                 n6 = m.producer(r4, 'Pow')
                 if n6 is None or len(n6.inputs) != 2 or n6.attrs:
                     continue
                 r5, r6 = n6.inputs
-                if r5 != x:
+                if r5 != x or not m.number(r6, 2):
                     continue
-                if not m.number(r6, 2):
-                    continue
-                accepted = accept_ort_rms_norm_by_division(m, x, axes, small, weight)
-                if accepted is None:
-                    continue
-                return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
+                found = finish_ort_rms_norm_by_division_1(m, (root, n1, n2, n3, n4, n5, n6), x, axes, small, weight, root)
+                if found is not None:
+                    return found
     return None
 
 

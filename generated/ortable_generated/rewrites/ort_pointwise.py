@@ -55,6 +55,7 @@ def match_ort_image_gate(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
         return None
+    again = root.outputs[0]
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Reshape')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
@@ -90,11 +91,10 @@ def match_ort_image_gate(m: Matcher, root: Node) -> Match | None:
                 continue
             if not literal_equals(n8.attrs.get('perm'), [0, 2, 3, 1]):
                 continue
+            image = n8.inputs[0]
             r6 = n7.inputs[0]
             if r6 != gate:
                 continue
-            image = n8.inputs[0]
-            again = root.outputs[0]
             if not same_shape(graph, image, again):
                 m.refuse('same_shape(image, again)')
                 continue
@@ -112,287 +112,80 @@ def make_ort_image_gate(graph: Graph, res: ResultSpec, image: Result, other: Res
     return graph.make_node('Mul', [graph.make_node('Mul', [image, graph.make_node('Sigmoid', [image])]), other], res.outputs)
 
 
-def accept_ort_image_unary(m: Matcher, image: Any, again: Any) -> tuple[Any, ...] | None:
+def finish_ort_image_unary_1(m: Matcher, nodes: tuple[Node, ...], plain: Any, again: Any, root: Any, active: Any) -> Match | None:
     graph = m.graph
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
     if not same_shape(graph, image, again):
         m.refuse('same_shape(image, again)')
         return None
     if not dim_of(graph, image, 0) == 1:
         m.refuse('dim_of(image, 0) == 1')
         return None
-    return ()
+    return Match((*nodes, n4, n5), (root.outputs[0],), (image, active))
 
 
-def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+def finish_ort_image_unary_2(m: Matcher, nodes: tuple[Node, ...], n2: Any, again: Any, root: Any, active: Any) -> Match | None:
+    rows = n2.inputs[0]
+    n3 = m.producer(rows, 'Reshape')
+    if n3 is not None and len(n3.inputs) == 2 and m.plain(n3, ('allowzero',), _RESHAPE):
+        plain, _ = n3.inputs
+        found = finish_ort_image_unary_1(m, (*nodes, n3), plain, again, root, active)
+        if found is not None:
+            return found
+    plain = n2.inputs[0]
+    return finish_ort_image_unary_1(m, nodes, plain, again, root, active)
+
+
+def finish_ort_image_unary_3(m: Matcher, nodes: tuple[Node, ...], n2: Any, again: Any, root: Any, active: Any) -> Match | None:
+    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
+        return None
+    return finish_ort_image_unary_2(m, nodes, n2, again, root, active)
+
+
+def match_ort_image_unary(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = any_of(Reshape(plain, _, allowzero=_), plain); active = any_of(Relu(rows), Gelu(rows, approximate=_), Sigmoid(rows), Tanh(rows)); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
     if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
         return None
+    again = root.outputs[0]
     r1 = root.inputs[0]
     n1 = m.producer(r1, 'Reshape')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     active, _ = n1.inputs
     n2 = m.producer(active, 'Relu')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    rows = n2.inputs[0]
-    n3 = m.producer(rows, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    plain, _ = n3.inputs
-    n4 = m.producer(plain, 'Reshape')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n4.inputs
-    n5 = m.producer(r2, 'Transpose')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-        return None
-    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n5.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
-
-
-def match_ort_image_unary_2(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
-        return None
-    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
-        return None
-    r1 = root.inputs[0]
-    n1 = m.producer(r1, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    active, _ = n1.inputs
+    found = finish_ort_image_unary_3(m, (root, n1, n2), n2, again, root, active)
+    if found is not None:
+        return found
     n2 = m.producer(active, 'Gelu')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('approximate',), _GELU):
-        return None
-    rows = n2.inputs[0]
-    n3 = m.producer(rows, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    plain, _ = n3.inputs
-    n4 = m.producer(plain, 'Reshape')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n4.inputs
-    n5 = m.producer(r2, 'Transpose')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-        return None
-    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n5.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
-
-
-def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
-        return None
-    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
-        return None
-    r1 = root.inputs[0]
-    n1 = m.producer(r1, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    active, _ = n1.inputs
+    if n2 is not None and len(n2.inputs) == 1 and m.plain(n2, ('approximate',), _GELU):
+        rows = n2.inputs[0]
+        n3 = m.producer(rows, 'Reshape')
+        if n3 is not None and len(n3.inputs) == 2 and m.plain(n3, ('allowzero',), _RESHAPE):
+            plain, _ = n3.inputs
+            found = finish_ort_image_unary_1(m, (root, n1, n2, n3), plain, again, root, active)
+            if found is not None:
+                return found
+        plain = n2.inputs[0]
+        found = finish_ort_image_unary_1(m, (root, n1, n2), plain, again, root, active)
+        if found is not None:
+            return found
     n2 = m.producer(active, 'Sigmoid')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    rows = n2.inputs[0]
-    n3 = m.producer(rows, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    plain, _ = n3.inputs
-    n4 = m.producer(plain, 'Reshape')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n4.inputs
-    n5 = m.producer(r2, 'Transpose')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-        return None
-    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n5.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
-
-
-def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
-        return None
-    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
-        return None
-    r1 = root.inputs[0]
-    n1 = m.producer(r1, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    active, _ = n1.inputs
+    found = finish_ort_image_unary_3(m, (root, n1, n2), n2, again, root, active)
+    if found is not None:
+        return found
     n2 = m.producer(active, 'Tanh')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    rows = n2.inputs[0]
-    n3 = m.producer(rows, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    plain, _ = n3.inputs
-    n4 = m.producer(plain, 'Reshape')
-    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n4.inputs
-    n5 = m.producer(r2, 'Transpose')
-    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
-        return None
-    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n5.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
-
-
-def match_ort_image_unary_5(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
-        return None
-    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
-        return None
-    r1 = root.inputs[0]
-    n1 = m.producer(r1, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    active, _ = n1.inputs
-    n2 = m.producer(active, 'Relu')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    plain = n2.inputs[0]
-    n3 = m.producer(plain, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n3.inputs
-    n4 = m.producer(r2, 'Transpose')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
-        return None
-    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n4.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
-
-
-def match_ort_image_unary_6(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
-        return None
-    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
-        return None
-    r1 = root.inputs[0]
-    n1 = m.producer(r1, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    active, _ = n1.inputs
-    n2 = m.producer(active, 'Gelu')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('approximate',), _GELU):
-        return None
-    plain = n2.inputs[0]
-    n3 = m.producer(plain, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n3.inputs
-    n4 = m.producer(r2, 'Transpose')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
-        return None
-    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n4.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
-
-
-def match_ort_image_unary_7(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
-        return None
-    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
-        return None
-    r1 = root.inputs[0]
-    n1 = m.producer(r1, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    active, _ = n1.inputs
-    n2 = m.producer(active, 'Sigmoid')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    plain = n2.inputs[0]
-    n3 = m.producer(plain, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n3.inputs
-    n4 = m.producer(r2, 'Transpose')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
-        return None
-    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n4.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
-
-
-def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
-    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
-    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
-        return None
-    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
-        return None
-    r1 = root.inputs[0]
-    n1 = m.producer(r1, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    active, _ = n1.inputs
-    n2 = m.producer(active, 'Tanh')
-    if n2 is None or len(n2.inputs) != 1 or n2.attrs:
-        return None
-    plain = n2.inputs[0]
-    n3 = m.producer(plain, 'Reshape')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
-        return None
-    r2, _ = n3.inputs
-    n4 = m.producer(r2, 'Transpose')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
-        return None
-    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
-        return None
-    image = n4.inputs[0]
-    again = root.outputs[0]
-    accepted = accept_ort_image_unary(m, image, again)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+    return finish_ort_image_unary_3(m, (root, n1, n2), n2, again, root, active)
 
 
 def make_ort_image_unary(graph: Graph, res: ResultSpec, image: Result, active: Result) -> Any:

@@ -72,6 +72,7 @@ def match_ort_causal_conv_step(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if not 3 <= len(root.inputs) <= 5 or root.attrs:
         return None
+    part = root.outputs[0]
     whole, starts, _ = root.inputs[:3]
     n1 = m.producer(whole, 'Conv')
     if n1 is None or not 2 <= len(n1.inputs) <= 3:
@@ -80,7 +81,6 @@ def match_ort_causal_conv_step(m: Matcher, root: Node) -> Match | None:
     kept = {k: v for k, v in n1.attrs.items() if k not in ('pads',)}
     x, w = n1.inputs[:2]
     b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
-    part = root.outputs[0]
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -106,7 +106,7 @@ def make_ort_causal_conv_step(graph: Graph, res: ResultSpec, x: Result, w: Resul
     return y
 
 
-def accept_ort_delta_step(m: Matcher, state: Any, key: Any, value: Any, rate: Any, query: Any, memory: Any, line: Any, out: Any, row: Any) -> tuple[Any, ...] | None:
+def finish_ort_delta_step_1(m: Matcher, nodes: tuple[Node, ...], state: Any, key: Any, query: Any, out: Any, row: Any, value: Any, memory: Any, line: Any, rate: Any, root: Any, n8: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -139,281 +139,103 @@ def accept_ort_delta_step(m: Matcher, state: Any, key: Any, value: Any, rate: An
     if not is_row_of(graph, rate, state, 1):
         m.refuse('is_row_of(rate, state, 1)')
         return None
-    return (batch, heads, keys, values)
+    return Match(nodes, (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
 
 
-def match_ort_delta_step_1(m: Matcher, root: Node) -> Match | None:
-    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
+def finish_ort_delta_step_2(m: Matcher, nodes: tuple[Node, ...], n8: Any, state: Any, key: Any, query: Any, row: Any, value: Any, memory: Any, line: Any, rate: Any, root: Any) -> Match | None:
+    if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
         return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+    out = n8.outputs[0]
+    _, r8 = n8.inputs
+    if not m.numbers(r8, [2]):
+        return None
+    return finish_ort_delta_step_1(m, nodes, state, key, query, out, row, value, memory, line, rate, root, n8)
+
+
+def finish_ort_delta_step_3(m: Matcher, nodes: tuple[Node, ...], n7: Any, state: Any, key: Any, row: Any, value: Any, memory: Any, line: Any, rate: Any, root: Any) -> Match | None:
+    if len(n7.inputs) != 2 or n7.attrs:
+        return None
+    out = n7.outputs[0]
+    query, _ = n7.inputs
+    return finish_ort_delta_step_1(m, nodes, state, key, query, out, row, value, memory, line, rate, root, n7)
+
+
+def finish_ort_delta_step_4(m: Matcher, nodes: tuple[Node, ...], n6: Any, state: Any, root: Any, n3: Any, n1: Any, key: Any, value: Any, memory: Any, line: Any, rate: Any) -> Match | None:
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    row, r5 = n6.inputs
+    if r5 != state:
+        return None
+    for n7 in m.readers(root.outputs[0], 'Mul'):
+        if n7 is n3 or n7 is n1 or len(n7.inputs) != 2 or n7.attrs:
             continue
-        for key, line in m.orders(n1):
-            n2 = m.producer(line, 'Unsqueeze')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        for r6, query in m.orders(n7):
+            if r6 != root.outputs[0]:
                 continue
-            delta, _ = n2.inputs
-            n3 = m.producer(delta, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                continue
-            for r2, rate in m.orders(n3):
-                n4 = m.producer(r2, 'Sub')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                value, memory = n4.inputs
-                n5 = m.producer(memory, 'ReduceSum')
-                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
-                    continue
-                r3, r4 = n5.inputs
-                if not m.numbers(r4, [2]):
-                    continue
+            for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
+                found = finish_ort_delta_step_2(m, (*nodes, n7, n8), n8, state, key, query, row, value, memory, line, rate, root)
+                if found is not None:
+                    return found
+    for n7 in m.readers(root.outputs[0], 'MatMul', 1):
+        if n7 is n6:
+            continue
+        found = finish_ort_delta_step_3(m, (*nodes, n7), n7, state, key, row, value, memory, line, rate, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_delta_step_5(m: Matcher, nodes: tuple[Node, ...], delta: Any, state: Any, key: Any, root: Any, n1: Any, row: Any, line: Any) -> Match | None:
+    n3 = m.producer(delta, 'Mul')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for r2, rate in m.orders(n3):
+        n4 = m.producer(r2, 'Sub')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        value, memory = n4.inputs
+        n5 = m.producer(memory, 'ReduceSum')
+        if n5 is not None and len(n5.inputs) == 2 and m.plain(n5, ('keepdims',), _REDUCE_SUM):
+            r3, r4 = n5.inputs
+            if m.numbers(r4, [2]):
                 n6 = m.producer(r3, 'Mul')
-                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                    continue
-                for r5, r6 in m.orders(n6):
-                    if r5 != state:
-                        continue
-                    if r6 != key:
-                        continue
-                    for n7 in m.readers(root.outputs[0], 'Mul'):
-                        if n7 is n6 or n7 is n3 or n7 is n1:
+                if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+                    for r5, r6 in m.orders(n6):
+                        if r5 != state or r6 != key:
                             continue
-                        if len(n7.inputs) != 2 or n7.attrs:
-                            continue
-                        for r7, query in m.orders(n7):
-                            if r7 != root.outputs[0]:
+                        for n7 in m.readers(root.outputs[0], 'Mul'):
+                            if n7 is n6 or n7 is n3 or n7 is n1 or len(n7.inputs) != 2 or n7.attrs:
                                 continue
-                            for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
-                                if n8 is n5:
+                            for r7, query in m.orders(n7):
+                                if r7 != root.outputs[0]:
                                     continue
-                                if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
-                                    continue
-                                _, r8 = n8.inputs
-                                if not m.numbers(r8, [2]):
-                                    continue
-                                out = n8.outputs[0]
-                                row = None
-                                accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                                if accepted is None:
-                                    continue
-                                batch, heads, keys, values = accepted
-                                return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_2(m: Matcher, root: Node) -> Match | None:
-    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, line in m.orders(n1):
-            n2 = m.producer(line, 'Unsqueeze')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            delta, _ = n2.inputs
-            n3 = m.producer(delta, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                continue
-            for r2, rate in m.orders(n3):
-                n4 = m.producer(r2, 'Sub')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                value, memory = n4.inputs
-                n5 = m.producer(memory, 'ReduceSum')
-                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
-                    continue
-                r3, r4 = n5.inputs
-                if not m.numbers(r4, [2]):
-                    continue
-                n6 = m.producer(r3, 'Mul')
-                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                    continue
-                for r5, r6 in m.orders(n6):
-                    if r5 != state:
-                        continue
-                    if r6 != key:
-                        continue
-                    for n7 in m.readers(root.outputs[0], 'MatMul', 1):
-                        if len(n7.inputs) != 2 or n7.attrs:
-                            continue
-                        query, _ = n7.inputs
-                        out = n7.outputs[0]
-                        row = None
-                        accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                        if accepted is None:
-                            continue
-                        batch, heads, keys, values = accepted
-                        return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_3(m: Matcher, root: Node) -> Match | None:
-    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, delta in m.orders(n1):
-            n2 = m.producer(delta, 'Mul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r2, rate in m.orders(n2):
-                n3 = m.producer(r2, 'Sub')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                value, memory = n3.inputs
-                n4 = m.producer(memory, 'ReduceSum')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_SUM):
-                    continue
-                r3, r4 = n4.inputs
-                if not m.numbers(r4, [2]):
-                    continue
-                n5 = m.producer(r3, 'Mul')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                for r5, r6 in m.orders(n5):
-                    if r5 != state:
-                        continue
-                    if r6 != key:
-                        continue
-                    for n6 in m.readers(root.outputs[0], 'Mul'):
-                        if n6 is n5 or n6 is n2 or n6 is n1:
-                            continue
-                        if len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for r7, query in m.orders(n6):
-                            if r7 != root.outputs[0]:
-                                continue
-                            for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
-                                if n7 is n4:
-                                    continue
-                                if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
-                                    continue
-                                _, r8 = n7.inputs
-                                if not m.numbers(r8, [2]):
-                                    continue
-                                line = delta
-                                out = n7.outputs[0]
-                                row = None
-                                accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                                if accepted is None:
-                                    continue
-                                batch, heads, keys, values = accepted
-                                return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_4(m: Matcher, root: Node) -> Match | None:
-    """memory = ReduceSum(Mul(state, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, delta in m.orders(n1):
-            n2 = m.producer(delta, 'Mul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r2, rate in m.orders(n2):
-                n3 = m.producer(r2, 'Sub')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                value, memory = n3.inputs
-                n4 = m.producer(memory, 'ReduceSum')
-                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_SUM):
-                    continue
-                r3, r4 = n4.inputs
-                if not m.numbers(r4, [2]):
-                    continue
-                n5 = m.producer(r3, 'Mul')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                for r5, r6 in m.orders(n5):
-                    if r5 != state:
-                        continue
-                    if r6 != key:
-                        continue
-                    for n6 in m.readers(root.outputs[0], 'MatMul', 1):
-                        if len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        query, _ = n6.inputs
-                        line = delta
-                        out = n6.outputs[0]
-                        row = None
-                        accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                        if accepted is None:
-                            continue
-                        batch, heads, keys, values = accepted
-                        return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_5(m: Matcher, root: Node) -> Match | None:
-    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, line in m.orders(n1):
-            n2 = m.producer(line, 'Unsqueeze')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            delta, _ = n2.inputs
-            n3 = m.producer(delta, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                continue
-            for r2, rate in m.orders(n3):
-                n4 = m.producer(r2, 'Sub')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                value, memory = n4.inputs
-                n5 = m.producer(memory, 'Squeeze')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                r3, r4 = n5.inputs
-                if not r4:
-                    continue
+                                for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
+                                    if n8 is n5:
+                                        continue
+                                    found = finish_ort_delta_step_2(m, (*nodes, n3, n4, n5, n6, n7, n8), n8, state, key, query, row, value, memory, line, rate, root)
+                                    if found is not None:
+                                        return found
+                        for n7 in m.readers(root.outputs[0], 'MatMul', 1):
+                            found = finish_ort_delta_step_3(m, (*nodes, n3, n4, n5, n6, n7), n7, state, key, row, value, memory, line, rate, root)
+                            if found is not None:
+                                return found
+        n5 = m.producer(memory, 'Squeeze')
+        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
+            r3, r4 = n5.inputs
+            if r4:
                 n6 = m.producer(r3, 'MatMul')
-                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                    continue
-                row, r5 = n6.inputs
-                if r5 != state:
-                    continue
-                for n7 in m.readers(root.outputs[0], 'Mul'):
-                    if n7 is n3 or n7 is n1:
-                        continue
-                    if len(n7.inputs) != 2 or n7.attrs:
-                        continue
-                    for r6, query in m.orders(n7):
-                        if r6 != root.outputs[0]:
-                            continue
-                        for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
-                            if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
-                                continue
-                            _, r7 = n8.inputs
-                            if not m.numbers(r7, [2]):
-                                continue
-                            out = n8.outputs[0]
-                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                            if accepted is None:
-                                continue
-                            batch, heads, keys, values = accepted
-                            return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+                found = finish_ort_delta_step_4(m, (*nodes, n3, n4, n5, n6), n6, state, root, n3, n1, key, value, memory, line, rate)
+                if found is not None:
+                    return found
+        n5 = m.producer(memory, 'MatMul')
+        found = finish_ort_delta_step_4(m, (*nodes, n3, n4, n5), n5, state, root, n3, n1, key, value, memory, line, rate)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_delta_step_6(m: Matcher, root: Node) -> Match | None:
-    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
+def match_ort_delta_step(m: Matcher, root: Node) -> Match | None:
+    """memory = any_of(ReduceSum(Mul(state, key), [2], keepdims=_), Squeeze(MatMul(row, state), _), MatMul(row, state)); delta = Mul(Sub(value, memory), rate); line = optional(Unsqueeze(delta, _)); now = Add(state, Mul(key, line)); out = any_of(ReduceSum(Mul(now, query), [2], keepdims=_), MatMul(query, now)); return (now, out)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for state, r1 in m.orders(root):
@@ -425,314 +247,14 @@ def match_ort_delta_step_6(m: Matcher, root: Node) -> Match | None:
             if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             delta, _ = n2.inputs
-            n3 = m.producer(delta, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                continue
-            for r2, rate in m.orders(n3):
-                n4 = m.producer(r2, 'Sub')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                value, memory = n4.inputs
-                n5 = m.producer(memory, 'Squeeze')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                r3, r4 = n5.inputs
-                if not r4:
-                    continue
-                n6 = m.producer(r3, 'MatMul')
-                if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                    continue
-                row, r5 = n6.inputs
-                if r5 != state:
-                    continue
-                for n7 in m.readers(root.outputs[0], 'MatMul', 1):
-                    if n7 is n6:
-                        continue
-                    if len(n7.inputs) != 2 or n7.attrs:
-                        continue
-                    query, _ = n7.inputs
-                    out = n7.outputs[0]
-                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                    if accepted is None:
-                        continue
-                    batch, heads, keys, values = accepted
-                    return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_7(m: Matcher, root: Node) -> Match | None:
-    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
+            found = finish_ort_delta_step_5(m, (root, n1, n2), delta, state, key, root, n1, None, line)
+            if found is not None:
+                return found
         for key, delta in m.orders(n1):
-            n2 = m.producer(delta, 'Mul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r2, rate in m.orders(n2):
-                n3 = m.producer(r2, 'Sub')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                value, memory = n3.inputs
-                n4 = m.producer(memory, 'Squeeze')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                r3, r4 = n4.inputs
-                if not r4:
-                    continue
-                n5 = m.producer(r3, 'MatMul')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                row, r5 = n5.inputs
-                if r5 != state:
-                    continue
-                for n6 in m.readers(root.outputs[0], 'Mul'):
-                    if n6 is n2 or n6 is n1:
-                        continue
-                    if len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for r6, query in m.orders(n6):
-                        if r6 != root.outputs[0]:
-                            continue
-                        for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
-                            if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
-                                continue
-                            _, r7 = n7.inputs
-                            if not m.numbers(r7, [2]):
-                                continue
-                            line = delta
-                            out = n7.outputs[0]
-                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                            if accepted is None:
-                                continue
-                            batch, heads, keys, values = accepted
-                            return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_8(m: Matcher, root: Node) -> Match | None:
-    """memory = Squeeze(MatMul(row, state), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, delta in m.orders(n1):
-            n2 = m.producer(delta, 'Mul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r2, rate in m.orders(n2):
-                n3 = m.producer(r2, 'Sub')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                value, memory = n3.inputs
-                n4 = m.producer(memory, 'Squeeze')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                r3, r4 = n4.inputs
-                if not r4:
-                    continue
-                n5 = m.producer(r3, 'MatMul')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                row, r5 = n5.inputs
-                if r5 != state:
-                    continue
-                for n6 in m.readers(root.outputs[0], 'MatMul', 1):
-                    if n6 is n5:
-                        continue
-                    if len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    query, _ = n6.inputs
-                    line = delta
-                    out = n6.outputs[0]
-                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                    if accepted is None:
-                        continue
-                    batch, heads, keys, values = accepted
-                    return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_9(m: Matcher, root: Node) -> Match | None:
-    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, line in m.orders(n1):
-            n2 = m.producer(line, 'Unsqueeze')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            delta, _ = n2.inputs
-            n3 = m.producer(delta, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                continue
-            for r2, rate in m.orders(n3):
-                n4 = m.producer(r2, 'Sub')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                value, memory = n4.inputs
-                n5 = m.producer(memory, 'MatMul')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                row, r3 = n5.inputs
-                if r3 != state:
-                    continue
-                for n6 in m.readers(root.outputs[0], 'Mul'):
-                    if n6 is n3 or n6 is n1:
-                        continue
-                    if len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for r4, query in m.orders(n6):
-                        if r4 != root.outputs[0]:
-                            continue
-                        for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
-                            if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
-                                continue
-                            _, r5 = n7.inputs
-                            if not m.numbers(r5, [2]):
-                                continue
-                            out = n7.outputs[0]
-                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                            if accepted is None:
-                                continue
-                            batch, heads, keys, values = accepted
-                            return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_10(m: Matcher, root: Node) -> Match | None:
-    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, line in m.orders(n1):
-            n2 = m.producer(line, 'Unsqueeze')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            delta, _ = n2.inputs
-            n3 = m.producer(delta, 'Mul')
-            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                continue
-            for r2, rate in m.orders(n3):
-                n4 = m.producer(r2, 'Sub')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                value, memory = n4.inputs
-                n5 = m.producer(memory, 'MatMul')
-                if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                    continue
-                row, r3 = n5.inputs
-                if r3 != state:
-                    continue
-                for n6 in m.readers(root.outputs[0], 'MatMul', 1):
-                    if n6 is n5:
-                        continue
-                    if len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    query, _ = n6.inputs
-                    out = n6.outputs[0]
-                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                    if accepted is None:
-                        continue
-                    batch, heads, keys, values = accepted
-                    return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_11(m: Matcher, root: Node) -> Match | None:
-    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, delta in m.orders(n1):
-            n2 = m.producer(delta, 'Mul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r2, rate in m.orders(n2):
-                n3 = m.producer(r2, 'Sub')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                value, memory = n3.inputs
-                n4 = m.producer(memory, 'MatMul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                row, r3 = n4.inputs
-                if r3 != state:
-                    continue
-                for n5 in m.readers(root.outputs[0], 'Mul'):
-                    if n5 is n2 or n5 is n1:
-                        continue
-                    if len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    for r4, query in m.orders(n5):
-                        if r4 != root.outputs[0]:
-                            continue
-                        for n6 in m.readers(n5.outputs[0], 'ReduceSum', 0):
-                            if len(n6.inputs) != 2 or not m.plain(n6, ('keepdims',), _REDUCE_SUM):
-                                continue
-                            _, r5 = n6.inputs
-                            if not m.numbers(r5, [2]):
-                                continue
-                            line = delta
-                            out = n6.outputs[0]
-                            accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                            if accepted is None:
-                                continue
-                            batch, heads, keys, values = accepted
-                            return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
-    return None
-
-
-def match_ort_delta_step_12(m: Matcher, root: Node) -> Match | None:
-    """memory = MatMul(row, state); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(state, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for state, r1 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for key, delta in m.orders(n1):
-            n2 = m.producer(delta, 'Mul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            for r2, rate in m.orders(n2):
-                n3 = m.producer(r2, 'Sub')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                value, memory = n3.inputs
-                n4 = m.producer(memory, 'MatMul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                row, r3 = n4.inputs
-                if r3 != state:
-                    continue
-                for n5 in m.readers(root.outputs[0], 'MatMul', 1):
-                    if n5 is n4:
-                        continue
-                    if len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    query, _ = n5.inputs
-                    line = delta
-                    out = n5.outputs[0]
-                    accepted = accept_ort_delta_step(m, state, key, value, rate, query, memory, line, out, row)
-                    if accepted is None:
-                        continue
-                    batch, heads, keys, values = accepted
-                    return Match((root, n5, n1, n2, n3, n4), (root.outputs[0], n5.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values))
+            line = delta
+            found = finish_ort_delta_step_5(m, (root, n1), delta, state, key, root, n1, None, line)
+            if found is not None:
+                return found
     return None
 
 
@@ -743,7 +265,7 @@ def make_ort_delta_step(graph: Graph, res: ResultSpec, state: Result, key: Resul
     return (last, reshape_to(graph, read, shape_of(graph, res[1])))
 
 
-def accept_ort_gated_delta_step(m: Matcher, state: Any, factor: Any, key: Any, value: Any, rate: Any, query: Any, memory: Any, line: Any, out: Any, row: Any) -> tuple[Any, ...] | None:
+def finish_ort_gated_delta_step_1(m: Matcher, nodes: tuple[Node, ...], state: Any, factor: Any, key: Any, query: Any, out: Any, row: Any, value: Any, memory: Any, line: Any, rate: Any, root: Any, n9: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -784,52 +306,72 @@ def accept_ort_gated_delta_step(m: Matcher, state: Any, factor: Any, key: Any, v
     if not is_row_of(graph, rate, state, 1):
         m.refuse('is_row_of(rate, state, 1)')
         return None
-    return (batch, heads, keys, values, decay, count)
+    return Match(nodes, (root.outputs[0], n9.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
 
 
-def match_ort_gated_delta_step_1(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
+def finish_ort_gated_delta_step_2(m: Matcher, nodes: tuple[Node, ...], n9: Any, state: Any, factor: Any, key: Any, query: Any, row: Any, value: Any, memory: Any, line: Any, rate: Any, root: Any) -> Match | None:
+    if len(n9.inputs) != 2 or not m.plain(n9, ('keepdims',), _REDUCE_SUM):
         return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
+    out = n9.outputs[0]
+    _, r8 = n9.inputs
+    if not m.numbers(r8, [2]):
+        return None
+    return finish_ort_gated_delta_step_1(m, nodes, state, factor, key, query, out, row, value, memory, line, rate, root, n9)
+
+
+def finish_ort_gated_delta_step_3(m: Matcher, nodes: tuple[Node, ...], n8: Any, state: Any, factor: Any, key: Any, row: Any, value: Any, memory: Any, line: Any, rate: Any, root: Any) -> Match | None:
+    if len(n8.inputs) != 2 or n8.attrs:
+        return None
+    out = n8.outputs[0]
+    query, _ = n8.inputs
+    return finish_ort_gated_delta_step_1(m, nodes, state, factor, key, query, out, row, value, memory, line, rate, root, n8)
+
+
+def finish_ort_gated_delta_step_4(m: Matcher, nodes: tuple[Node, ...], n7: Any, decayed: Any, root: Any, n1: Any, n4: Any, n2: Any, state: Any, factor: Any, key: Any, value: Any, memory: Any, line: Any, rate: Any) -> Match | None:
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    row, r5 = n7.inputs
+    if r5 != decayed:
+        return None
+    for n8 in m.readers(root.outputs[0], 'Mul'):
+        if n8 is n1 or n8 is n4 or n8 is n2 or len(n8.inputs) != 2 or n8.attrs:
             continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
+        for r6, query in m.orders(n8):
+            if r6 != root.outputs[0]:
+                continue
+            for n9 in m.readers(n8.outputs[0], 'ReduceSum', 0):
+                found = finish_ort_gated_delta_step_2(m, (*nodes, n8, n9), n9, state, factor, key, query, row, value, memory, line, rate, root)
+                if found is not None:
+                    return found
+    for n8 in m.readers(root.outputs[0], 'MatMul', 1):
+        if n8 is n7:
             continue
-        for state, factor in m.orders(n1):
-            for key, line in m.orders(n2):
-                n3 = m.producer(line, 'Unsqueeze')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                delta, _ = n3.inputs
-                n4 = m.producer(delta, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r2, rate in m.orders(n4):
-                    n5 = m.producer(r2, 'Sub')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    value, memory = n5.inputs
-                    n6 = m.producer(memory, 'ReduceSum')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('keepdims',), _REDUCE_SUM):
-                        continue
-                    r3, r4 = n6.inputs
-                    if not m.numbers(r4, [2]):
-                        continue
-                    n7 = m.producer(r3, 'Mul')
-                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                        continue
+        found = finish_ort_gated_delta_step_3(m, (*nodes, n8), n8, state, factor, key, row, value, memory, line, rate, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_gated_delta_step_5(m: Matcher, nodes: tuple[Node, ...], delta: Any, decayed: Any, key: Any, root: Any, n1: Any, n2: Any, state: Any, factor: Any, row: Any, line: Any) -> Match | None:
+    n4 = m.producer(delta, 'Mul')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    for r2, rate in m.orders(n4):
+        n5 = m.producer(r2, 'Sub')
+        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+            continue
+        value, memory = n5.inputs
+        n6 = m.producer(memory, 'ReduceSum')
+        if n6 is not None and len(n6.inputs) == 2 and m.plain(n6, ('keepdims',), _REDUCE_SUM):
+            r3, r4 = n6.inputs
+            if m.numbers(r4, [2]):
+                n7 = m.producer(r3, 'Mul')
+                if n7 is not None and len(n7.inputs) == 2 and (not n7.attrs):
                     for r5, r6 in m.orders(n7):
-                        if r5 != decayed:
-                            continue
-                        if r6 != key:
+                        if r5 != decayed or r6 != key:
                             continue
                         for n8 in m.readers(root.outputs[0], 'Mul'):
-                            if n8 is n1 or n8 is n7 or n8 is n4 or n8 is n2:
-                                continue
-                            if len(n8.inputs) != 2 or n8.attrs:
+                            if n8 is n1 or n8 is n7 or n8 is n4 or n8 is n2 or len(n8.inputs) != 2 or n8.attrs:
                                 continue
                             for r7, query in m.orders(n8):
                                 if r7 != root.outputs[0]:
@@ -837,188 +379,30 @@ def match_ort_gated_delta_step_1(m: Matcher, root: Node) -> Match | None:
                                 for n9 in m.readers(n8.outputs[0], 'ReduceSum', 0):
                                     if n9 is n6:
                                         continue
-                                    if len(n9.inputs) != 2 or not m.plain(n9, ('keepdims',), _REDUCE_SUM):
-                                        continue
-                                    _, r8 = n9.inputs
-                                    if not m.numbers(r8, [2]):
-                                        continue
-                                    out = n9.outputs[0]
-                                    row = None
-                                    accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                                    if accepted is None:
-                                        continue
-                                    batch, heads, keys, values, decay, count = accepted
-                                    return Match((root, n9, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0], n9.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_2(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, line in m.orders(n2):
-                n3 = m.producer(line, 'Unsqueeze')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                delta, _ = n3.inputs
-                n4 = m.producer(delta, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r2, rate in m.orders(n4):
-                    n5 = m.producer(r2, 'Sub')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    value, memory = n5.inputs
-                    n6 = m.producer(memory, 'ReduceSum')
-                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('keepdims',), _REDUCE_SUM):
-                        continue
-                    r3, r4 = n6.inputs
-                    if not m.numbers(r4, [2]):
-                        continue
-                    n7 = m.producer(r3, 'Mul')
-                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                        continue
-                    for r5, r6 in m.orders(n7):
-                        if r5 != decayed:
-                            continue
-                        if r6 != key:
-                            continue
+                                    found = finish_ort_gated_delta_step_2(m, (*nodes, n4, n5, n6, n7, n8, n9), n9, state, factor, key, query, row, value, memory, line, rate, root)
+                                    if found is not None:
+                                        return found
                         for n8 in m.readers(root.outputs[0], 'MatMul', 1):
-                            if len(n8.inputs) != 2 or n8.attrs:
-                                continue
-                            query, _ = n8.inputs
-                            out = n8.outputs[0]
-                            row = None
-                            accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                            if accepted is None:
-                                continue
-                            batch, heads, keys, values, decay, count = accepted
-                            return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+                            found = finish_ort_gated_delta_step_3(m, (*nodes, n4, n5, n6, n7, n8), n8, state, factor, key, row, value, memory, line, rate, root)
+                            if found is not None:
+                                return found
+        n6 = m.producer(memory, 'Squeeze')
+        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
+            r3, r4 = n6.inputs
+            if r4:
+                n7 = m.producer(r3, 'MatMul')
+                found = finish_ort_gated_delta_step_4(m, (*nodes, n4, n5, n6, n7), n7, decayed, root, n1, n4, n2, state, factor, key, value, memory, line, rate)
+                if found is not None:
+                    return found
+        n6 = m.producer(memory, 'MatMul')
+        found = finish_ort_gated_delta_step_4(m, (*nodes, n4, n5, n6), n6, decayed, root, n1, n4, n2, state, factor, key, value, memory, line, rate)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_gated_delta_step_3(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, delta in m.orders(n2):
-                n3 = m.producer(delta, 'Mul')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                for r2, rate in m.orders(n3):
-                    n4 = m.producer(r2, 'Sub')
-                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                        continue
-                    value, memory = n4.inputs
-                    n5 = m.producer(memory, 'ReduceSum')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
-                        continue
-                    r3, r4 = n5.inputs
-                    if not m.numbers(r4, [2]):
-                        continue
-                    n6 = m.producer(r3, 'Mul')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for r5, r6 in m.orders(n6):
-                        if r5 != decayed:
-                            continue
-                        if r6 != key:
-                            continue
-                        for n7 in m.readers(root.outputs[0], 'Mul'):
-                            if n7 is n1 or n7 is n6 or n7 is n3 or n7 is n2:
-                                continue
-                            if len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            for r7, query in m.orders(n7):
-                                if r7 != root.outputs[0]:
-                                    continue
-                                for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
-                                    if n8 is n5:
-                                        continue
-                                    if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
-                                        continue
-                                    _, r8 = n8.inputs
-                                    if not m.numbers(r8, [2]):
-                                        continue
-                                    line = delta
-                                    out = n8.outputs[0]
-                                    row = None
-                                    accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                                    if accepted is None:
-                                        continue
-                                    batch, heads, keys, values, decay, count = accepted
-                                    return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_4(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = ReduceSum(Mul(decayed, key), [2], keepdims=_); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, delta in m.orders(n2):
-                n3 = m.producer(delta, 'Mul')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                for r2, rate in m.orders(n3):
-                    n4 = m.producer(r2, 'Sub')
-                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                        continue
-                    value, memory = n4.inputs
-                    n5 = m.producer(memory, 'ReduceSum')
-                    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_SUM):
-                        continue
-                    r3, r4 = n5.inputs
-                    if not m.numbers(r4, [2]):
-                        continue
-                    n6 = m.producer(r3, 'Mul')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    for r5, r6 in m.orders(n6):
-                        if r5 != decayed:
-                            continue
-                        if r6 != key:
-                            continue
-                        for n7 in m.readers(root.outputs[0], 'MatMul', 1):
-                            if len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            query, _ = n7.inputs
-                            line = delta
-                            out = n7.outputs[0]
-                            row = None
-                            accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                            if accepted is None:
-                                continue
-                            batch, heads, keys, values, decay, count = accepted
-                            return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_5(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+def match_ort_gated_delta_step(m: Matcher, root: Node) -> Match | None:
+    """decayed = Mul(state, factor); memory = any_of(ReduceSum(Mul(decayed, key), [2], keepdims=_), Squeeze(MatMul(row, decayed), _), MatMul(row, decayed)); delta = Mul(Sub(value, memory), rate); line = optional(Unsqueeze(delta, _)); now = Add(decayed, Mul(key, line)); out = any_of(ReduceSum(Mul(now, query), [2], keepdims=_), MatMul(query, now)); return (now, out)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for decayed, r1 in m.orders(root):
@@ -1034,398 +418,14 @@ def match_ort_gated_delta_step_5(m: Matcher, root: Node) -> Match | None:
                 if n3 is None or len(n3.inputs) != 2 or n3.attrs:
                     continue
                 delta, _ = n3.inputs
-                n4 = m.producer(delta, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r2, rate in m.orders(n4):
-                    n5 = m.producer(r2, 'Sub')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    value, memory = n5.inputs
-                    n6 = m.producer(memory, 'Squeeze')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    r3, r4 = n6.inputs
-                    if not r4:
-                        continue
-                    n7 = m.producer(r3, 'MatMul')
-                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                        continue
-                    row, r5 = n7.inputs
-                    if r5 != decayed:
-                        continue
-                    for n8 in m.readers(root.outputs[0], 'Mul'):
-                        if n8 is n1 or n8 is n4 or n8 is n2:
-                            continue
-                        if len(n8.inputs) != 2 or n8.attrs:
-                            continue
-                        for r6, query in m.orders(n8):
-                            if r6 != root.outputs[0]:
-                                continue
-                            for n9 in m.readers(n8.outputs[0], 'ReduceSum', 0):
-                                if len(n9.inputs) != 2 or not m.plain(n9, ('keepdims',), _REDUCE_SUM):
-                                    continue
-                                _, r7 = n9.inputs
-                                if not m.numbers(r7, [2]):
-                                    continue
-                                out = n9.outputs[0]
-                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                                if accepted is None:
-                                    continue
-                                batch, heads, keys, values, decay, count = accepted
-                                return Match((root, n9, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0], n9.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_6(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, line in m.orders(n2):
-                n3 = m.producer(line, 'Unsqueeze')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                delta, _ = n3.inputs
-                n4 = m.producer(delta, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r2, rate in m.orders(n4):
-                    n5 = m.producer(r2, 'Sub')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    value, memory = n5.inputs
-                    n6 = m.producer(memory, 'Squeeze')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    r3, r4 = n6.inputs
-                    if not r4:
-                        continue
-                    n7 = m.producer(r3, 'MatMul')
-                    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                        continue
-                    row, r5 = n7.inputs
-                    if r5 != decayed:
-                        continue
-                    for n8 in m.readers(root.outputs[0], 'MatMul', 1):
-                        if n8 is n7:
-                            continue
-                        if len(n8.inputs) != 2 or n8.attrs:
-                            continue
-                        query, _ = n8.inputs
-                        out = n8.outputs[0]
-                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                        if accepted is None:
-                            continue
-                        batch, heads, keys, values, decay, count = accepted
-                        return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_7(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
+                found = finish_ort_gated_delta_step_5(m, (root, n1, n2, n3), delta, decayed, key, root, n1, n2, state, factor, None, line)
+                if found is not None:
+                    return found
             for key, delta in m.orders(n2):
-                n3 = m.producer(delta, 'Mul')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                for r2, rate in m.orders(n3):
-                    n4 = m.producer(r2, 'Sub')
-                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                        continue
-                    value, memory = n4.inputs
-                    n5 = m.producer(memory, 'Squeeze')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    r3, r4 = n5.inputs
-                    if not r4:
-                        continue
-                    n6 = m.producer(r3, 'MatMul')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    row, r5 = n6.inputs
-                    if r5 != decayed:
-                        continue
-                    for n7 in m.readers(root.outputs[0], 'Mul'):
-                        if n7 is n1 or n7 is n3 or n7 is n2:
-                            continue
-                        if len(n7.inputs) != 2 or n7.attrs:
-                            continue
-                        for r6, query in m.orders(n7):
-                            if r6 != root.outputs[0]:
-                                continue
-                            for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
-                                if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
-                                    continue
-                                _, r7 = n8.inputs
-                                if not m.numbers(r7, [2]):
-                                    continue
-                                line = delta
-                                out = n8.outputs[0]
-                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                                if accepted is None:
-                                    continue
-                                batch, heads, keys, values, decay, count = accepted
-                                return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_8(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = Squeeze(MatMul(row, decayed), _); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, delta in m.orders(n2):
-                n3 = m.producer(delta, 'Mul')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                for r2, rate in m.orders(n3):
-                    n4 = m.producer(r2, 'Sub')
-                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                        continue
-                    value, memory = n4.inputs
-                    n5 = m.producer(memory, 'Squeeze')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    r3, r4 = n5.inputs
-                    if not r4:
-                        continue
-                    n6 = m.producer(r3, 'MatMul')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    row, r5 = n6.inputs
-                    if r5 != decayed:
-                        continue
-                    for n7 in m.readers(root.outputs[0], 'MatMul', 1):
-                        if n7 is n6:
-                            continue
-                        if len(n7.inputs) != 2 or n7.attrs:
-                            continue
-                        query, _ = n7.inputs
-                        line = delta
-                        out = n7.outputs[0]
-                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                        if accepted is None:
-                            continue
-                        batch, heads, keys, values, decay, count = accepted
-                        return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_9(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, line in m.orders(n2):
-                n3 = m.producer(line, 'Unsqueeze')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                delta, _ = n3.inputs
-                n4 = m.producer(delta, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r2, rate in m.orders(n4):
-                    n5 = m.producer(r2, 'Sub')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    value, memory = n5.inputs
-                    n6 = m.producer(memory, 'MatMul')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    row, r3 = n6.inputs
-                    if r3 != decayed:
-                        continue
-                    for n7 in m.readers(root.outputs[0], 'Mul'):
-                        if n7 is n1 or n7 is n4 or n7 is n2:
-                            continue
-                        if len(n7.inputs) != 2 or n7.attrs:
-                            continue
-                        for r4, query in m.orders(n7):
-                            if r4 != root.outputs[0]:
-                                continue
-                            for n8 in m.readers(n7.outputs[0], 'ReduceSum', 0):
-                                if len(n8.inputs) != 2 or not m.plain(n8, ('keepdims',), _REDUCE_SUM):
-                                    continue
-                                _, r5 = n8.inputs
-                                if not m.numbers(r5, [2]):
-                                    continue
-                                out = n8.outputs[0]
-                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                                if accepted is None:
-                                    continue
-                                batch, heads, keys, values, decay, count = accepted
-                                return Match((root, n8, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0], n8.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_10(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = Unsqueeze(delta, _); now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, line in m.orders(n2):
-                n3 = m.producer(line, 'Unsqueeze')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                delta, _ = n3.inputs
-                n4 = m.producer(delta, 'Mul')
-                if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                    continue
-                for r2, rate in m.orders(n4):
-                    n5 = m.producer(r2, 'Sub')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    value, memory = n5.inputs
-                    n6 = m.producer(memory, 'MatMul')
-                    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                        continue
-                    row, r3 = n6.inputs
-                    if r3 != decayed:
-                        continue
-                    for n7 in m.readers(root.outputs[0], 'MatMul', 1):
-                        if n7 is n6:
-                            continue
-                        if len(n7.inputs) != 2 or n7.attrs:
-                            continue
-                        query, _ = n7.inputs
-                        out = n7.outputs[0]
-                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                        if accepted is None:
-                            continue
-                        batch, heads, keys, values, decay, count = accepted
-                        return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_11(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, delta in m.orders(n2):
-                n3 = m.producer(delta, 'Mul')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                for r2, rate in m.orders(n3):
-                    n4 = m.producer(r2, 'Sub')
-                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                        continue
-                    value, memory = n4.inputs
-                    n5 = m.producer(memory, 'MatMul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    row, r3 = n5.inputs
-                    if r3 != decayed:
-                        continue
-                    for n6 in m.readers(root.outputs[0], 'Mul'):
-                        if n6 is n1 or n6 is n3 or n6 is n2:
-                            continue
-                        if len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        for r4, query in m.orders(n6):
-                            if r4 != root.outputs[0]:
-                                continue
-                            for n7 in m.readers(n6.outputs[0], 'ReduceSum', 0):
-                                if len(n7.inputs) != 2 or not m.plain(n7, ('keepdims',), _REDUCE_SUM):
-                                    continue
-                                _, r5 = n7.inputs
-                                if not m.numbers(r5, [2]):
-                                    continue
-                                line = delta
-                                out = n7.outputs[0]
-                                accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                                if accepted is None:
-                                    continue
-                                batch, heads, keys, values, decay, count = accepted
-                                return Match((root, n7, n1, n2, n3, n4, n5, n6), (root.outputs[0], n7.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_delta_step_12(m: Matcher, root: Node) -> Match | None:
-    """decayed = Mul(state, factor); memory = MatMul(row, decayed); delta = Mul(Sub(value, memory), rate); line = delta; now = Add(decayed, Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for decayed, r1 in m.orders(root):
-        n1 = m.producer(decayed, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r1, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, delta in m.orders(n2):
-                n3 = m.producer(delta, 'Mul')
-                if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                    continue
-                for r2, rate in m.orders(n3):
-                    n4 = m.producer(r2, 'Sub')
-                    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-                        continue
-                    value, memory = n4.inputs
-                    n5 = m.producer(memory, 'MatMul')
-                    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-                        continue
-                    row, r3 = n5.inputs
-                    if r3 != decayed:
-                        continue
-                    for n6 in m.readers(root.outputs[0], 'MatMul', 1):
-                        if n6 is n5:
-                            continue
-                        if len(n6.inputs) != 2 or n6.attrs:
-                            continue
-                        query, _ = n6.inputs
-                        line = delta
-                        out = n6.outputs[0]
-                        accepted = accept_ort_gated_delta_step(m, state, factor, key, value, rate, query, memory, line, out, row)
-                        if accepted is None:
-                            continue
-                        batch, heads, keys, values, decay, count = accepted
-                        return Match((root, n6, n1, n2, n3, n4, n5), (root.outputs[0], n6.outputs[0]), (state, key, value, rate, query, batch, heads, keys, values, decay, count))
+                line = delta
+                found = finish_ort_gated_delta_step_5(m, (root, n1, n2), delta, decayed, key, root, n1, n2, state, factor, None, line)
+                if found is not None:
+                    return found
     return None
 
 
@@ -1437,7 +437,7 @@ def make_ort_gated_delta_step(graph: Graph, res: ResultSpec, state: Result, key:
     return (last, reshape_to(graph, read, shape_of(graph, res[1])))
 
 
-def accept_ort_gated_step(m: Matcher, state: Any, factor: Any, key: Any, line: Any, query: Any, out: Any) -> tuple[Any, ...] | None:
+def finish_ort_gated_step_1(m: Matcher, nodes: tuple[Node, ...], state: Any, factor: Any, key: Any, query: Any, out: Any, line: Any, root: Any, n4: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -1469,11 +469,11 @@ def accept_ort_gated_step(m: Matcher, state: Any, factor: Any, key: Any, line: A
     if not is_line_of(graph, line, state):
         m.refuse('is_line_of(line, state)')
         return None
-    return (batch, heads, keys, values, decay, count)
+    return Match(nodes, (root.outputs[0], n4.outputs[0]), (state, key, line, query, batch, heads, keys, values, decay, count))
 
 
-def match_ort_gated_step_1(m: Matcher, root: Node) -> Match | None:
-    """now = Add(Mul(state, factor), Mul(key, line)); out = ReduceSum(Mul(now, query), [2], keepdims=_); return (now, out)"""
+def match_ort_gated_step(m: Matcher, root: Node) -> Match | None:
+    """now = Add(Mul(state, factor), Mul(key, line)); out = any_of(ReduceSum(Mul(now, query), [2], keepdims=_), MatMul(query, now)); return (now, out)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, r2 in m.orders(root):
@@ -1486,9 +486,7 @@ def match_ort_gated_step_1(m: Matcher, root: Node) -> Match | None:
         for state, factor in m.orders(n1):
             for key, line in m.orders(n2):
                 for n3 in m.readers(root.outputs[0], 'Mul'):
-                    if n3 is n1 or n3 is n2:
-                        continue
-                    if len(n3.inputs) != 2 or n3.attrs:
+                    if n3 is n1 or n3 is n2 or len(n3.inputs) != 2 or n3.attrs:
                         continue
                     for r3, query in m.orders(n3):
                         if r3 != root.outputs[0]:
@@ -1496,41 +494,21 @@ def match_ort_gated_step_1(m: Matcher, root: Node) -> Match | None:
                         for n4 in m.readers(n3.outputs[0], 'ReduceSum', 0):
                             if len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_SUM):
                                 continue
+                            out = n4.outputs[0]
                             _, r4 = n4.inputs
                             if not m.numbers(r4, [2]):
                                 continue
-                            out = n4.outputs[0]
-                            accepted = accept_ort_gated_step(m, state, factor, key, line, query, out)
-                            if accepted is None:
-                                continue
-                            batch, heads, keys, values, decay, count = accepted
-                            return Match((root, n4, n1, n2, n3), (root.outputs[0], n4.outputs[0]), (state, key, line, query, batch, heads, keys, values, decay, count))
-    return None
-
-
-def match_ort_gated_step_2(m: Matcher, root: Node) -> Match | None:
-    """now = Add(Mul(state, factor), Mul(key, line)); out = MatMul(query, now); return (now, out)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, r2 in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        n2 = m.producer(r2, 'Mul')
-        if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-            continue
-        for state, factor in m.orders(n1):
-            for key, line in m.orders(n2):
+                            found = finish_ort_gated_step_1(m, (root, n1, n2, n3, n4), state, factor, key, query, out, line, root, n4)
+                            if found is not None:
+                                return found
                 for n3 in m.readers(root.outputs[0], 'MatMul', 1):
                     if len(n3.inputs) != 2 or n3.attrs:
                         continue
-                    query, _ = n3.inputs
                     out = n3.outputs[0]
-                    accepted = accept_ort_gated_step(m, state, factor, key, line, query, out)
-                    if accepted is None:
-                        continue
-                    batch, heads, keys, values, decay, count = accepted
-                    return Match((root, n3, n1, n2), (root.outputs[0], n3.outputs[0]), (state, key, line, query, batch, heads, keys, values, decay, count))
+                    query, _ = n3.inputs
+                    found = finish_ort_gated_step_1(m, (root, n1, n2, n3), state, factor, key, query, out, line, root, n3)
+                    if found is not None:
+                        return found
     return None
 
 

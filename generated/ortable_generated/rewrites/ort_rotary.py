@@ -26,8 +26,12 @@ _ROTARY_EMBEDDING = {'interleaved': 0, 'rotary_embedding_dim': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: Any, stored: Any, cos2: Any, sin2: Any, factor: Any, mask: Any, value: Any, attended: Any, probs: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_causal_rotary_1(m: Matcher, nodes: tuple[Node, ...], key: Any, out: Any, axis: Any, factor: Any, cos: Any, sin: Any, asked: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     graph = m.graph
+    n13 = m.producer(key, 'RotaryEmbedding')
+    if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
+        return None
+    stored, cos2, sin2 = n13.inputs
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -67,41 +71,10 @@ def accept_ort_attention_causal_rotary(m: Matcher, asked: Any, cos: Any, sin: An
         return None
     count = static(dim_of(graph, asked, 1))
     groups = static(dim_of(graph, stored, 1))
-    return (scale, count, groups)
+    return Match((*nodes, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
+def finish_ort_attention_causal_rotary_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
@@ -121,488 +94,26 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         asked, cos, sin = n8.inputs
         keys = n9.inputs[0]
         n10 = m.producer(keys, 'Reshape')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        r8, _ = n11.inputs
-        n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        key, r9 = n12.inputs
-        if not m.numbers(r9, [2]):
-            continue
-        n13 = m.producer(key, 'RotaryEmbedding')
-        if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
-            continue
-        stored, cos2, sin2 = n13.inputs
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for r5, factor in m.orders(n6):
-        n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, r6 = n7.inputs
-        n8 = m.producer(query, 'RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-            continue
-        n9 = m.producer(r6, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, cos, sin = n8.inputs
-        keys = n9.inputs[0]
-        n10 = m.producer(keys, 'Reshape')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        r8, _ = n11.inputs
-        n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        key, r9 = n12.inputs
-        if not m.numbers(r9, [2]):
-            continue
-        n13 = m.producer(key, 'RotaryEmbedding')
-        if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
-            continue
-        stored, cos2, sin2 = n13.inputs
-        attended = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for r4, factor in m.orders(n5):
-        n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, r5 = n6.inputs
-        n7 = m.producer(query, 'RotaryEmbedding')
-        if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
-            continue
-        n8 = m.producer(r5, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-            continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, cos, sin = n7.inputs
-        keys = n8.inputs[0]
-        n9 = m.producer(keys, 'Reshape')
-        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-            continue
-        r6, _ = n9.inputs
-        n10 = m.producer(r6, 'Expand')
-        if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Unsqueeze')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        key, r8 = n11.inputs
-        if not m.numbers(r8, [2]):
-            continue
-        n12 = m.producer(key, 'RotaryEmbedding')
-        if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
-            continue
-        stored, cos2, sin2 = n12.inputs
-        attended = None
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, cos, sin = n8.inputs
-            keys = n9.inputs[0]
-            n10 = m.producer(keys, 'Reshape')
-            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                continue
-            r6, _ = n10.inputs
-            n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            r7, _ = n11.inputs
-            n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-                continue
-            key, r8 = n12.inputs
-            if not m.numbers(r8, [2]):
-                continue
-            n13 = m.producer(key, 'RotaryEmbedding')
-            if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
-                continue
-            stored, cos2, sin2 = n13.inputs
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, cos, sin = n8.inputs
-            keys = n9.inputs[0]
-            n10 = m.producer(keys, 'Reshape')
-            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                continue
-            r6, _ = n10.inputs
-            n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            r7, _ = n11.inputs
-            n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-                continue
-            key, r8 = n12.inputs
-            if not m.numbers(r8, [2]):
-                continue
-            n13 = m.producer(key, 'RotaryEmbedding')
-            if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
-                continue
-            stored, cos2, sin2 = n13.inputs
-            attended = None
-            out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, mask in m.orders(n4):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r3, factor in m.orders(n5):
-            n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            query, r4 = n6.inputs
-            n7 = m.producer(query, 'RotaryEmbedding')
-            if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
-                continue
-            n8 = m.producer(r4, 'Transpose')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-                continue
-            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, cos, sin = n7.inputs
-            keys = n8.inputs[0]
-            n9 = m.producer(keys, 'Reshape')
-            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-                continue
-            r5, _ = n9.inputs
-            n10 = m.producer(r5, 'Expand')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            r6, _ = n10.inputs
-            n11 = m.producer(r6, 'Unsqueeze')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            key, r7 = n11.inputs
-            if not m.numbers(r7, [2]):
-                continue
-            n12 = m.producer(key, 'RotaryEmbedding')
-            if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
-                continue
-            stored, cos2, sin2 = n12.inputs
-            attended = None
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for r5, factor in m.orders(n6):
-        n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, r6 = n7.inputs
-        n8 = m.producer(query, 'RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-            continue
-        n9 = m.producer(r6, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, cos, sin = n8.inputs
+        if n10 is not None and len(n10.inputs) == 2 and m.plain(n10, ('allowzero',), _RESHAPE):
+            r7, _ = n10.inputs
+            n11 = m.producer(r7, 'Expand')
+            if n11 is not None and len(n11.inputs) == 2 and (not n11.attrs):
+                r8, _ = n11.inputs
+                n12 = m.producer(r8, 'Unsqueeze')
+                if n12 is not None and len(n12.inputs) == 2 and (not n12.attrs):
+                    key, r9 = n12.inputs
+                    if m.numbers(r9, [2]):
+                        found = finish_ort_attention_causal_rotary_1(m, (*nodes, n6, n7, n8, n9, n10, n11, n12), key, out, axis, factor, cos, sin, asked, value, mask, probs, attended, hidden, root)
+                        if found is not None:
+                            return found
         key = n9.inputs[0]
-        n10 = m.producer(key, 'RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
-            continue
-        stored, cos2, sin2 = n10.inputs
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+        found = finish_ort_attention_causal_rotary_1(m, (*nodes, n6, n7, n8, n9), key, out, axis, factor, cos, sin, asked, value, mask, probs, attended, hidden, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
+def finish_ort_attention_causal_rotary_3(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -613,106 +124,33 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
     axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for r5, factor in m.orders(n6):
-        n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, r6 = n7.inputs
-        n8 = m.producer(query, 'RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-            continue
-        n9 = m.producer(r6, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, cos, sin = n8.inputs
-        key = n9.inputs[0]
-        n10 = m.producer(key, 'RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
-            continue
-        stored, cos2, sin2 = n10.inputs
-        attended = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
+    if n5 is not None and len(n5.inputs) == 3 and (not n5.attrs):
+        mask, scores, r4 = n5.inputs
+        if m.number(r4, float('-inf')):
+            found = finish_ort_attention_causal_rotary_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+            if found is not None:
+                return found
+    n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
-    for r4, factor in m.orders(n5):
-        n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, r5 = n6.inputs
-        n7 = m.producer(query, 'RotaryEmbedding')
-        if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
-            continue
-        n8 = m.producer(r5, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-            continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, cos, sin = n7.inputs
-        key = n8.inputs[0]
-        n9 = m.producer(key, 'RotaryEmbedding')
-        if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
-            continue
-        stored, cos2, sin2 = n9.inputs
-        attended = None
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    for scores, mask in m.orders(n5):
+        found = finish_ort_attention_causal_rotary_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+def finish_ort_attention_causal_rotary_4(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    if not m.number(r2, 0):
+        return None
+    return finish_ort_attention_causal_rotary_3(m, nodes, heads, out, attended, hidden, root)
+
+
+def match_ort_attention_causal_rotary(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = any_of(Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_), key); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(any_of(Where(mask, scores, -inf), Add(scores, mask)), axis=axis); heads = MatMul(probs, value); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     r1, _ = root.inputs
     n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
@@ -721,173 +159,17 @@ def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, cos, sin = n8.inputs
-            key = n9.inputs[0]
-            n10 = m.producer(key, 'RotaryEmbedding')
-            if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
-                continue
-            stored, cos2, sin2 = n10.inputs
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, cos, sin = n8.inputs
-            key = n9.inputs[0]
-            n10 = m.producer(key, 'RotaryEmbedding')
-            if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
-                continue
-            stored, cos2, sin2 = n10.inputs
-            attended = None
-            out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
+    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
+        attended, heads, r2 = n2.inputs
+        found = finish_ort_attention_causal_rotary_4(m, (root, n1, n2), r2, heads, out, attended, None, root)
+        if found is not None:
+            return found
+        hidden, r2, heads = n2.inputs
+        found = finish_ort_attention_causal_rotary_4(m, (root, n1, n2), r2, heads, out, None, hidden, root)
+        if found is not None:
+            return found
     heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, mask in m.orders(n4):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r3, factor in m.orders(n5):
-            n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            query, r4 = n6.inputs
-            n7 = m.producer(query, 'RotaryEmbedding')
-            if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
-                continue
-            n8 = m.producer(r4, 'Transpose')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-                continue
-            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, cos, sin = n7.inputs
-            key = n8.inputs[0]
-            n9 = m.producer(key, 'RotaryEmbedding')
-            if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
-                continue
-            stored, cos2, sin2 = n9.inputs
-            attended = None
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary(m, asked, cos, sin, stored, cos2, sin2, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
+    return finish_ort_attention_causal_rotary_3(m, (root, n1), heads, out, None, None, root)
 
 
 def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
@@ -896,8 +178,14 @@ def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Resul
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions: Any, stored: Any, factor: Any, mask: Any, value: Any, attended: Any, probs: Any, out: Any, axis: Any, hidden: Any) -> tuple[Any, ...] | None:
+def finish_ort_attention_causal_rotary_places_1(m: Matcher, nodes: tuple[Node, ...], key: Any, positions: Any, cos: Any, sin: Any, out: Any, axis: Any, factor: Any, asked: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     graph = m.graph
+    n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+    if n13 is None or len(n13.inputs) != 4 or n13.attrs:
+        return None
+    stored, r10, r11, r12 = n13.inputs
+    if r10 != positions or r11 != cos or r12 != sin:
+        return None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
@@ -928,41 +216,10 @@ def accept_ort_attention_causal_rotary_places(m: Matcher, asked: Any, positions:
         return None
     count = static(dim_of(graph, asked, 1))
     groups = static(dim_of(graph, stored, 1))
-    return (scale, count, groups)
+    return Match((*nodes, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
+def finish_ort_attention_causal_rotary_places_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
@@ -982,530 +239,26 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         asked, positions, cos, sin = n8.inputs
         keys = n9.inputs[0]
         n10 = m.producer(keys, 'Reshape')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        r8, _ = n11.inputs
-        n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        key, r9 = n12.inputs
-        if not m.numbers(r9, [2]):
-            continue
-        n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n13 is None or len(n13.inputs) != 4 or n13.attrs:
-            continue
-        stored, r10, r11, r12 = n13.inputs
-        if r10 != positions:
-            continue
-        if r11 != cos:
-            continue
-        if r12 != sin:
-            continue
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for r5, factor in m.orders(n6):
-        n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, r6 = n7.inputs
-        n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or n8.attrs:
-            continue
-        n9 = m.producer(r6, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, positions, cos, sin = n8.inputs
-        keys = n9.inputs[0]
-        n10 = m.producer(keys, 'Reshape')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Expand')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        r8, _ = n11.inputs
-        n12 = m.producer(r8, 'Unsqueeze')
-        if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-            continue
-        key, r9 = n12.inputs
-        if not m.numbers(r9, [2]):
-            continue
-        n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n13 is None or len(n13.inputs) != 4 or n13.attrs:
-            continue
-        stored, r10, r11, r12 = n13.inputs
-        if r10 != positions:
-            continue
-        if r11 != cos:
-            continue
-        if r12 != sin:
-            continue
-        attended = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for r4, factor in m.orders(n5):
-        n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, r5 = n6.inputs
-        n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n7 is None or len(n7.inputs) != 4 or n7.attrs:
-            continue
-        n8 = m.producer(r5, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-            continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, positions, cos, sin = n7.inputs
-        keys = n8.inputs[0]
-        n9 = m.producer(keys, 'Reshape')
-        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-            continue
-        r6, _ = n9.inputs
-        n10 = m.producer(r6, 'Expand')
-        if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-            continue
-        r7, _ = n10.inputs
-        n11 = m.producer(r7, 'Unsqueeze')
-        if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-            continue
-        key, r8 = n11.inputs
-        if not m.numbers(r8, [2]):
-            continue
-        n12 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n12 is None or len(n12.inputs) != 4 or n12.attrs:
-            continue
-        stored, r9, r10, r11 = n12.inputs
-        if r9 != positions:
-            continue
-        if r10 != cos:
-            continue
-        if r11 != sin:
-            continue
-        attended = None
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, positions, cos, sin = n8.inputs
-            keys = n9.inputs[0]
-            n10 = m.producer(keys, 'Reshape')
-            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                continue
-            r6, _ = n10.inputs
-            n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            r7, _ = n11.inputs
-            n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-                continue
-            key, r8 = n12.inputs
-            if not m.numbers(r8, [2]):
-                continue
-            n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n13 is None or len(n13.inputs) != 4 or n13.attrs:
-                continue
-            stored, r9, r10, r11 = n13.inputs
-            if r9 != positions:
-                continue
-            if r10 != cos:
-                continue
-            if r11 != sin:
-                continue
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, positions, cos, sin = n8.inputs
-            keys = n9.inputs[0]
-            n10 = m.producer(keys, 'Reshape')
-            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
-                continue
-            r6, _ = n10.inputs
-            n11 = m.producer(r6, 'Expand')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            r7, _ = n11.inputs
-            n12 = m.producer(r7, 'Unsqueeze')
-            if n12 is None or len(n12.inputs) != 2 or n12.attrs:
-                continue
-            key, r8 = n12.inputs
-            if not m.numbers(r8, [2]):
-                continue
-            n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n13 is None or len(n13.inputs) != 4 or n13.attrs:
-                continue
-            stored, r9, r10, r11 = n13.inputs
-            if r9 != positions:
-                continue
-            if r10 != cos:
-                continue
-            if r11 != sin:
-                continue
-            attended = None
-            out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, mask in m.orders(n4):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r3, factor in m.orders(n5):
-            n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            query, r4 = n6.inputs
-            n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n7 is None or len(n7.inputs) != 4 or n7.attrs:
-                continue
-            n8 = m.producer(r4, 'Transpose')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-                continue
-            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, positions, cos, sin = n7.inputs
-            keys = n8.inputs[0]
-            n9 = m.producer(keys, 'Reshape')
-            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-                continue
-            r5, _ = n9.inputs
-            n10 = m.producer(r5, 'Expand')
-            if n10 is None or len(n10.inputs) != 2 or n10.attrs:
-                continue
-            r6, _ = n10.inputs
-            n11 = m.producer(r6, 'Unsqueeze')
-            if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-                continue
-            key, r7 = n11.inputs
-            if not m.numbers(r7, [2]):
-                continue
-            n12 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n12 is None or len(n12.inputs) != 4 or n12.attrs:
-                continue
-            stored, r8, r9, r10 = n12.inputs
-            if r8 != positions:
-                continue
-            if r9 != cos:
-                continue
-            if r10 != sin:
-                continue
-            attended = None
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for r5, factor in m.orders(n6):
-        n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, r6 = n7.inputs
-        n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or n8.attrs:
-            continue
-        n9 = m.producer(r6, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, positions, cos, sin = n8.inputs
+        if n10 is not None and len(n10.inputs) == 2 and m.plain(n10, ('allowzero',), _RESHAPE):
+            r7, _ = n10.inputs
+            n11 = m.producer(r7, 'Expand')
+            if n11 is not None and len(n11.inputs) == 2 and (not n11.attrs):
+                r8, _ = n11.inputs
+                n12 = m.producer(r8, 'Unsqueeze')
+                if n12 is not None and len(n12.inputs) == 2 and (not n12.attrs):
+                    key, r9 = n12.inputs
+                    if m.numbers(r9, [2]):
+                        found = finish_ort_attention_causal_rotary_places_1(m, (*nodes, n6, n7, n8, n9, n10, n11, n12), key, positions, cos, sin, out, axis, factor, asked, value, mask, probs, attended, hidden, root)
+                        if found is not None:
+                            return found
         key = n9.inputs[0]
-        n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 4 or n10.attrs:
-            continue
-        stored, r7, r8, r9 = n10.inputs
-        if r7 != positions:
-            continue
-        if r8 != cos:
-            continue
-        if r9 != sin:
-            continue
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+        found = finish_ort_attention_causal_rotary_places_1(m, (*nodes, n6, n7, n8, n9), key, positions, cos, sin, out, axis, factor, asked, value, mask, probs, attended, hidden, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
+def finish_ort_attention_causal_rotary_places_3(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -1516,118 +269,33 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
     axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
     n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    for r5, factor in m.orders(n6):
-        n7 = m.producer(r5, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-            continue
-        query, r6 = n7.inputs
-        n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or n8.attrs:
-            continue
-        n9 = m.producer(r6, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, positions, cos, sin = n8.inputs
-        key = n9.inputs[0]
-        n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 4 or n10.attrs:
-            continue
-        stored, r7, r8, r9 = n10.inputs
-        if r7 != positions:
-            continue
-        if r8 != cos:
-            continue
-        if r9 != sin:
-            continue
-        attended = None
-        out = root.outputs[0]
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Where(mask, scores, -inf), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or n4.attrs:
-        return None
-    mask, scores, r3 = n4.inputs
-    if not m.number(r3, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
+    if n5 is not None and len(n5.inputs) == 3 and (not n5.attrs):
+        mask, scores, r4 = n5.inputs
+        if m.number(r4, float('-inf')):
+            found = finish_ort_attention_causal_rotary_places_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+            if found is not None:
+                return found
+    n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
-    for r4, factor in m.orders(n5):
-        n6 = m.producer(r4, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        query, r5 = n6.inputs
-        n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n7 is None or len(n7.inputs) != 4 or n7.attrs:
-            continue
-        n8 = m.producer(r5, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-            continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, positions, cos, sin = n7.inputs
-        key = n8.inputs[0]
-        n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n9 is None or len(n9.inputs) != 4 or n9.attrs:
-            continue
-        stored, r6, r7, r8 = n9.inputs
-        if r6 != positions:
-            continue
-        if r7 != cos:
-            continue
-        if r8 != sin:
-            continue
-        attended = None
-        out = root.outputs[0]
-        hidden = None
-        accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-        if accepted is None:
-            continue
-        scale, count, groups = accepted
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    for scores, mask in m.orders(n5):
+        found = finish_ort_attention_causal_rotary_places_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+        if found is not None:
+            return found
     return None
 
 
-def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(attended, heads, 0); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
+def finish_ort_attention_causal_rotary_places_4(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    if not m.number(r2, 0):
+        return None
+    return finish_ort_attention_causal_rotary_places_3(m, nodes, heads, out, attended, hidden, root)
+
+
+def match_ort_attention_causal_rotary_places(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = any_of(Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_), key); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(any_of(Where(mask, scores, -inf), Add(scores, mask)), axis=axis); heads = MatMul(probs, value); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     r1, _ = root.inputs
     n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
@@ -1636,191 +304,17 @@ def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match
         return None
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    attended, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, positions, cos, sin = n8.inputs
-            key = n9.inputs[0]
-            n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n10 is None or len(n10.inputs) != 4 or n10.attrs:
-                continue
-            stored, r6, r7, r8 = n10.inputs
-            if r6 != positions:
-                continue
-            if r7 != cos:
-                continue
-            if r8 != sin:
-                continue
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = Where(hidden, 0, heads); out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
-        return None
-    hidden, r2, heads = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-        return None
-    probs, value = n3.inputs
-    n4 = m.producer(probs, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    axis = n4.attrs.get('axis', -1)
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Add')
-    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-        return None
-    for scores, mask in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        for r4, factor in m.orders(n6):
-            n7 = m.producer(r4, 'MatMul')
-            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                continue
-            query, r5 = n7.inputs
-            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n8 is None or len(n8.inputs) != 4 or n8.attrs:
-                continue
-            n9 = m.producer(r5, 'Transpose')
-            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-                continue
-            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, positions, cos, sin = n8.inputs
-            key = n9.inputs[0]
-            n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n10 is None or len(n10.inputs) != 4 or n10.attrs:
-                continue
-            stored, r6, r7, r8 = n10.inputs
-            if r6 != positions:
-                continue
-            if r7 != cos:
-                continue
-            if r8 != sin:
-                continue
-            attended = None
-            out = root.outputs[0]
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, positions, cos, sin); key = ms.RotaryEmbedding(stored, positions, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); probs = Softmax(Add(scores, mask), axis=axis); heads = MatMul(probs, value); mended = heads; out = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    r1, _ = root.inputs
-    n1 = m.producer(r1, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
+    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
+        attended, heads, r2 = n2.inputs
+        found = finish_ort_attention_causal_rotary_places_4(m, (root, n1, n2), r2, heads, out, attended, None, root)
+        if found is not None:
+            return found
+        hidden, r2, heads = n2.inputs
+        found = finish_ort_attention_causal_rotary_places_4(m, (root, n1, n2), r2, heads, out, None, hidden, root)
+        if found is not None:
+            return found
     heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-        return None
-    probs, value = n2.inputs
-    n3 = m.producer(probs, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    axis = n3.attrs.get('axis', -1)
-    r2 = n3.inputs[0]
-    n4 = m.producer(r2, 'Add')
-    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-        return None
-    for scores, mask in m.orders(n4):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is None or len(n5.inputs) != 2 or n5.attrs:
-            continue
-        for r3, factor in m.orders(n5):
-            n6 = m.producer(r3, 'MatMul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            query, r4 = n6.inputs
-            n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-            if n7 is None or len(n7.inputs) != 4 or n7.attrs:
-                continue
-            n8 = m.producer(r4, 'Transpose')
-            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-                continue
-            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-                continue
-            asked, positions, cos, sin = n7.inputs
-            key = n8.inputs[0]
-            n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-            if n9 is None or len(n9.inputs) != 4 or n9.attrs:
-                continue
-            stored, r5, r6, r7 = n9.inputs
-            if r5 != positions:
-                continue
-            if r6 != cos:
-                continue
-            if r7 != sin:
-                continue
-            attended = None
-            out = root.outputs[0]
-            hidden = None
-            accepted = accept_ort_attention_causal_rotary_places(m, asked, positions, stored, factor, mask, value, attended, probs, out, axis, hidden)
-            if accepted is None:
-                continue
-            scale, count, groups = accepted
-            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
+    return finish_ort_attention_causal_rotary_places_3(m, (root, n1), heads, out, None, None, root)
 
 
 def make_ort_attention_causal_rotary_places(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
@@ -1858,15 +352,11 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 n6 = m.producer(back, 'Slice')
                 if n6 is None or len(n6.inputs) != 4 or n6.attrs:
                     continue
-                r4, first, last, along = n5.inputs
-                if r4 != x:
+                r4, starts, ends, axes = n6.inputs
+                if r4 != x or not axes:
                     continue
-                if not along:
-                    continue
-                r5, starts, ends, axes = n6.inputs
-                if r5 != x:
-                    continue
-                if not axes:
+                r5, first, last, along = n5.inputs
+                if r5 != x or not along:
                     continue
                 if not for_cpu(graph):
                     m.refuse('for_cpu()')

@@ -73,7 +73,7 @@ def match_ort_bits_gemm(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_known(weight)')
         return None
     is_row = is_bias_row(graph, bias, codes, 0 if transposed == 1 else 1)
-    return Match((root, n1), (root.outputs[0],), (x, bias, weight, is_row))
+    return Match((root, n1), (root.outputs[0],), (x, bias, weight, is_row), (n1,))
 
 
 def make_ort_bits_gemm(graph: Graph, res: ResultSpec, x: Result, bias: Result | None, weight: Any, is_row: Any) -> Any:
@@ -104,7 +104,7 @@ def match_ort_bits_matmul(m: Matcher, root: Node) -> Match | None:
     if not is_known(weight):
         m.refuse('is_known(weight)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, weight))
+    return Match((root, n1), (root.outputs[0],), (x, weight), (n1,))
 
 
 def make_ort_bits_matmul(graph: Graph, res: ResultSpec, x: Result, weight: Any) -> Any:
@@ -140,7 +140,7 @@ def match_ort_bits_transposed_matmul(m: Matcher, root: Node) -> Match | None:
     if not is_known(weight):
         m.refuse('is_known(weight)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, weight))
+    return Match((root, n1, n2), (root.outputs[0],), (x, weight), (n2, n1))
 
 
 def make_ort_bits_transposed_matmul(graph: Graph, res: ResultSpec, x: Result, weight: Any) -> Any:

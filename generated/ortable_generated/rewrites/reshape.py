@@ -25,8 +25,8 @@ def match_reshape_constant_target(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    x, target = root.inputs
     out = root.outputs[0]
+    x, target = root.inputs
     if not not is_constant(graph, target):
         m.refuse('not is_constant(target)')
         return None
@@ -46,6 +46,7 @@ def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     product, _ = root.inputs
     n1 = m.producer(product, 'Gemm')
     if n1 is None or len(n1.inputs) != 3 or not m.plain(n1, (), _GEMM):
@@ -57,7 +58,6 @@ def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    out = root.outputs[0]
     if not known_rank(graph, out) > 2:
         m.refuse('known_rank(out) > 2')
         return None
@@ -81,779 +81,297 @@ def make_reshape_gemm_reshape(graph: Graph, res: ResultSpec, x: Result, w: Resul
     return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, view), w]), bias], res.outputs)
 
 
-def accept_reshape_given_target(m: Matcher, target: Any, zero: Any) -> tuple[Any, ...] | None:
+def finish_reshape_given_target_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, target: Any, zero: Any, root: Any) -> Match | None:
     graph = m.graph
+    x, _ = n1.inputs
     if not not may_copy_dims(graph, target, zero):
         m.refuse('not may_copy_dims(target, zero)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (x, target, zero), (n1,))
 
 
-def match_reshape_given_target_1(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); return Reshape(middle, target, allowzero=zero)"""
+def finish_reshape_given_target_2(m: Matcher, nodes: tuple[Node, ...], n1: Any, target: Any, zero: Any, root: Any) -> Match | None:
+    graph = m.graph
+    x = n1.inputs[0]
+    if not not may_copy_dims(graph, target, zero):
+        m.refuse('not may_copy_dims(target, zero)')
+        return None
+    return Match(nodes, (root.outputs[0],), (x, target, zero), (n1,))
+
+
+def match_reshape_given_target(m: Matcher, root: Node) -> Match | None:
+    """middle = any_of(Reshape(x, _, allowzero=_), Unsqueeze(x, _), Squeeze(x, maybe(_)), Flatten(x, axis=_)); return Reshape(middle, target, allowzero=zero)"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     zero = root.attrs.get('allowzero', 0)
     middle, target = root.inputs
     n1 = m.producer(middle, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n1.inputs
-    accepted = accept_reshape_given_target(m, target, zero)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (x, target, zero))
-
-
-def match_reshape_given_target_2(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); return Reshape(middle, target, allowzero=zero)"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    zero = root.attrs.get('allowzero', 0)
-    middle, target = root.inputs
+    if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('allowzero',), _RESHAPE):
+        found = finish_reshape_given_target_1(m, (root, n1), n1, target, zero, root)
+        if found is not None:
+            return found
     n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    accepted = accept_reshape_given_target(m, target, zero)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (x, target, zero))
-
-
-def match_reshape_given_target_3(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); return Reshape(middle, target, allowzero=zero)"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    zero = root.attrs.get('allowzero', 0)
-    middle, target = root.inputs
+    if n1 is not None and len(n1.inputs) == 2 and (not n1.attrs):
+        found = finish_reshape_given_target_1(m, (root, n1), n1, target, zero, root)
+        if found is not None:
+            return found
     n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
-        return None
-    x = n1.inputs[0]
-    accepted = accept_reshape_given_target(m, target, zero)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (x, target, zero))
-
-
-def match_reshape_given_target_4(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); return Reshape(middle, target, allowzero=zero)"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    zero = root.attrs.get('allowzero', 0)
-    middle, target = root.inputs
+    if n1 is not None and 1 <= len(n1.inputs) <= 2 and (not n1.attrs):
+        found = finish_reshape_given_target_2(m, (root, n1), n1, target, zero, root)
+        if found is not None:
+            return found
     n1 = m.producer(middle, 'Flatten')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
         return None
-    x = n1.inputs[0]
-    accepted = accept_reshape_given_target(m, target, zero)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (x, target, zero))
+    return finish_reshape_given_target_2(m, (root, n1), n1, target, zero, root)
 
 
 def make_reshape_given_target(graph: Graph, res: ResultSpec, x: Result, target: Result, zero: Any) -> Any:
     return graph.make_node('Reshape', [x, target], res.outputs, allowzero=zero)
 
 
-def accept_view_again(m: Matcher, x: Any, out: Any) -> tuple[Any, ...] | None:
+def finish_view_again_1(m: Matcher, nodes: tuple[Node, ...], x: Any, out: Any, root: Any, n1: Any) -> Match | None:
     graph = m.graph
     view = view_between(graph, x, out)
     if not is_known(view):
         m.refuse('is_known(view)')
         return None
-    return (view,)
+    return Match(nodes, (root.outputs[0],), (x, view), (n1,))
+
+
+def finish_view_again_2(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, root: Any) -> Match | None:
+    x, _ = n1.inputs
+    return finish_view_again_1(m, nodes, x, out, root, n1)
+
+
+def finish_view_again_3(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, root: Any) -> Match | None:
+    x = n1.inputs[0]
+    return finish_view_again_1(m, nodes, x, out, root, n1)
+
+
+def finish_view_again_4(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Reshape')
+    if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('allowzero',), _RESHAPE):
+        found = finish_view_again_2(m, (*nodes, n1), n1, out, root)
+        if found is not None:
+            return found
+    n1 = m.producer(middle, 'Unsqueeze')
+    if n1 is not None and len(n1.inputs) == 2 and (not n1.attrs):
+        found = finish_view_again_2(m, (*nodes, n1), n1, out, root)
+        if found is not None:
+            return found
+    n1 = m.producer(middle, 'Squeeze')
+    if n1 is not None and 1 <= len(n1.inputs) <= 2 and (not n1.attrs):
+        found = finish_view_again_3(m, (*nodes, n1), n1, out, root)
+        if found is not None:
+            return found
+    n1 = m.producer(middle, 'Flatten')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
+        return None
+    return finish_view_again_3(m, (*nodes, n1), n1, out, root)
+
+
+def finish_view_again_5(m: Matcher, nodes: tuple[Node, ...], root: Any) -> Match | None:
+    out = root.outputs[0]
+    middle, _ = root.inputs
+    return finish_view_again_4(m, nodes, middle, out, root)
 
 
 def match_view_again_1(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); out = Reshape(middle, _, allowzero=_); return out"""
+    """middle = any_of(Reshape(x, _, allowzero=_), Unsqueeze(x, _), Squeeze(x, maybe(_)), Flatten(x, axis=_)); out = any_of(Reshape(middle, _, allowzero=_), Unsqueeze(middle, _), Squeeze(middle, maybe(_)), Flatten(middle, axis=_)); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
+    return finish_view_again_5(m, (root,), root)
 
 
 def match_view_again_2(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); out = Unsqueeze(middle, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n1.inputs
+    return finish_view_again_5(m, (root,), root)
+
+
+def finish_view_again_6(m: Matcher, nodes: tuple[Node, ...], root: Any) -> Match | None:
     out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
+    middle = root.inputs[0]
+    return finish_view_again_4(m, nodes, middle, out, root)
 
 
 def match_view_again_3(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); out = Squeeze(middle, maybe(_)); return out"""
     if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
+    return finish_view_again_6(m, (root,), root)
 
 
 def match_view_again_4(m: Matcher, root: Node) -> Match | None:
-    """middle = Reshape(x, _, allowzero=_); out = Flatten(middle, axis=_); return out"""
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_5(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_6(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); out = Unsqueeze(middle, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_7(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); out = Squeeze(middle, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or root.attrs:
-        return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_8(m: Matcher, root: Node) -> Match | None:
-    """middle = Unsqueeze(x, _); out = Flatten(middle, axis=_); return out"""
-    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
-        return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Unsqueeze')
-    if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-        return None
-    x, _ = n1.inputs
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_9(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_10(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); out = Unsqueeze(middle, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_11(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); out = Squeeze(middle, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or root.attrs:
-        return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_12(m: Matcher, root: Node) -> Match | None:
-    """middle = Squeeze(x, maybe(_)); out = Flatten(middle, axis=_); return out"""
-    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
-        return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Squeeze')
-    if n1 is None or not 1 <= len(n1.inputs) <= 2 or n1.attrs:
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_13(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Flatten')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_14(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); out = Unsqueeze(middle, _); return out"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    middle, _ = root.inputs
-    n1 = m.producer(middle, 'Flatten')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_15(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); out = Squeeze(middle, maybe(_)); return out"""
-    if not 1 <= len(root.inputs) <= 2 or root.attrs:
-        return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Flatten')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
-
-
-def match_view_again_16(m: Matcher, root: Node) -> Match | None:
-    """middle = Flatten(x, axis=_); out = Flatten(middle, axis=_); return out"""
-    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
-        return None
-    middle = root.inputs[0]
-    n1 = m.producer(middle, 'Flatten')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
-        return None
-    x = n1.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_again(m, x, out)
-    if accepted is None:
-        return None
-    view, = accepted
-    return Match((root, n1), (root.outputs[0],), (x, view))
+    return finish_view_again_6(m, (root,), root)
 
 
 def make_view_again(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
     return viewed(graph, x, view)
 
 
-def accept_view_same(m: Matcher, x: Any, out: Any) -> tuple[Any, ...] | None:
+def finish_view_same_1(m: Matcher, nodes: tuple[Node, ...], root: Any) -> Match | None:
     graph = m.graph
+    out = root.outputs[0]
+    x, _ = root.inputs
     if not same_shape(graph, x, out):
         m.refuse('same_shape(x, out)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (x,))
 
 
 def match_view_same_1(m: Matcher, root: Node) -> Match | None:
-    """out = Reshape(x, _, allowzero=_); return out"""
+    """out = any_of(Reshape(x, _, allowzero=_), Unsqueeze(x, _), Squeeze(x, maybe(_)), Flatten(x, axis=_)); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    x, _ = root.inputs
-    out = root.outputs[0]
-    accepted = accept_view_same(m, x, out)
-    if accepted is None:
-        return None
-    return Match((root,), (root.outputs[0],), (x,))
+    return finish_view_same_1(m, (root,), root)
 
 
 def match_view_same_2(m: Matcher, root: Node) -> Match | None:
-    """out = Unsqueeze(x, _); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    x, _ = root.inputs
+    return finish_view_same_1(m, (root,), root)
+
+
+def finish_view_same_2(m: Matcher, nodes: tuple[Node, ...], root: Any) -> Match | None:
+    graph = m.graph
     out = root.outputs[0]
-    accepted = accept_view_same(m, x, out)
-    if accepted is None:
+    x = root.inputs[0]
+    if not same_shape(graph, x, out):
+        m.refuse('same_shape(x, out)')
         return None
-    return Match((root,), (root.outputs[0],), (x,))
+    return Match(nodes, (root.outputs[0],), (x,))
 
 
 def match_view_same_3(m: Matcher, root: Node) -> Match | None:
-    """out = Squeeze(x, maybe(_)); return out"""
     if not 1 <= len(root.inputs) <= 2 or root.attrs:
         return None
-    x = root.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_same(m, x, out)
-    if accepted is None:
-        return None
-    return Match((root,), (root.outputs[0],), (x,))
+    return finish_view_same_2(m, (root,), root)
 
 
 def match_view_same_4(m: Matcher, root: Node) -> Match | None:
-    """out = Flatten(x, axis=_); return out"""
     if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
         return None
-    x = root.inputs[0]
-    out = root.outputs[0]
-    accepted = accept_view_same(m, x, out)
-    if accepted is None:
-        return None
-    return Match((root,), (root.outputs[0],), (x,))
+    return finish_view_same_2(m, (root,), root)
 
 
 def make_view_same(graph: Graph, res: ResultSpec, x: Result) -> Any:
     return x
 
 
-def accept_view_unary_view(m: Matcher, x: Any, middle: Any, out: Any) -> tuple[Any, ...] | None:
+def finish_view_unary_view_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, middle: Any, root: Any) -> Match | None:
     graph = m.graph
+    reshaped = n1.inputs[0]
+    n2 = m.producer(reshaped, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
     view = view_between(graph, x, out)
     if not is_known(view):
         m.refuse('is_known(view)')
         return None
     node = producer_of(graph, middle)
-    return (view, node)
+    return Match((*nodes, n2), (root.outputs[0],), (x, view, node))
 
 
-def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Relu(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
+def finish_view_unary_view_2(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, middle: Any, root: Any) -> Match | None:
+    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
+        return None
+    return finish_view_unary_view_1(m, nodes, n1, out, middle, root)
+
+
+def finish_view_unary_view_3(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, middle: Any, root: Any) -> Match | None:
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    return finish_view_unary_view_1(m, nodes, n1, out, middle, root)
+
+
+def match_view_unary_view(m: Matcher, root: Node) -> Match | None:
+    """reshaped = Reshape(x, _, allowzero=_); middle = any_of(Relu(reshaped), Sigmoid(reshaped), Tanh(reshaped), Erf(reshaped), Neg(reshaped), Exp(reshaped), Sqrt(reshaped), Abs(reshaped), Softplus(reshaped), Gelu(reshaped, attrs=kept_), LeakyRelu(reshaped, attrs=kept_), Cast(reshaped, attrs=kept_), HardSigmoid(reshaped, attrs=kept_), HardSwish(reshaped), Not(reshaped), Reciprocal(reshaped)); out = Reshape(middle, _, allowzero=_); return out"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
+    out = root.outputs[0]
     middle, _ = root.inputs
     n1 = m.producer(middle, 'Relu')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Sigmoid(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Sigmoid')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Tanh(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Tanh')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Erf(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Erf')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Neg(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Neg')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Exp(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Exp')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Sqrt(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Sqrt')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Abs(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Abs')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Softplus(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Softplus')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_10(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Gelu(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Gelu')
-    if n1 is None or len(n1.inputs) != 1:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_11(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = LeakyRelu(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'LeakyRelu')
-    if n1 is None or len(n1.inputs) != 1:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_12(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Cast(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Cast')
-    if n1 is None or len(n1.inputs) != 1:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_13(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = HardSigmoid(reshaped, attrs=kept_); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'HardSigmoid')
-    if n1 is None or len(n1.inputs) != 1:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = HardSwish(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'HardSwish')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Not(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Not')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
-
-
-def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
-    """reshaped = Reshape(x, _, allowzero=_); middle = Reciprocal(reshaped); out = Reshape(middle, _, allowzero=_); return out"""
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    middle, _ = root.inputs
+    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    if found is not None:
+        return found
     n1 = m.producer(middle, 'Reciprocal')
-    if n1 is None or len(n1.inputs) != 1 or n1.attrs:
-        return None
-    reshaped = n1.inputs[0]
-    n2 = m.producer(reshaped, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n2.inputs
-    out = root.outputs[0]
-    accepted = accept_view_unary_view(m, x, middle, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, view, node))
+    return finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
 
 
 def make_view_unary_view(graph: Graph, res: ResultSpec, x: Result, view: Any, node: Any) -> Any:
     return viewed(graph, with_inputs(graph, node, [x]), view)
 
 
-def accept_views_side_by_side(m: Matcher, x: Any, y: Any, first: Any, second: Any, out: Any) -> tuple[Any, ...] | None:
+def finish_views_side_by_side_1(m: Matcher, nodes: tuple[Node, ...], first: Any, second: Any, out: Any, root: Any) -> Match | None:
     graph = m.graph
+    n1 = m.producer(first, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    n2 = m.producer(second, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    y, _ = n2.inputs
     if not same_shape(graph, x, y):
         m.refuse('same_shape(x, y)')
         return None
@@ -865,93 +383,46 @@ def accept_views_side_by_side(m: Matcher, x: Any, y: Any, first: Any, second: An
         m.refuse('is_known(view)')
         return None
     node = producer_of(graph, out)
-    return (view, node)
+    return Match((*nodes, n1, n2), (root.outputs[0],), (x, y, view, node))
 
 
 def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Add(first, second); return out"""
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = any_of(Add(first, second), Mul(first, second), Sub(first, second), Div(first, second)); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     for first, second in m.orders(root):
-        n1 = m.producer(first, 'Reshape')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-            continue
-        n2 = m.producer(second, 'Reshape')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-            continue
-        x, _ = n1.inputs
-        y, _ = n2.inputs
-        out = root.outputs[0]
-        accepted = accept_views_side_by_side(m, x, y, first, second, out)
-        if accepted is None:
-            continue
-        view, node = accepted
-        return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
+        found = finish_views_side_by_side_1(m, (root,), first, second, out, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Mul(first, second); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
+    out = root.outputs[0]
     for first, second in m.orders(root):
-        n1 = m.producer(first, 'Reshape')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-            continue
-        n2 = m.producer(second, 'Reshape')
-        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-            continue
-        x, _ = n1.inputs
-        y, _ = n2.inputs
-        out = root.outputs[0]
-        accepted = accept_views_side_by_side(m, x, y, first, second, out)
-        if accepted is None:
-            continue
-        view, node = accepted
-        return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
+        found = finish_views_side_by_side_1(m, (root,), first, second, out, root)
+        if found is not None:
+            return found
     return None
 
 
 def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Sub(first, second); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    first, second = root.inputs
-    n1 = m.producer(first, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    n2 = m.producer(second, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n1.inputs
-    y, _ = n2.inputs
     out = root.outputs[0]
-    accepted = accept_views_side_by_side(m, x, y, first, second, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
+    first, second = root.inputs
+    return finish_views_side_by_side_1(m, (root,), first, second, out, root)
 
 
 def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
-    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); out = Div(first, second); return out"""
     if len(root.inputs) != 2 or root.attrs:
         return None
-    first, second = root.inputs
-    n1 = m.producer(first, 'Reshape')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
-        return None
-    n2 = m.producer(second, 'Reshape')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-        return None
-    x, _ = n1.inputs
-    y, _ = n2.inputs
     out = root.outputs[0]
-    accepted = accept_views_side_by_side(m, x, y, first, second, out)
-    if accepted is None:
-        return None
-    view, node = accepted
-    return Match((root, n1, n2), (root.outputs[0],), (x, y, view, node))
+    first, second = root.inputs
+    return finish_views_side_by_side_1(m, (root,), first, second, out, root)
 
 
 def make_views_side_by_side(graph: Graph, res: ResultSpec, x: Result, y: Result, view: Any, node: Any) -> Any:

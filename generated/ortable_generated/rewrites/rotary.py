@@ -45,17 +45,13 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 n6 = m.producer(high, 'Slice')
                 if n6 is None or not 4 <= len(n6.inputs) <= 5 or n6.attrs:
                     continue
-                r4, begin, middle, axes = n5.inputs[:4]
-                step = n5.inputs[4] or None if len(n5.inputs) > 4 else None
-                if r4 != x:
-                    continue
-                if not axes:
-                    continue
-                r5, middle2, end, axes2 = n6.inputs[:4]
+                r4, middle2, end, axes2 = n6.inputs[:4]
                 step2 = n6.inputs[4] or None if len(n6.inputs) > 4 else None
-                if r5 != x:
+                if r4 != x or not axes2:
                     continue
-                if not axes2:
+                r5, begin, middle, axes = n5.inputs[:4]
+                step = n5.inputs[4] or None if len(n5.inputs) > 4 else None
+                if r5 != x or not axes:
                     continue
                 if not is_float32(graph, x):
                     m.refuse('is_float32(x)')

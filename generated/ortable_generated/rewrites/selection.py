@@ -21,17 +21,13 @@ def match_clip_clip(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 3 or root.attrs:
         return None
     r1, floor, ceiling = root.inputs
-    if not floor:
-        return None
-    if not ceiling:
+    if not floor or not ceiling:
         return None
     n1 = m.producer(r1, 'Clip')
     if n1 is None or len(n1.inputs) != 3 or n1.attrs:
         return None
     x, low, high = n1.inputs
-    if not low:
-        return None
-    if not high:
+    if not low or not high:
         return None
     if not is_interval(graph, low, high):
         m.refuse('is_interval(low, high)')
@@ -60,7 +56,7 @@ def match_not_not(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     x = n1.inputs[0]
-    return Match((root, n1), (root.outputs[0],), (x,))
+    return Match((root, n1), (root.outputs[0],), (x,), (n1,))
 
 
 def make_not_not(graph: Graph, res: ResultSpec, x: Result) -> Any:
@@ -76,7 +72,7 @@ def match_where_not(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 1 or n1.attrs:
         return None
     condition = n1.inputs[0]
-    return Match((root, n1), (root.outputs[0],), (condition, a, b))
+    return Match((root, n1), (root.outputs[0],), (condition, a, b), (n1,))
 
 
 def make_where_not(graph: Graph, res: ResultSpec, condition: Result, a: Result, b: Result) -> Any:

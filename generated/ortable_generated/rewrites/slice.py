@@ -34,7 +34,7 @@ def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
     if not is_known(parts):
         m.refuse('is_known(parts)')
         return None
-    return Match((root, n1), (root.outputs[0],), (axis, parts))
+    return Match((root, n1), (root.outputs[0],), (axis, parts), (n1,))
 
 
 def make_slice_of_concat(graph: Graph, res: ResultSpec, axis: Any, parts: Any) -> Any:
@@ -101,9 +101,9 @@ def match_slice_whole(m: Matcher, root: Node) -> Match | None:
     graph = m.graph
     if not 3 <= len(root.inputs) <= 5 or root.attrs:
         return None
+    out = root.outputs[0]
     x, _, _ = root.inputs[:3]
     steps = root.inputs[4] or None if len(root.inputs) > 4 else None
-    out = root.outputs[0]
     if not same_shape(graph, x, out):
         m.refuse('same_shape(x, out)')
         return None
@@ -127,9 +127,7 @@ def match_slices_to_split(m: Matcher, root: Node) -> Match | None:
     if not axes:
         return None
     for n1 in m.readers(x, 'Slice', 0):
-        if n1 is root:
-            continue
-        if not 4 <= len(n1.inputs) <= 5 or n1.attrs:
+        if n1 is root or not 4 <= len(n1.inputs) <= 5 or n1.attrs:
             continue
         _, d, e, r1 = n1.inputs[:4]
         f = n1.inputs[4] or None if len(n1.inputs) > 4 else None
@@ -158,18 +156,14 @@ def match_slices_to_split_of_three(m: Matcher, root: Node) -> Match | None:
     if not axes:
         return None
     for n1 in m.readers(x, 'Slice', 0):
-        if n1 is root:
-            continue
-        if not 4 <= len(n1.inputs) <= 5 or n1.attrs:
+        if n1 is root or not 4 <= len(n1.inputs) <= 5 or n1.attrs:
             continue
         _, d, e, r1 = n1.inputs[:4]
         f = n1.inputs[4] or None if len(n1.inputs) > 4 else None
         if r1 != axes:
             continue
         for n2 in m.readers(x, 'Slice', 0):
-            if n2 is root or n2 is n1:
-                continue
-            if not 4 <= len(n2.inputs) <= 5 or n2.attrs:
+            if n2 is root or n2 is n1 or not 4 <= len(n2.inputs) <= 5 or n2.attrs:
                 continue
             _, g, h, r2 = n2.inputs[:4]
             i = n2.inputs[4] or None if len(n2.inputs) > 4 else None

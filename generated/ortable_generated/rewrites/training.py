@@ -46,20 +46,18 @@ def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(hot, 'Equal')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    for r3, total in m.orders(n2):
-        n4 = m.producer(r3, 'Exp')
-        if n4 is None or len(n4.inputs) != 1 or n4.attrs:
-            continue
-        n5 = m.producer(total, 'ReduceSum')
-        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_SUM):
-            continue
-        x = n4.inputs[0]
-        r4, axes = n5.inputs
-        if r4 != picked:
-            continue
-        if not axes:
-            continue
-        for indices, classes in m.orders(n3):
+    for indices, classes in m.orders(n3):
+        for r3, total in m.orders(n2):
+            n4 = m.producer(r3, 'Exp')
+            if n4 is None or len(n4.inputs) != 1 or n4.attrs:
+                continue
+            n5 = m.producer(total, 'ReduceSum')
+            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_SUM):
+                continue
+            x = n4.inputs[0]
+            r4, axes = n5.inputs
+            if r4 != picked or not axes:
+                continue
             if not is_wide(graph, x):
                 m.refuse('is_wide(x)')
                 continue
@@ -182,8 +180,11 @@ def make_expand_of_quotient(graph: Graph, res: ResultSpec, x: Result, sizes: Res
     return graph.make_node('Expand', [graph.make_node('Div', [x, c]), sizes], res.outputs)
 
 
-def accept_factor_of_product(m: Matcher, a: Any, b: Any, y: Any, c: Any, wide: Any) -> tuple[Any, ...] | None:
+def finish_factor_of_product_1(m: Matcher, nodes: tuple[Node, ...], n3: Any, c: Any, y: Any, wide: Any, root: Any, sizes: Any, zero: Any) -> Match | None:
     graph = m.graph
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    a, b = n3.inputs
     if not is_wide(graph, a):
         m.refuse('is_wide(a)')
         return None
@@ -209,11 +210,11 @@ def accept_factor_of_product(m: Matcher, a: Any, b: Any, y: Any, c: Any, wide: A
     if not fits_attribute(graph, factor, a):
         m.refuse('fits_attribute(factor, a)')
         return None
-    return (factor,)
+    return Match(nodes, (root.outputs[0],), (a, b, sizes, y, zero, factor))
 
 
-def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
-    """wide = Reshape(MatMul(a, b), sizes, allowzero=zero); return Mul(Mul(wide, y), c)"""
+def match_factor_of_product(m: Matcher, root: Node) -> Match | None:
+    """wide = optional(Reshape(MatMul(a, b), sizes, allowzero=zero)); return Mul(Mul(wide, y), c)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, c in m.orders(root):
@@ -222,42 +223,17 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
             continue
         for wide, y in m.orders(n1):
             n2 = m.producer(wide, 'Reshape')
-            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
-                continue
-            zero = n2.attrs.get('allowzero', 0)
-            r2, sizes = n2.inputs
-            n3 = m.producer(r2, 'MatMul')
-            if n3 is None or len(n3.inputs) != 2 or n3.attrs:
-                continue
-            a, b = n3.inputs
-            accepted = accept_factor_of_product(m, a, b, y, c, wide)
-            if accepted is None:
-                continue
-            factor, = accepted
-            return Match((root, n1, n2, n3), (root.outputs[0],), (a, b, sizes, y, zero, factor))
-    return None
-
-
-def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
-    """wide = MatMul(a, b); return Mul(Mul(wide, y), c)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    for r1, c in m.orders(root):
-        n1 = m.producer(r1, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or n1.attrs:
-            continue
-        for wide, y in m.orders(n1):
+            if n2 is not None and len(n2.inputs) == 2 and m.plain(n2, ('allowzero',), _RESHAPE):
+                zero = n2.attrs.get('allowzero', 0)
+                r2, sizes = n2.inputs
+                n3 = m.producer(r2, 'MatMul')
+                found = finish_factor_of_product_1(m, (root, n1, n2, n3), n3, c, y, wide, root, sizes, zero)
+                if found is not None:
+                    return found
             n2 = m.producer(wide, 'MatMul')
-            if n2 is None or len(n2.inputs) != 2 or n2.attrs:
-                continue
-            a, b = n2.inputs
-            sizes = None
-            zero = None
-            accepted = accept_factor_of_product(m, a, b, y, c, wide)
-            if accepted is None:
-                continue
-            factor, = accepted
-            return Match((root, n1, n2), (root.outputs[0],), (a, b, sizes, y, zero, factor))
+            found = finish_factor_of_product_1(m, (root, n1, n2), n2, c, y, wide, root, None, None)
+            if found is not None:
+                return found
     return None
 
 
@@ -307,36 +283,40 @@ def make_factor_of_smaller(graph: Graph, res: ResultSpec, x: Result, c: Result, 
     return graph.make_node('Mul', [graph.make_node('Mul', [small, c]), x], res.outputs)
 
 
-def accept_gelu_tanh_gradient(m: Matcher, x: Any, g: Any, t: Any, c: Any, k: Any) -> tuple[Any, ...] | None:
+def finish_gelu_tanh_gradient_1(m: Matcher, nodes: tuple[Node, ...], n14: Any, x: Any, c: Any, k: Any, g: Any, t: Any, root: Any) -> Match | None:
     graph = m.graph
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
-        return None
-    slope = number_of(graph, c)
-    if not is_finite(slope):
-        m.refuse('is_finite(slope)')
-        return None
-    cubic = number_of(graph, k)
-    if not is_finite(cubic):
-        m.refuse('is_finite(cubic)')
-        return None
-    if not slope > 0:
-        m.refuse('slope > 0')
-        return None
-    if not cubic > 0:
-        m.refuse('cubic > 0')
-        return None
-    if not same_shape(graph, g, x):
-        m.refuse('same_shape(g, x)')
-        return None
-    if not same_shape(graph, t, x):
-        m.refuse('same_shape(t, x)')
-        return None
-    return (slope, cubic)
+    for r20, r21 in m.orders(n14):
+        if r20 != x or not m.number(r21, 0.5):
+            continue
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        slope = number_of(graph, c)
+        if not is_finite(slope):
+            m.refuse('is_finite(slope)')
+            continue
+        cubic = number_of(graph, k)
+        if not is_finite(cubic):
+            m.refuse('is_finite(cubic)')
+            continue
+        if not slope > 0:
+            m.refuse('slope > 0')
+            continue
+        if not cubic > 0:
+            m.refuse('cubic > 0')
+            continue
+        if not same_shape(graph, g, x):
+            m.refuse('same_shape(g, x)')
+            continue
+        if not same_shape(graph, t, x):
+            m.refuse('same_shape(t, x)')
+            continue
+        return Match(nodes, (root.outputs[0],), (x, g, t, slope, cubic))
+    return None
 
 
-def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
-    """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, cube), right)"""
+def match_gelu_tanh_gradient(m: Matcher, root: Node) -> Match | None:
+    """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return any_of(Add(Add(inner, cube), right), Add(Add(inner, right), cube))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for r1, right in m.orders(root):
@@ -406,30 +386,14 @@ def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
                                                 if n14 is None or len(n14.inputs) != 2 or n14.attrs:
                                                     continue
                                                 for r17, r18 in m.orders(n12):
-                                                    if r17 != t:
-                                                        continue
-                                                    if r18 != t:
+                                                    if r17 != t or r18 != t:
                                                         continue
                                                     for x, r19 in m.orders(n13):
                                                         if r19 != x:
                                                             continue
-                                                        for r20, r21 in m.orders(n14):
-                                                            if r20 != x:
-                                                                continue
-                                                            if not m.number(r21, 0.5):
-                                                                continue
-                                                            accepted = accept_gelu_tanh_gradient(m, x, g, t, c, k)
-                                                            if accepted is None:
-                                                                continue
-                                                            slope, cubic = accepted
-                                                            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), (root.outputs[0],), (x, g, t, slope, cubic))
-    return None
-
-
-def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
-    """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, right), cube)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+                                                        found = finish_gelu_tanh_gradient_1(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), n14, x, c, k, g, t, root)
+                                                        if found is not None:
+                                                            return found
     for r1, cube in m.orders(root):
         n1 = m.producer(r1, 'Add')
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
@@ -500,20 +464,11 @@ def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
                                                     if r17 != t:
                                                         continue
                                                     for r18, r19 in m.orders(n13):
-                                                        if r18 != t:
+                                                        if r18 != t or not m.number(r19, 1.0):
                                                             continue
-                                                        if not m.number(r19, 1.0):
-                                                            continue
-                                                        for r20, r21 in m.orders(n14):
-                                                            if r20 != x:
-                                                                continue
-                                                            if not m.number(r21, 0.5):
-                                                                continue
-                                                            accepted = accept_gelu_tanh_gradient(m, x, g, t, c, k)
-                                                            if accepted is None:
-                                                                continue
-                                                            slope, cubic = accepted
-                                                            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), (root.outputs[0],), (x, g, t, slope, cubic))
+                                                        found = finish_gelu_tanh_gradient_1(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), n14, x, c, k, g, t, root)
+                                                        if found is not None:
+                                                            return found
     return None
 
 
@@ -525,96 +480,45 @@ def make_gelu_tanh_gradient(graph: Graph, res: ResultSpec, x: Result, g: Result,
     return graph.make_node('Add', [graph.make_node('Mul', [g, left]), graph.make_node('Mul', [g, graph.make_node('Add', [graph.make_node('Mul', [t, half]), half])])], res.outputs)
 
 
-def accept_reduce_squeeze(m: Matcher, axes: Any, gone: Any, total: Any) -> tuple[Any, ...] | None:
+def finish_reduce_squeeze_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, total: Any, gone: Any, root: Any) -> Match | None:
     graph = m.graph
+    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
+        return None
+    _, axes = n1.inputs
+    if not axes:
+        return None
     if not same_axes(graph, total, axes, gone):
         m.refuse('same_axes(total, axes, gone)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (total,))
 
 
-def match_reduce_squeeze_1(m: Matcher, root: Node) -> Match | None:
-    """total = ReduceSum(_, axes, keepdims=1); return Squeeze(total, gone)"""
+def match_reduce_squeeze(m: Matcher, root: Node) -> Match | None:
+    """total = any_of(ReduceSum(_, axes, keepdims=1), ReduceMean(_, axes, keepdims=1), ReduceMax(_, axes, keepdims=1), ReduceMin(_, axes, keepdims=1)); return Squeeze(total, gone)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     total, gone = root.inputs
     if not gone:
         return None
     n1 = m.producer(total, 'ReduceSum')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_SUM):
-        return None
-    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
-        return None
-    _, axes = n1.inputs
-    if not axes:
-        return None
-    accepted = accept_reduce_squeeze(m, axes, gone, total)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (total,))
-
-
-def match_reduce_squeeze_2(m: Matcher, root: Node) -> Match | None:
-    """total = ReduceMean(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    total, gone = root.inputs
-    if not gone:
-        return None
+    if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('keepdims',), _REDUCE_SUM):
+        found = finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
+        if found is not None:
+            return found
     n1 = m.producer(total, 'ReduceMean')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_MEAN):
-        return None
-    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
-        return None
-    _, axes = n1.inputs
-    if not axes:
-        return None
-    accepted = accept_reduce_squeeze(m, axes, gone, total)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (total,))
-
-
-def match_reduce_squeeze_3(m: Matcher, root: Node) -> Match | None:
-    """total = ReduceMax(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    total, gone = root.inputs
-    if not gone:
-        return None
+    if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('keepdims',), _REDUCE_MEAN):
+        found = finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
+        if found is not None:
+            return found
     n1 = m.producer(total, 'ReduceMax')
-    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_MAX):
-        return None
-    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
-        return None
-    _, axes = n1.inputs
-    if not axes:
-        return None
-    accepted = accept_reduce_squeeze(m, axes, gone, total)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (total,))
-
-
-def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
-    """total = ReduceMin(_, axes, keepdims=1); return Squeeze(total, gone)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    total, gone = root.inputs
-    if not gone:
-        return None
+    if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('keepdims',), _REDUCE_MAX):
+        found = finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
+        if found is not None:
+            return found
     n1 = m.producer(total, 'ReduceMin')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_MIN):
         return None
-    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
-        return None
-    _, axes = n1.inputs
-    if not axes:
-        return None
-    accepted = accept_reduce_squeeze(m, axes, gone, total)
-    if accepted is None:
-        return None
-    return Match((root, n1), (root.outputs[0],), (total,))
+    return finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
 
 
 def make_reduce_squeeze(graph: Graph, res: ResultSpec, total: Result) -> Any:
@@ -646,21 +550,15 @@ def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
                 if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                     continue
                 r6, r7 = n4.inputs
-                if not m.number(r6, 1.0):
-                    continue
-                if r7 != s:
+                if not m.number(r6, 1.0) or r7 != s:
                     continue
                 for n5 in m.readers(s, 'Mul'):
-                    if n5 is n3 or n5 is root:
-                        continue
-                    if len(n5.inputs) != 2 or n5.attrs:
+                    if n5 is n3 or n5 is root or len(n5.inputs) != 2 or n5.attrs:
                         continue
                     for r8, r9 in m.orders(n5):
-                        if r8 != x:
+                        if r8 != x or r9 != s:
                             continue
-                        if r9 != s:
-                            continue
-                        return Match((root, n5, n1, n2, n3, n4), (root.outputs[0], n5.outputs[0]), (x,))
+                        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0], n5.outputs[0]), (x,))
     return None
 
 
@@ -693,7 +591,7 @@ def make_sum_of_negated(graph: Graph, res: ResultSpec, x: Result, axes: Result, 
     return graph.make_node('Neg', [graph.make_node('ReduceSum', [x, axes], **kept)], res.outputs)
 
 
-def accept_sum_of_padded(m: Matcher, first: Any, pads: Any, fill: Any, axes: Any, second: Any, more: Any, zero: Any, others: Any) -> tuple[Any, ...] | None:
+def finish_sum_of_padded_1(m: Matcher, nodes: tuple[Node, ...], fill: Any, zero: Any, first: Any, pads: Any, axes: Any, second: Any, more: Any, others: Any, root: Any, y: Any) -> Match | None:
     graph = m.graph
     if not is_zero_fill(graph, fill):
         m.refuse('is_zero_fill(fill)')
@@ -705,11 +603,11 @@ def accept_sum_of_padded(m: Matcher, first: Any, pads: Any, fill: Any, axes: Any
     if not is_known(side):
         m.refuse('is_known(side)')
         return None
-    return (side,)
+    return Match(nodes, (root.outputs[0],), (first, second, y, side))
 
 
-def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
-    """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(left, right)"""
+def match_sum_of_padded(m: Matcher, root: Node) -> Match | None:
+    """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return any_of(Add(left, right), Add(Add(y, left), right))"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     for left, right in m.orders(root):
@@ -725,19 +623,9 @@ def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
         second, more = n2.inputs[:2]
         zero = n2.inputs[2] or None if len(n2.inputs) > 2 else None
         others = n2.inputs[3] or None if len(n2.inputs) > 3 else None
-        y = None
-        accepted = accept_sum_of_padded(m, first, pads, fill, axes, second, more, zero, others)
-        if accepted is None:
-            continue
-        side, = accepted
-        return Match((root, n1, n2), (root.outputs[0],), (first, second, y, side))
-    return None
-
-
-def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
-    """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(Add(y, left), right)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
+        found = finish_sum_of_padded_1(m, (root, n1, n2), fill, zero, first, pads, axes, second, more, others, root, None)
+        if found is not None:
+            return found
     for r1, right in m.orders(root):
         n1 = m.producer(r1, 'Add')
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
@@ -755,11 +643,9 @@ def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
             first, pads = n3.inputs[:2]
             fill = n3.inputs[2] or None if len(n3.inputs) > 2 else None
             axes = n3.inputs[3] or None if len(n3.inputs) > 3 else None
-            accepted = accept_sum_of_padded(m, first, pads, fill, axes, second, more, zero, others)
-            if accepted is None:
-                continue
-            side, = accepted
-            return Match((root, n1, n2, n3), (root.outputs[0],), (first, second, y, side))
+            found = finish_sum_of_padded_1(m, (root, n1, n2, n3), fill, zero, first, pads, axes, second, more, others, root, y)
+            if found is not None:
+                return found
     return None
 
 

@@ -70,7 +70,7 @@ def match_weights_of_transposed_matmul(m: Matcher, root: Node) -> Match | None:
     if not rounds_weight(graph, w, True):
         m.refuse('rounds_weight(w, True)')
         return None
-    return Match((root, n1), (root.outputs[0],), (w, x))
+    return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 
 
 def make_weights_of_transposed_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:

@@ -88,7 +88,7 @@ def match_weights_of_transposed_expert(m: Matcher, root: Node) -> Match | None:
     if not rounds_expert(graph, w, index, True):
         m.refuse('rounds_expert(w, index, True)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (w, index, x))
+    return Match((root, n1, n2), (root.outputs[0],), (w, index, x), (n2,))
 
 
 def make_weights_of_transposed_expert(graph: Graph, res: ResultSpec, w: Result, index: Result, x: Result) -> Any:

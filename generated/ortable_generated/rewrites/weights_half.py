@@ -36,7 +36,7 @@ def match_half_weights_of_gemm(m: Matcher, root: Node) -> Match | None:
     if not rounds_half_weight(graph, w, transposed == 1):
         m.refuse('rounds_half_weight(w, transposed == 1)')
         return None
-    return Match((root, n1), (root.outputs[0],), (w, x, bias, transposed))
+    return Match((root, n1), (root.outputs[0],), (w, x, bias, transposed), (n1,))
 
 
 def make_half_weights_of_gemm(graph: Graph, res: ResultSpec, w: Result, x: Result, bias: Result | None, transposed: Any) -> Any:
@@ -83,7 +83,7 @@ def match_half_weights_of_matmul(m: Matcher, root: Node) -> Match | None:
     if not rounds_half_weight(graph, w, False):
         m.refuse('rounds_half_weight(w, False)')
         return None
-    return Match((root, n1), (root.outputs[0],), (w, x))
+    return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 
 
 def make_half_weights_of_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:
@@ -109,42 +109,30 @@ def make_half_weights_of_matmul_in_half(graph: Graph, res: ResultSpec, x: Result
     return graph.make_node('Cast', [graph.make_node('MatMul', [graph.make_node('Cast', [x], to=1), weight])], res.outputs, to=dtype_of(graph, x))
 
 
-def accept_half_weights_of_transposed_matmul(m: Matcher, w: Any) -> tuple[Any, ...] | None:
+def finish_half_weights_of_transposed_matmul_1(m: Matcher, nodes: tuple[Node, ...], n2: Any, root: Any, x: Any, n1: Any) -> Match | None:
     graph = m.graph
+    w = n2.inputs[0]
     if not rounds_half_weight(graph, w, True):
         m.refuse('rounds_half_weight(w, True)')
         return None
-    return ()
+    return Match(nodes, (root.outputs[0],), (w, x), (n1,))
 
 
-def match_half_weights_of_transposed_matmul_1(m: Matcher, root: Node) -> Match | None:
-    """kernel = Cast(Transpose(w, perm=[1, 0]), to=1); return MatMul(x, kernel)"""
+def match_half_weights_of_transposed_matmul(m: Matcher, root: Node) -> Match | None:
+    """kernel = any_of(Cast(Transpose(w, perm=[1, 0]), to=1), Transpose(Cast(w, to=1), perm=[1, 0])); return MatMul(x, kernel)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     x, kernel = root.inputs
     n1 = m.producer(kernel, 'Cast')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
-        return None
-    if not literal_equals(n1.attrs.get('to'), 1):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Transpose')
-    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
-        return None
-    if not literal_equals(n2.attrs.get('perm'), [1, 0]):
-        return None
-    w = n2.inputs[0]
-    accepted = accept_half_weights_of_transposed_matmul(m, w)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2), (root.outputs[0],), (w, x))
-
-
-def match_half_weights_of_transposed_matmul_2(m: Matcher, root: Node) -> Match | None:
-    """kernel = Transpose(Cast(w, to=1), perm=[1, 0]); return MatMul(x, kernel)"""
-    if len(root.inputs) != 2 or root.attrs:
-        return None
-    x, kernel = root.inputs
+    if n1 is not None and len(n1.inputs) == 1 and m.plain(n1, ('to',), _CAST):
+        if literal_equals(n1.attrs.get('to'), 1):
+            r1 = n1.inputs[0]
+            n2 = m.producer(r1, 'Transpose')
+            if n2 is not None and len(n2.inputs) == 1 and m.plain(n2, ('perm',)):
+                if literal_equals(n2.attrs.get('perm'), [1, 0]):
+                    found = finish_half_weights_of_transposed_matmul_1(m, (root, n1, n2), n2, root, x, n1)
+                    if found is not None:
+                        return found
     n1 = m.producer(kernel, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
@@ -156,11 +144,7 @@ def match_half_weights_of_transposed_matmul_2(m: Matcher, root: Node) -> Match |
         return None
     if not literal_equals(n2.attrs.get('to'), 1):
         return None
-    w = n2.inputs[0]
-    accepted = accept_half_weights_of_transposed_matmul(m, w)
-    if accepted is None:
-        return None
-    return Match((root, n1, n2), (root.outputs[0],), (w, x))
+    return finish_half_weights_of_transposed_matmul_1(m, (root, n1, n2), n2, root, x, n1)
 
 
 def make_half_weights_of_transposed_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:
@@ -183,7 +167,7 @@ def match_half_weights_of_transposed_matmul_in_half(m: Matcher, root: Node) -> M
     if not rounds_half_weight(graph, w, True):
         m.refuse('rounds_half_weight(w, True)')
         return None
-    return Match((root, n1), (root.outputs[0],), (w, x))
+    return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 
 
 def make_half_weights_of_transposed_matmul_in_half(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:

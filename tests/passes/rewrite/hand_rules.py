@@ -46,7 +46,7 @@ def rule(
 ) -> Rule:
     functions = {"match": match, "make": make}
     path = ((-1, child),) if child else ()
-    return Rule(name, "tests", stage, root, path, size, functions, "match", "make", **more)
+    return Rule(name, "tests", stage, root, (path,), size, functions, "match", "make", **more)
 
 
 def one(m: Matcher, root: Node) -> Match | None:

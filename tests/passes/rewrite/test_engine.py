@@ -16,7 +16,7 @@ from ortable.errors import RewriteError
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.rule import Match
 
-from .hand_rules import FLOATS, chain, double, one, ops, replaced, rule, run, text
+from .hand_rules import FLOATS, chain, double, one, ops, pair, replaced, rule, run, text
 
 # -- what is replaced ---------------------------------------------------------------------------
 
@@ -177,7 +177,14 @@ def test_a_shared_result_stays_for_its_other_readers(gr: GraphBuilder) -> None:
     gr.make_tensor_output(gr.op.Neg(inside, outputs=["y"]))
     gr.make_tensor_output(gr.op.Exp(inside, outputs=["z"]))
     wanted = run(gr)
-    assert rewrite(gr, [double("neg_neg", "Neg", shared=(1,))]).fired
+    match = pair("Neg", "Neg")
+
+    def share(m: Any, root: Any) -> Match | None:
+        found = match(m, root)
+        return None if found is None else found._replace(shared=found.nodes[1:])
+
+    shares = rule("neg_neg", "Neg", share, lambda graph, res, x: x, child="Neg", size=2)
+    assert rewrite(gr, [shares]).fired
     assert sorted(ops(gr)) == ["Exp", "Identity", "Neg"]
     same_values(wanted, run(gr))
 

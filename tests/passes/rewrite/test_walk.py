@@ -23,7 +23,7 @@ from .hand_rules import one, ops, replaced, rule
 
 
 def path_rule(name: str, root: str, *path: tuple[int, str], size: int = 1) -> Rule:
-    return Rule(name, "tests", "simplify", root, path, size, {}, "match", "make")
+    return Rule(name, "tests", "simplify", root, (path,), size, {}, "match", "make")
 
 
 def fitting(rules: list[Rule], gr: GraphBuilder, node: Node) -> list[str]:

@@ -75,7 +75,7 @@ class Replacement:
     def _check_closed(self) -> None:
         """Refuses when a result inside the pattern is read outside, or is an output."""
         nodes, results = self.match.nodes, self.match.results
-        shared = [nodes[place] for place in self.rule.shared]
+        shared = self.match.shared
         uses, is_output = self.index.matcher.uses, self.index.is_output
         for node in nodes:
             if node in shared:

@@ -21,17 +21,19 @@ class Match(NamedTuple):
     """A place where a pattern fits.
 
     ``nodes``: every node of the pattern, those that make the results first; ``results``: the names
-    of the results that are replaced; ``values``: what the maker takes after graph and ``res``.
+    of the results that are replaced; ``values``: what the maker takes after graph and ``res``;
+    ``shared``: nodes of intermediate results that may have readers outside the pattern.
     """
 
     nodes: tuple[Node, ...]
     results: tuple[str, ...]
     values: tuple[Any, ...]
+    shared: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One pattern of a rewrite; a rewrite with alternatives has one row for each.
+    """The alternatives of a rewrite whose results one operator makes.
 
     Attributes:
         name: of the rewrite; `-name` in the argument ``rewrites`` switches it off.
@@ -39,17 +41,15 @@ class Rule:
         stage: one of STAGES; every stage runs to its fixpoint before the next.
         root: operator of the node that the matcher is called with, ``Add`` or
             ``com.microsoft::Gelu``.
-        path: from the root to a node that it is computed from, one step after the other: the place
-            of an input, -1 for any, and the operator that makes it, or CONSTANT. Where there is
-            no such way the pattern does not fit.
-        size: number of nodes of the pattern; larger patterns are tried first.
+        paths: of each alternative, from the root to a node that it is computed from, one step
+            after the other: the place of an input, -1 for any, and the operator that makes it, or
+            CONSTANT. Where there is none of these ways the pattern does not fit.
+        size: number of nodes of the largest alternative; larger ones are tried first.
         home: where matcher and maker are: the name of a module, imported when the rule is first
             tried, or the names of one that a user's file was compiled to.
         matcher: name of the function that returns a Match or None, and tells the Matcher why a
             node that looked right is not.
         maker: name of the function that builds the replacement, as a converter does.
-        shared: intermediate results that may have readers outside the pattern, by place in
-            ``Match.nodes``.
         target: ``"onnxruntime"`` for a rule that is right in graphs built for ONNX Runtime only.
         opsets: first and last opset of the main domain that the rule is for.
         off: why the rule is not among the default ones; empty when it is.
@@ -60,12 +60,11 @@ class Rule:
     file: str
     stage: str
     root: str
-    path: Path
+    paths: tuple[Path, ...]
     size: int
     home: str | Mapping[str, Any]
     matcher: str
     maker: str
-    shared: tuple[int, ...] = ()
     target: str = ""
     opsets: tuple[int, int] = (0, 1000)
     off: str = ""
@@ -89,11 +88,20 @@ class Rule:
 
 
 def rows_of(
-    *patterns: tuple[str, Path, int, str, tuple[int, ...]], **common: Any
+    *matchers: tuple[str, tuple[Path, ...], int], name: str, **common: Any
 ) -> tuple[Rule, ...]:
-    """The rows of one rewrite: ``patterns`` are root, path, size, matcher and shared of each, in
-    order; ``common`` are the other fields."""
+    """The rows of one rewrite: ``matchers`` are root, paths and size of each, in order; ``common``
+    are the other fields. The functions have the names that codegen gives them."""
+    several = len(matchers) > 1
     return tuple(
-        Rule(root=root, path=path, size=size, matcher=matcher, shared=shared, **common)
-        for root, path, size, matcher, shared in patterns
+        Rule(
+            name=name,
+            root=root,
+            paths=paths,
+            size=size,
+            matcher=f"match_{name}_{number}" if several else f"match_{name}",
+            maker=f"make_{name}",
+            **common,
+        )
+        for number, (root, paths, size) in enumerate(matchers, 1)
     )

@@ -45,11 +45,12 @@ def grown(rules: Iterable[Rule]) -> dict[str, Branch]:
     """The tree of rules, by the operator of their roots; larger patterns come first, then names."""
     trees: dict[str, Branch] = {}
     for order, rule in enumerate(sorted(rules, key=lambda rule: (-rule.size, rule.name))):
-        branch = trees.setdefault(rule.root, Branch())
-        for place, key in rule.path:
-            branch = branch.grow(place, key)
-        branch.rules.append((order, rule))
-        branch.alone.append(rule)
+        for path in rule.paths:
+            branch = trees.setdefault(rule.root, Branch())
+            for place, key in path:
+                branch = branch.grow(place, key)
+            branch.rules.append((order, rule))
+            branch.alone.append(rule)
     return trees
 
 
