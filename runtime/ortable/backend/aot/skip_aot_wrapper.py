@@ -15,7 +15,6 @@ __all__ = ["Compilations", "add_compilation", "is_idle", "without_wrapper"]
 
 Compilations = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
 _PLAIN = "PlainTensorMeta"
-_OF_INPUT = ("alias_of_input", "is_input")
 
 
 def add_compilation(compilations: Compilations, compiled: Any) -> None:
@@ -72,15 +71,14 @@ def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
 def _count_views(roles: CompiledGraph, metadata: Any) -> int:
     """Count the results that are arguments or views of them, and that a call returns as such."""
     pairs = zip(roles.outputs, getattr(metadata, "output_info", ()), strict=False)
-    return sum(
-        info.output_type.name in _OF_INPUT
-        and (role.kind is OutputRoleKind.INPUT or _is_view_of_input(role))
-        for role, info in pairs
-    )
+    return sum(_is_as_promised(role, info.output_type.name) for role, info in pairs)
 
 
-def _is_view_of_input(role: OutputRole) -> bool:
-    return role.kind is OutputRoleKind.VIEW and role.fetch < 0
+def _is_as_promised(role: OutputRole, kind: str) -> bool:
+    """Whether a result is the argument where it is to be that, a tensor of its own elsewhere."""
+    if role.kind is OutputRoleKind.INPUT:  # also of detach, which makes another tensor
+        return kind == "is_input"
+    return kind == "alias_of_input" and role.kind is OutputRoleKind.VIEW and role.fetch < 0
 
 
 def is_idle(metadata: Any, count: int, marks: bool = True, views: int = 0) -> bool:
