@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from ortable.backend.execute.call import OrtBackend
+from ortable.backend.lower.views import DETACH
 from ortable.backend.roles import CompiledGraph, OutputRole, OutputRoleKind
 from ortable.compat.torch import TracingContext
 
@@ -76,9 +79,12 @@ def _count_views(roles: CompiledGraph, metadata: Any) -> int:
 
 def _is_as_promised(role: OutputRole, kind: str) -> bool:
     """Whether a result is the argument where it is to be that, a tensor of its own elsewhere."""
-    if role.kind is OutputRoleKind.INPUT:  # also of detach, which makes another tensor
+    if role.kind is OutputRoleKind.INPUT:
         return kind == "is_input"
-    return kind == "alias_of_input" and role.kind is OutputRoleKind.VIEW and role.fetch < 0
+    if kind != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
+        return False
+    # what detach makes shares memory and is no view; AOTAutograd traces it as an alias
+    return all(step.op not in (DETACH, torch.ops.aten.alias.default) for step in role.steps)
 
 
 def is_idle(metadata: Any, count: int, marks: bool = True, views: int = 0) -> bool:
