@@ -49,6 +49,10 @@ def twice(x):
     return x.view(-1), x.view(-1)
 
 
+def detached(x):
+    return x.detach(), x.t()
+
+
 def grad_off(x):
     torch._C._set_grad_enabled(False)
     return x * 2
@@ -65,6 +69,7 @@ CASES = [
     (two_views, False, True),
     (pieces, False, True),
     (twice, False, True),
+    (detached, False, False),
     (grad_off, False, False),
 ]
 

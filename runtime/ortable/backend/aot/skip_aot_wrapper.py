@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from ortable.backend.execute.call import OrtBackend
+from ortable.backend.lower.views import DETACH
 from ortable.backend.roles import CompiledGraph, OutputRole, OutputRoleKind
 from ortable.compat.torch import TracingContext
 
@@ -15,7 +18,6 @@ __all__ = ["Compilations", "add_compilation", "is_idle", "without_wrapper"]
 
 Compilations = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
 _PLAIN = "PlainTensorMeta"
-_OF_INPUT = ("alias_of_input", "is_input")
 
 
 def add_compilation(compilations: Compilations, compiled: Any) -> None:
@@ -72,15 +74,17 @@ def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
 def _count_views(roles: CompiledGraph, metadata: Any) -> int:
     """Count the results that are arguments or views of them, and that a call returns as such."""
     pairs = zip(roles.outputs, getattr(metadata, "output_info", ()), strict=False)
-    return sum(
-        info.output_type.name in _OF_INPUT
-        and (role.kind is OutputRoleKind.INPUT or _is_view_of_input(role))
-        for role, info in pairs
-    )
+    return sum(_is_as_promised(role, info.output_type.name) for role, info in pairs)
 
 
-def _is_view_of_input(role: OutputRole) -> bool:
-    return role.kind is OutputRoleKind.VIEW and role.fetch < 0
+def _is_as_promised(role: OutputRole, kind: str) -> bool:
+    """Whether a result is the argument where it is to be that, a tensor of its own elsewhere."""
+    if role.kind is OutputRoleKind.INPUT:
+        return kind == "is_input"
+    if kind != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
+        return False
+    # what detach makes shares memory and is no view; AOTAutograd traces it as an alias
+    return all(step.op not in (DETACH, torch.ops.aten.alias.default) for step in role.steps)
 
 
 def is_idle(metadata: Any, count: int, marks: bool = True, views: int = 0) -> bool:
