@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .golden import FRONT_ENDS, FrontEnd
+from .golden import FRONT_ENDS, FrontEnd, Refused
 
 # no line to quote: the file is no YAML
 UNQUOTED = ("invalid_yaml",)
@@ -16,23 +16,26 @@ UNQUOTED = ("invalid_yaml",)
 UNPARSED = ("python_rule",)
 
 
-def files(kind: str) -> list[object]:
-    """The golden files of all front ends, as parameters."""
-    return [
-        pytest.param(front, path, id=f"{name}-{path.stem}")
-        for name, front in FRONT_ENDS.items()
-        for path in (front.wrong() if kind == "fail" else front.right())
-    ]
+WRONG = [
+    pytest.param(front, refused, id=f"{name}-{refused.name}")
+    for name, front in FRONT_ENDS.items()
+    for refused in front.wrong()
+]
+RIGHT = [
+    pytest.param(front, path, id=f"{name}-{path.stem}")
+    for name, front in FRONT_ENDS.items()
+    for path in front.right()
+]
 
 
-@pytest.mark.parametrize(("front", "path"), files("fail"))
-def test_a_wrong_file_is_rejected_with_this_message(front: FrontEnd, path: Path) -> None:
-    found = front.errors_of(path)
+@pytest.mark.parametrize(("front", "refused"), WRONG)
+def test_a_wrong_file_is_rejected_with_this_message(front: FrontEnd, refused: Refused) -> None:
+    found = front.refuse(refused)
     assert ": error: " in found
-    assert found == path.with_suffix(".err").read_text()
+    assert found == refused.errors
 
 
-@pytest.mark.parametrize(("front", "path"), files("pass"))
+@pytest.mark.parametrize(("front", "path"), RIGHT)
 def test_a_feature_compiles_to_this_code(front: FrontEnd, path: Path) -> None:
     found = front.python_of(path)
     if path.stem not in UNPARSED:
@@ -42,8 +45,8 @@ def test_a_feature_compiles_to_this_code(front: FrontEnd, path: Path) -> None:
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_every_error_quotes_the_line_and_points_into_it(name: str) -> None:
-    for path in FRONT_ENDS[name].wrong():
-        lines = path.with_suffix(".err").read_text().split("\n")
+    for refused in FRONT_ENDS[name].wrong():
+        lines = refused.errors.split("\n")
         for number, line in enumerate(lines):
-            if ": error: " in line and path.stem not in UNQUOTED:
-                assert set(lines[number + 2].strip()) == {"^"}, path.stem
+            if ": error: " in line and refused.name not in UNQUOTED:
+                assert set(lines[number + 2].strip()) == {"^"}, refused.name

@@ -22,16 +22,16 @@ KERNELS = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
 NUMBERS = read_numbers(ROOT / "specs" / "runtime" / "kernels_cpu.yaml")
 
 
-def _numbers(path: Path) -> NumberTable | None:
+def _numbers(file: str) -> NumberTable | None:
     """How kernels compute matters to the files that are about it."""
-    return NUMBERS if path.stem.startswith("precision") else None
+    return NUMBERS if file.startswith("precision") else None
 
 
-def errors_of(path: Path) -> str:
-    """What codegen prints for a wrong spec."""
+def errors_of(text: str, file: str) -> str:
+    """What codegen prints for a wrong spec of a file of that name."""
     diagnostics = Diagnostics()
-    specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
-    check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(path))
+    specs = read_text(text, file, diagnostics, registry=RECORD)
+    check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(file))
     return diagnostics.render() + "\n" if diagnostics.errors else ""
 
 
@@ -40,7 +40,7 @@ def python_of(path: Path) -> str:
     dispatch rows, of a table without one too."""
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics, registry=RECORD)
-    check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(path))
+    check_specs(specs, diagnostics, kernels=KERNELS, numbers=_numbers(path.name))
     diagnostics.raise_if_any()
     files = emit_aten(specs)
     family = f"ortable_generated/aten/{path.stem}.py"

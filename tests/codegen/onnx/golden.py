@@ -14,10 +14,10 @@ from ortablegen.source.diagnostics import Diagnostics
 HERE = Path(__file__).parent
 
 
-def errors_of(path: Path) -> str:
-    """What codegen prints for a wrong spec."""
+def errors_of(text: str, file: str) -> str:
+    """What codegen prints for a wrong spec of a file of that name."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(path, folder)
+        (Path(folder) / file).write_text(text)
         diagnostics = Diagnostics()
         load_onnx_rules(Path(folder), diagnostics)
     return diagnostics.render() + "\n"
