@@ -103,6 +103,11 @@ class _State:
     def size(self) -> int:
         return sum(1 + state.size for _, state in self.ways)
 
+    @cached_property
+    def binds(self) -> frozenset[str]:
+        """Names that the steps from here on bind."""
+        return frozenset().union(*(state.binds | set(step.binds) for step, state in self.ways))
+
 
 class Automaton:
     """The functions that match the alternatives of a rewrite, one for each operator that makes the
@@ -215,6 +220,8 @@ class Automaton:
                 for branch in state.branches[:-1]:
                     lines += self._try(branch, depth, scope)
                 state, entered = state.branches[-1], False
+                if fail == "continue" and state.binds & scope.known:
+                    return [*lines, *self._call(state, indent, scope, True)]
                 continue
             entered = False
             step, following = self._join(state, scope)
@@ -236,10 +243,11 @@ class Automaton:
     def _try(self, state: _State, depth: int, scope: _Scope) -> list[str]:
         """The lines of a state behind which another one is tried: a failure falls through."""
         indent = "    " * depth
+        # what it binds is no name that those behind it, or the next round of a loop, read as None
+        if self._is_shared(state) or state.binds & scope.known:
+            return self._call(state, indent, scope, True)
         if len(state.ways) > 1:
             return [line for each in state.branches for line in self._try(each, depth, scope)]
-        if self._is_shared(state):
-            return self._call(state, indent, scope, True)
         step, following = self._join(state, scope)
         lines, scope = self._bind(step, indent, scope)
         if step.kind == "return":

@@ -50,13 +50,21 @@ def finish_attention_1(m: Matcher, nodes: tuple[Node, ...], product: Any, v: Any
     return Match((*nodes, n4), (root.outputs[0],), (q, keys, bias, v, scale))
 
 
-def finish_attention_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, v: Any, axis: Any, divisor: Any, bias: Any, root: Any, factor: Any) -> Match | None:
+def finish_attention_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, v: Any, axis: Any, divisor: Any, bias: Any, root: Any) -> Match | None:
     n3 = m.producer(scores, 'Mul')
-    if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
-        for product, factor in m.orders(n3):
-            found = finish_attention_1(m, (*nodes, n3), product, v, axis, factor, divisor, bias, root)
-            if found is not None:
-                return found
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for product, factor in m.orders(n3):
+        found = finish_attention_1(m, (*nodes, n3), product, v, axis, factor, divisor, bias, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_attention_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, v: Any, axis: Any, divisor: Any, bias: Any, root: Any, factor: Any) -> Match | None:
+    found = finish_attention_2(m, nodes, scores, v, axis, divisor, bias, root)
+    if found is not None:
+        return found
     n3 = m.producer(scores, 'Div')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -77,7 +85,7 @@ def match_attention(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'Add')
     if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
         for scores, bias in m.orders(n2):
-            found = finish_attention_2(m, (root, n1, n2), scores, v, axis, None, bias, root, None)
+            found = finish_attention_3(m, (root, n1, n2), scores, v, axis, None, bias, root, None)
             if found is not None:
                 return found
         for product, bias in m.orders(n2):
@@ -85,18 +93,9 @@ def match_attention(m: Matcher, root: Node) -> Match | None:
             if found is not None:
                 return found
     scores = n1.inputs[0]
-    n2 = m.producer(scores, 'Mul')
-    if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
-        for product, factor in m.orders(n2):
-            found = finish_attention_1(m, (root, n1, n2), product, v, axis, factor, None, None, root)
-            if found is not None:
-                return found
-    n2 = m.producer(scores, 'Div')
-    if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
-        product, divisor = n2.inputs
-        found = finish_attention_1(m, (root, n1, n2), product, v, axis, None, divisor, None, root)
-        if found is not None:
-            return found
+    found = finish_attention_3(m, (root, n1), scores, v, axis, None, None, root, None)
+    if found is not None:
+        return found
     product = n1.inputs[0]
     return finish_attention_1(m, (root, n1), product, v, axis, None, None, None, root)
 

@@ -142,7 +142,35 @@ def finish_ort_attention_causal_2(m: Matcher, nodes: tuple[Node, ...], scores: A
     return None
 
 
-def finish_ort_attention_causal_3(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_attention_causal_3(m: Matcher, nodes: tuple[Node, ...], n5: Any, out: Any, axis: Any, value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    return finish_ort_attention_causal_2(m, nodes, scores, out, axis, value, mask, attended, hidden, root)
+
+
+def finish_ort_attention_causal_4(m: Matcher, nodes: tuple[Node, ...], r3: Any, out: Any, axis: Any, value: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or n5.attrs:
+        return None
+    found = finish_ort_attention_causal_3(m, (*nodes, n5), n5, out, axis, value, attended, hidden, root)
+    if found is not None:
+        return found
+    mask, product, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    return finish_ort_attention_causal_1(m, (*nodes, n5), product, out, axis, value, factor, mask, attended, hidden, root)
+
+
+def finish_ort_attention_causal_5(m: Matcher, nodes: tuple[Node, ...], n5: Any, out: Any, axis: Any, value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    for scores, mask in m.orders(n5):
+        found = finish_ort_attention_causal_2(m, nodes, scores, out, axis, value, mask, attended, hidden, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_attention_causal_6(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -152,25 +180,15 @@ def finish_ort_attention_causal_3(m: Matcher, nodes: tuple[Node, ...], heads: An
         return None
     axis = n4.attrs.get('axis', -1)
     r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is not None and len(n5.inputs) == 3 and (not n5.attrs):
-        mask, scores, r4 = n5.inputs
-        if m.number(r4, float('-inf')):
-            found = finish_ort_attention_causal_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, attended, hidden, root)
-            if found is not None:
-                return found
-        mask, product, r4 = n5.inputs
-        if m.number(r4, float('-inf')):
-            found = finish_ort_attention_causal_1(m, (*nodes, n3, n4, n5), product, out, axis, value, factor, mask, attended, hidden, root)
-            if found is not None:
-                return found
+    found = finish_ort_attention_causal_4(m, (*nodes, n3, n4), r3, out, axis, value, attended, hidden, root, factor)
+    if found is not None:
+        return found
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
-    for scores, mask in m.orders(n5):
-        found = finish_ort_attention_causal_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, attended, hidden, root)
-        if found is not None:
-            return found
+    found = finish_ort_attention_causal_5(m, (*nodes, n3, n4, n5), n5, out, axis, value, attended, hidden, root)
+    if found is not None:
+        return found
     for product, mask in m.orders(n5):
         found = finish_ort_attention_causal_1(m, (*nodes, n3, n4, n5), product, out, axis, value, factor, mask, attended, hidden, root)
         if found is not None:
@@ -178,10 +196,10 @@ def finish_ort_attention_causal_3(m: Matcher, nodes: tuple[Node, ...], heads: An
     return None
 
 
-def finish_ort_attention_causal_4(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_attention_causal_7(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
     if not m.number(r2, 0):
         return None
-    return finish_ort_attention_causal_3(m, nodes, heads, out, attended, hidden, root, factor)
+    return finish_ort_attention_causal_6(m, nodes, heads, out, attended, hidden, root, factor)
 
 
 def match_ort_attention_causal(m: Matcher, root: Node) -> Match | None:
@@ -199,15 +217,15 @@ def match_ort_attention_causal(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
         attended, heads, r2 = n2.inputs
-        found = finish_ort_attention_causal_4(m, (root, n1, n2), r2, heads, out, attended, None, root, None)
+        found = finish_ort_attention_causal_7(m, (root, n1, n2), r2, heads, out, attended, None, root, None)
         if found is not None:
             return found
         hidden, r2, heads = n2.inputs
-        found = finish_ort_attention_causal_4(m, (root, n1, n2), r2, heads, out, None, hidden, root, None)
+        found = finish_ort_attention_causal_7(m, (root, n1, n2), r2, heads, out, None, hidden, root, None)
         if found is not None:
             return found
     heads = n1.inputs[0]
-    return finish_ort_attention_causal_3(m, (root, n1), heads, out, None, None, root, None)
+    return finish_ort_attention_causal_6(m, (root, n1), heads, out, None, None, root, None)
 
 
 def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
@@ -421,7 +439,32 @@ def finish_ort_attention_masked_1(m: Matcher, nodes: tuple[Node, ...], product: 
     return Match((*nodes, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
 
 
-def finish_ort_attention_masked_2(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, divisor: Any, attended: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_attention_masked_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, divisor: Any, mask: Any, attended: Any, root: Any) -> Match | None:
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    for product, factor in m.orders(n6):
+        found = finish_ort_attention_masked_1(m, (*nodes, n6), product, out, axis, value, factor, divisor, mask, attended, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_attention_masked_3(m: Matcher, nodes: tuple[Node, ...], n5: Any, out: Any, axis: Any, value: Any, divisor: Any, attended: Any, root: Any, factor: Any) -> Match | None:
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    found = finish_ort_attention_masked_2(m, nodes, scores, out, axis, value, divisor, mask, attended, root)
+    if found is not None:
+        return found
+    n6 = m.producer(scores, 'Div')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    product, divisor = n6.inputs
+    return finish_ort_attention_masked_1(m, (*nodes, n6), product, out, axis, value, factor, divisor, mask, attended, root)
+
+
+def finish_ort_attention_masked_4(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, divisor: Any, attended: Any, root: Any, factor: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -434,20 +477,9 @@ def finish_ort_attention_masked_2(m: Matcher, nodes: tuple[Node, ...], heads: An
     n5 = m.producer(r3, 'Where')
     if n5 is None or len(n5.inputs) != 3 or n5.attrs:
         return None
-    mask, scores, r4 = n5.inputs
-    if m.number(r4, float('-inf')):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
-            for product, factor in m.orders(n6):
-                found = finish_ort_attention_masked_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, mask, attended, root)
-                if found is not None:
-                    return found
-        n6 = m.producer(scores, 'Div')
-        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
-            product, divisor = n6.inputs
-            found = finish_ort_attention_masked_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, mask, attended, root)
-            if found is not None:
-                return found
+    found = finish_ort_attention_masked_3(m, (*nodes, n3, n4, n5), n5, out, axis, value, divisor, attended, root, factor)
+    if found is not None:
+        return found
     mask, product, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
@@ -470,11 +502,11 @@ def match_ort_attention_masked(m: Matcher, root: Node) -> Match | None:
     if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
         attended, heads, r2 = n2.inputs
         if m.number(r2, 0):
-            found = finish_ort_attention_masked_2(m, (root, n1, n2), heads, out, None, attended, root, None)
+            found = finish_ort_attention_masked_4(m, (root, n1, n2), heads, out, None, attended, root, None)
             if found is not None:
                 return found
     heads = n1.inputs[0]
-    return finish_ort_attention_masked_2(m, (root, n1), heads, out, None, None, root, None)
+    return finish_ort_attention_masked_4(m, (root, n1), heads, out, None, None, root, None)
 
 
 def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, transposed: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
@@ -516,7 +548,37 @@ def finish_ort_attention_with_bias_1(m: Matcher, nodes: tuple[Node, ...], produc
     return Match((*nodes, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
 
 
-def finish_ort_attention_with_bias_2(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, divisor: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_attention_with_bias_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, divisor: Any, bias: Any, hidden: Any, root: Any) -> Match | None:
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    for product, factor in m.orders(n6):
+        found = finish_ort_attention_with_bias_1(m, (*nodes, n6), product, out, axis, value, factor, divisor, bias, hidden, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_attention_with_bias_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, factor: Any, bias: Any, hidden: Any, root: Any) -> Match | None:
+    n6 = m.producer(scores, 'Div')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    product, divisor = n6.inputs
+    return finish_ort_attention_with_bias_1(m, (*nodes, n6), product, out, axis, value, factor, divisor, bias, hidden, root)
+
+
+def finish_ort_attention_with_bias_4(m: Matcher, nodes: tuple[Node, ...], n5: Any, out: Any, axis: Any, value: Any, divisor: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+    for scores, bias in m.orders(n5):
+        found = finish_ort_attention_with_bias_2(m, nodes, scores, out, axis, value, divisor, bias, hidden, root)
+        if found is not None:
+            return found
+        found = finish_ort_attention_with_bias_3(m, nodes, scores, out, axis, value, factor, bias, hidden, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_attention_with_bias_5(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, divisor: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -529,20 +591,9 @@ def finish_ort_attention_with_bias_2(m: Matcher, nodes: tuple[Node, ...], heads:
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
-    for scores, bias in m.orders(n5):
-        n6 = m.producer(scores, 'Mul')
-        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
-            for product, factor in m.orders(n6):
-                found = finish_ort_attention_with_bias_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, bias, hidden, root)
-                if found is not None:
-                    return found
-        n6 = m.producer(scores, 'Div')
-        if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-            continue
-        product, divisor = n6.inputs
-        found = finish_ort_attention_with_bias_1(m, (*nodes, n3, n4, n5, n6), product, out, axis, value, factor, divisor, bias, hidden, root)
-        if found is not None:
-            return found
+    found = finish_ort_attention_with_bias_4(m, (*nodes, n3, n4, n5), n5, out, axis, value, divisor, hidden, root, factor)
+    if found is not None:
+        return found
     for product, bias in m.orders(n5):
         found = finish_ort_attention_with_bias_1(m, (*nodes, n3, n4, n5), product, out, axis, value, factor, divisor, bias, hidden, root)
         if found is not None:
@@ -566,11 +617,11 @@ def match_ort_attention_with_bias(m: Matcher, root: Node) -> Match | None:
     if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
         hidden, r2, heads = n2.inputs
         if m.number(r2, 0):
-            found = finish_ort_attention_with_bias_2(m, (root, n1, n2), heads, out, None, hidden, root, None)
+            found = finish_ort_attention_with_bias_5(m, (root, n1, n2), heads, out, None, hidden, root, None)
             if found is not None:
                 return found
     heads = n1.inputs[0]
-    return finish_ort_attention_with_bias_2(m, (root, n1), heads, out, None, None, root, None)
+    return finish_ort_attention_with_bias_5(m, (root, n1), heads, out, None, None, root, None)
 
 
 def make_ort_attention_with_bias(graph: Graph, res: ResultSpec, query: Result, transposed: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:

@@ -385,7 +385,102 @@ def finish_ort_coded_cache_repeated_2(m: Matcher, nodes: tuple[Node, ...], n25: 
     return None
 
 
-def finish_ort_coded_cache_repeated_3(m: Matcher, nodes: tuple[Node, ...], product: Any, n6: Any, axis: Any, factor: Any, divisor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, n6: Any, axis: Any, divisor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+    n7 = m.producer(scores, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    for r5, scale_v in m.orders(n6):
+        n8 = m.producer(r5, 'Cast')
+        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
+            continue
+        present_v = n8.inputs[0]
+        n9 = m.producer(present_v, 'Concat')
+        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
+            continue
+        if not literal_equals(n9.attrs.get('axis'), 2):
+            continue
+        past_v, r6 = n9.inputs
+        n10 = m.producer(r6, 'Cast')
+        if n10 is None or len(n10.inputs) != 1 or not m.plain(n10, ('to',), _CAST):
+            continue
+        r7 = n10.inputs[0]
+        n11 = m.producer(r7, 'Clip')
+        if n11 is None or len(n11.inputs) != 3 or n11.attrs:
+            continue
+        r8, lowest, highest = n11.inputs
+        if not lowest or not highest:
+            continue
+        n12 = m.producer(r8, 'Round')
+        if n12 is None or len(n12.inputs) != 1 or n12.attrs:
+            continue
+        r9 = n12.inputs[0]
+        n13 = m.producer(r9, 'Mul')
+        if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+            continue
+        for product, factor in m.orders(n7):
+            n14 = m.producer(product, 'MatMul')
+            if n14 is None or len(n14.inputs) != 2 or n14.attrs:
+                continue
+            query, r10 = n14.inputs
+            n15 = m.producer(r10, 'Transpose')
+            if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('perm',)):
+                continue
+            if not literal_equals(n15.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            wide_k = n15.inputs[0]
+            n16 = m.producer(wide_k, 'Reshape')
+            if n16 is None or len(n16.inputs) != 2 or not m.plain(n16, ('allowzero',), _RESHAPE):
+                continue
+            r11, _ = n16.inputs
+            n17 = m.producer(r11, 'Expand')
+            if n17 is None or len(n17.inputs) != 2 or n17.attrs:
+                continue
+            r12, _ = n17.inputs
+            n18 = m.producer(r12, 'Unsqueeze')
+            if n18 is None or len(n18.inputs) != 2 or n18.attrs:
+                continue
+            keys, r13 = n18.inputs
+            if not m.numbers(r13, [2]):
+                continue
+            n19 = m.producer(keys, 'Mul')
+            if n19 is None or len(n19.inputs) != 2 or n19.attrs:
+                continue
+            for v, inverse_v in m.orders(n13):
+                for r14, scale_k in m.orders(n19):
+                    n20 = m.producer(r14, 'Cast')
+                    if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
+                        continue
+                    present_k = n20.inputs[0]
+                    n21 = m.producer(present_k, 'Concat')
+                    if n21 is None or len(n21.inputs) != 2 or not m.plain(n21, ('axis',)):
+                        continue
+                    if not literal_equals(n21.attrs.get('axis'), 2):
+                        continue
+                    past_k, r15 = n21.inputs
+                    n22 = m.producer(r15, 'Cast')
+                    if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
+                        continue
+                    r16 = n22.inputs[0]
+                    n23 = m.producer(r16, 'Clip')
+                    if n23 is None or len(n23.inputs) != 3 or n23.attrs:
+                        continue
+                    r17, r18, r19 = n23.inputs
+                    if r18 != lowest or r19 != highest:
+                        continue
+                    n24 = m.producer(r17, 'Round')
+                    if n24 is None or len(n24.inputs) != 1 or n24.attrs:
+                        continue
+                    r20 = n24.inputs[0]
+                    n25 = m.producer(r20, 'Mul')
+                    if n25 is None or len(n25.inputs) != 2 or n25.attrs:
+                        continue
+                    found = finish_ort_coded_cache_repeated_2(m, (*nodes, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+                    if found is not None:
+                        return found
+    return None
+
+
+def finish_ort_coded_cache_repeated_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n6: Any, axis: Any, factor: Any, divisor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
     n8 = m.producer(product, 'MatMul')
     if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
@@ -476,7 +571,71 @@ def finish_ort_coded_cache_repeated_3(m: Matcher, nodes: tuple[Node, ...], produ
     return None
 
 
-def finish_ort_coded_cache_repeated_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_5(m: Matcher, nodes: tuple[Node, ...], scores: Any, n6: Any, axis: Any, factor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+    n7 = m.producer(scores, 'Div')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    product, divisor = n7.inputs
+    return finish_ort_coded_cache_repeated_4(m, (*nodes, n7), product, n6, axis, factor, divisor, values, wide_v, bias, mask, root)
+
+
+def finish_ort_coded_cache_repeated_6(m: Matcher, nodes: tuple[Node, ...], n3: Any, n6: Any, axis: Any, divisor: Any, values: Any, wide_v: Any, mask: Any, root: Any, factor: Any) -> Match | None:
+    for scores, bias in m.orders(n3):
+        found = finish_ort_coded_cache_repeated_3(m, nodes, scores, n6, axis, divisor, values, wide_v, bias, mask, root)
+        if found is not None:
+            return found
+        found = finish_ort_coded_cache_repeated_5(m, nodes, scores, n6, axis, factor, values, wide_v, bias, mask, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_coded_cache_repeated_7(m: Matcher, nodes: tuple[Node, ...], r2: Any, n3: Any, axis: Any, divisor: Any, wide_v: Any, mask: Any, root: Any, factor: Any) -> Match | None:
+    n4 = m.producer(r2, 'Expand')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    r3, _ = n4.inputs
+    n5 = m.producer(r3, 'Unsqueeze')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    values, r4 = n5.inputs
+    if not m.numbers(r4, [2]):
+        return None
+    n6 = m.producer(values, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    found = finish_ort_coded_cache_repeated_6(m, (*nodes, n4, n5, n6), n3, n6, axis, divisor, values, wide_v, mask, root, factor)
+    if found is not None:
+        return found
+    for product, bias in m.orders(n3):
+        found = finish_ort_coded_cache_repeated_4(m, (*nodes, n4, n5, n6), product, n6, axis, factor, divisor, values, wide_v, bias, mask, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_coded_cache_repeated_8(m: Matcher, nodes: tuple[Node, ...], r3: Any, n4: Any, axis: Any, divisor: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+    n5 = m.producer(r3, 'Expand')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    r4, _ = n5.inputs
+    n6 = m.producer(r4, 'Unsqueeze')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    values, r5 = n6.inputs
+    if not m.numbers(r5, [2]):
+        return None
+    n7 = m.producer(values, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    for product, factor in m.orders(n4):
+        found = finish_ort_coded_cache_repeated_4(m, (*nodes, n5, n6, n7), product, n7, axis, factor, divisor, values, wide_v, bias, mask, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_coded_cache_repeated_9(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
@@ -598,117 +757,9 @@ def match_ort_coded_cache_repeated(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(masked, 'Add')
     if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
         r2, _ = n2.inputs
-        n4 = m.producer(r2, 'Expand')
-        if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
-            r3, _ = n4.inputs
-            n5 = m.producer(r3, 'Unsqueeze')
-            if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
-                values, r4 = n5.inputs
-                if m.numbers(r4, [2]):
-                    n6 = m.producer(values, 'Mul')
-                    if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
-                        for scores, bias in m.orders(n3):
-                            n7 = m.producer(scores, 'Mul')
-                            if n7 is not None and len(n7.inputs) == 2 and (not n7.attrs):
-                                for r5, scale_v in m.orders(n6):
-                                    n8 = m.producer(r5, 'Cast')
-                                    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('to',), _CAST):
-                                        continue
-                                    present_v = n8.inputs[0]
-                                    n9 = m.producer(present_v, 'Concat')
-                                    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
-                                        continue
-                                    if not literal_equals(n9.attrs.get('axis'), 2):
-                                        continue
-                                    past_v, r6 = n9.inputs
-                                    n10 = m.producer(r6, 'Cast')
-                                    if n10 is None or len(n10.inputs) != 1 or not m.plain(n10, ('to',), _CAST):
-                                        continue
-                                    r7 = n10.inputs[0]
-                                    n11 = m.producer(r7, 'Clip')
-                                    if n11 is None or len(n11.inputs) != 3 or n11.attrs:
-                                        continue
-                                    r8, lowest, highest = n11.inputs
-                                    if not lowest or not highest:
-                                        continue
-                                    n12 = m.producer(r8, 'Round')
-                                    if n12 is None or len(n12.inputs) != 1 or n12.attrs:
-                                        continue
-                                    r9 = n12.inputs[0]
-                                    n13 = m.producer(r9, 'Mul')
-                                    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
-                                        continue
-                                    for product, factor in m.orders(n7):
-                                        n14 = m.producer(product, 'MatMul')
-                                        if n14 is None or len(n14.inputs) != 2 or n14.attrs:
-                                            continue
-                                        query, r10 = n14.inputs
-                                        n15 = m.producer(r10, 'Transpose')
-                                        if n15 is None or len(n15.inputs) != 1 or not m.plain(n15, ('perm',)):
-                                            continue
-                                        if not literal_equals(n15.attrs.get('perm'), [0, 1, 3, 2]):
-                                            continue
-                                        wide_k = n15.inputs[0]
-                                        n16 = m.producer(wide_k, 'Reshape')
-                                        if n16 is None or len(n16.inputs) != 2 or not m.plain(n16, ('allowzero',), _RESHAPE):
-                                            continue
-                                        r11, _ = n16.inputs
-                                        n17 = m.producer(r11, 'Expand')
-                                        if n17 is None or len(n17.inputs) != 2 or n17.attrs:
-                                            continue
-                                        r12, _ = n17.inputs
-                                        n18 = m.producer(r12, 'Unsqueeze')
-                                        if n18 is None or len(n18.inputs) != 2 or n18.attrs:
-                                            continue
-                                        keys, r13 = n18.inputs
-                                        if not m.numbers(r13, [2]):
-                                            continue
-                                        n19 = m.producer(keys, 'Mul')
-                                        if n19 is None or len(n19.inputs) != 2 or n19.attrs:
-                                            continue
-                                        for v, inverse_v in m.orders(n13):
-                                            for r14, scale_k in m.orders(n19):
-                                                n20 = m.producer(r14, 'Cast')
-                                                if n20 is None or len(n20.inputs) != 1 or not m.plain(n20, ('to',), _CAST):
-                                                    continue
-                                                present_k = n20.inputs[0]
-                                                n21 = m.producer(present_k, 'Concat')
-                                                if n21 is None or len(n21.inputs) != 2 or not m.plain(n21, ('axis',)):
-                                                    continue
-                                                if not literal_equals(n21.attrs.get('axis'), 2):
-                                                    continue
-                                                past_k, r15 = n21.inputs
-                                                n22 = m.producer(r15, 'Cast')
-                                                if n22 is None or len(n22.inputs) != 1 or not m.plain(n22, ('to',), _CAST):
-                                                    continue
-                                                r16 = n22.inputs[0]
-                                                n23 = m.producer(r16, 'Clip')
-                                                if n23 is None or len(n23.inputs) != 3 or n23.attrs:
-                                                    continue
-                                                r17, r18, r19 = n23.inputs
-                                                if r18 != lowest or r19 != highest:
-                                                    continue
-                                                n24 = m.producer(r17, 'Round')
-                                                if n24 is None or len(n24.inputs) != 1 or n24.attrs:
-                                                    continue
-                                                r20 = n24.inputs[0]
-                                                n25 = m.producer(r20, 'Mul')
-                                                if n25 is None or len(n25.inputs) != 2 or n25.attrs:
-                                                    continue
-                                                found = finish_ort_coded_cache_repeated_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, None, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, None, root, past_v)
-                                                if found is not None:
-                                                    return found
-                            n7 = m.producer(scores, 'Div')
-                            if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-                                continue
-                            product, divisor = n7.inputs
-                            found = finish_ort_coded_cache_repeated_3(m, (root, n1, n2, n3, n4, n5, n6, n7), product, n6, axis, None, divisor, values, wide_v, bias, None, root)
-                            if found is not None:
-                                return found
-                        for product, bias in m.orders(n3):
-                            found = finish_ort_coded_cache_repeated_3(m, (root, n1, n2, n3, n4, n5, n6), product, n6, axis, None, None, values, wide_v, bias, None, root)
-                            if found is not None:
-                                return found
+        found = finish_ort_coded_cache_repeated_7(m, (root, n1, n2, n3), r2, n3, axis, None, wide_v, None, root, None)
+        if found is not None:
+            return found
     n3 = m.producer(masked, 'Where')
     if n3 is None or len(n3.inputs) != 3 or n3.attrs:
         return None
@@ -717,29 +768,19 @@ def match_ort_coded_cache_repeated(m: Matcher, root: Node) -> Match | None:
         n4 = m.producer(scores, 'Mul')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             r3, _ = n2.inputs
-            n5 = m.producer(r3, 'Expand')
-            if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
-                r4, _ = n5.inputs
-                n6 = m.producer(r4, 'Unsqueeze')
-                if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
-                    values, r5 = n6.inputs
-                    if m.numbers(r5, [2]):
-                        n7 = m.producer(values, 'Mul')
-                        if n7 is not None and len(n7.inputs) == 2 and (not n7.attrs):
-                            for product, factor in m.orders(n4):
-                                found = finish_ort_coded_cache_repeated_3(m, (root, n1, n2, n3, n4, n5, n6, n7), product, n7, axis, factor, None, values, wide_v, None, mask, root)
-                                if found is not None:
-                                    return found
+            found = finish_ort_coded_cache_repeated_8(m, (root, n1, n2, n3, n4), r3, n4, axis, None, wide_v, None, mask, root)
+            if found is not None:
+                return found
         n4 = m.producer(scores, 'Div')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             product, divisor = n4.inputs
-            found = finish_ort_coded_cache_repeated_4(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, wide_v, None, mask, root)
+            found = finish_ort_coded_cache_repeated_9(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, wide_v, None, mask, root)
             if found is not None:
                 return found
     mask, product, r2 = n3.inputs
     if not m.number(r2, float('-inf')):
         return None
-    return finish_ort_coded_cache_repeated_4(m, (root, n1, n2, n3), product, n2, axis, None, None, wide_v, None, mask, root)
+    return finish_ort_coded_cache_repeated_9(m, (root, n1, n2, n3), product, n2, axis, None, None, wide_v, None, mask, root)
 
 
 def make_ort_coded_cache_repeated(graph: Graph, res: ResultSpec, k: Result, past_k: Result, v: Result, past_v: Result, scale_k: Result, scale_v: Result, query: Result, scale: Any, shown: Any) -> Any:

@@ -62,13 +62,21 @@ def finish_ort_decode_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis:
     return Match((*nodes, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
 
 
-def finish_ort_decode_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_decode_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any) -> Match | None:
     n3 = m.producer(scores, 'Mul')
-    if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
-        for product, factor in m.orders(n3):
-            found = finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, bias, mask, root)
-            if found is not None:
-                return found
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    for product, factor in m.orders(n3):
+        found = finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, bias, mask, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_decode_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any, factor: Any) -> Match | None:
+    found = finish_ort_decode_2(m, nodes, scores, axis, divisor, values, bias, mask, root)
+    if found is not None:
+        return found
     n3 = m.producer(scores, 'Div')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -89,7 +97,7 @@ def match_ort_decode(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(masked, 'Add')
     if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
         for scores, bias in m.orders(n2):
-            found = finish_ort_decode_2(m, (root, n1, n2), scores, axis, None, values, bias, None, root, None)
+            found = finish_ort_decode_3(m, (root, n1, n2), scores, axis, None, values, bias, None, root, None)
             if found is not None:
                 return found
         for product, bias in m.orders(n2):
@@ -101,18 +109,9 @@ def match_ort_decode(m: Matcher, root: Node) -> Match | None:
         return None
     mask, scores, r2 = n2.inputs
     if m.number(r2, float('-inf')):
-        n3 = m.producer(scores, 'Mul')
-        if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
-            for product, factor in m.orders(n3):
-                found = finish_ort_decode_1(m, (root, n1, n2, n3), product, axis, factor, None, values, None, mask, root)
-                if found is not None:
-                    return found
-        n3 = m.producer(scores, 'Div')
-        if n3 is not None and len(n3.inputs) == 2 and (not n3.attrs):
-            product, divisor = n3.inputs
-            found = finish_ort_decode_1(m, (root, n1, n2, n3), product, axis, None, divisor, values, None, mask, root)
-            if found is not None:
-                return found
+        found = finish_ort_decode_3(m, (root, n1, n2), scores, axis, None, values, None, mask, root, None)
+        if found is not None:
+            return found
     mask, product, r2 = n2.inputs
     if not m.number(r2, float('-inf')):
         return None
@@ -197,6 +196,71 @@ def finish_ort_decode_flat_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, a
     return None
 
 
+def finish_ort_decode_flat_3(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
+    scores, cap = n6.inputs
+    return finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, flat, bias, probs, root)
+
+
+def finish_ort_decode_flat_4(m: Matcher, nodes: tuple[Node, ...], r4: Any, axis: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any, factor: Any) -> Match | None:
+    n6 = m.producer(r4, 'Div')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    found = finish_ort_decode_flat_3(m, (*nodes, n6), n6, axis, part, limit, flat, bias, probs, root)
+    if found is not None:
+        return found
+    product, cap = n6.inputs
+    return finish_ort_decode_flat_1(m, (*nodes, n6), product, axis, factor, cap, part, limit, flat, bias, probs, root)
+
+
+def finish_ort_decode_flat_5(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, cap: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
+    for scores, part in m.orders(n6):
+        found = finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, flat, bias, probs, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_decode_flat_6(m: Matcher, nodes: tuple[Node, ...], r4: Any, axis: Any, cap: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any, factor: Any) -> Match | None:
+    n6 = m.producer(r4, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    found = finish_ort_decode_flat_5(m, (*nodes, n6), n6, axis, cap, limit, flat, bias, probs, root)
+    if found is not None:
+        return found
+    for product, part in m.orders(n6):
+        found = finish_ort_decode_flat_1(m, (*nodes, n6), product, axis, factor, cap, part, limit, flat, bias, probs, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_decode_flat_7(m: Matcher, nodes: tuple[Node, ...], n3: Any, axis: Any, part: Any, flat: Any, probs: Any, root: Any, factor: Any, cap: Any) -> Match | None:
+    for capped, bias in m.orders(n3):
+        n4 = m.producer(capped, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+            continue
+        for r3, limit in m.orders(n4):
+            n5 = m.producer(r3, 'Tanh')
+            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
+                continue
+            r4 = n5.inputs[0]
+            found = finish_ort_decode_flat_4(m, (*nodes, n4, n5), r4, axis, part, limit, flat, bias, probs, root, factor)
+            if found is not None:
+                return found
+            found = finish_ort_decode_flat_6(m, (*nodes, n4, n5), r4, axis, cap, limit, flat, bias, probs, root, factor)
+            if found is not None:
+                return found
+    return None
+
+
+def finish_ort_decode_flat_8(m: Matcher, nodes: tuple[Node, ...], n3: Any, axis: Any, cap: Any, part: Any, limit: Any, flat: Any, probs: Any, root: Any) -> Match | None:
+    for scores, bias in m.orders(n3):
+        found = finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, flat, bias, probs, root)
+        if found is not None:
+            return found
+    return None
+
+
 def match_ort_decode_flat(m: Matcher, root: Node) -> Match | None:
     """rows = Reshape(query, _, allowzero=_); columns = Reshape(Transpose(keys, perm=[0, 1, 3, 2]), _, allowzero=_); product = Reshape(MatMul(rows, columns), _, allowzero=_); scores = any_of(Mul(product, factor), product); capped = any_of(Mul(Tanh(any_of(Div(scores, cap), Mul(scores, part))), limit), scores); probs = Reshape(Softmax(Add(capped, bias), axis=axis), _, allowzero=_); heads = MatMul(probs, flat); return heads"""
     if len(root.inputs) != 2 or root.attrs:
@@ -214,40 +278,12 @@ def match_ort_decode_flat(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(r2, 'Add')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
-    for capped, bias in m.orders(n3):
-        n4 = m.producer(capped, 'Mul')
-        if n4 is None or len(n4.inputs) != 2 or n4.attrs:
-            continue
-        for r3, limit in m.orders(n4):
-            n5 = m.producer(r3, 'Tanh')
-            if n5 is None or len(n5.inputs) != 1 or n5.attrs:
-                continue
-            r4 = n5.inputs[0]
-            n6 = m.producer(r4, 'Div')
-            if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
-                scores, cap = n6.inputs
-                found = finish_ort_decode_flat_2(m, (root, n1, n2, n3, n4, n5, n6), scores, axis, cap, None, limit, flat, bias, probs, root)
-                if found is not None:
-                    return found
-                product, cap = n6.inputs
-                found = finish_ort_decode_flat_1(m, (root, n1, n2, n3, n4, n5, n6), product, axis, None, cap, None, limit, flat, bias, probs, root)
-                if found is not None:
-                    return found
-            n6 = m.producer(r4, 'Mul')
-            if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-                continue
-            for scores, part in m.orders(n6):
-                found = finish_ort_decode_flat_2(m, (root, n1, n2, n3, n4, n5, n6), scores, axis, None, part, limit, flat, bias, probs, root)
-                if found is not None:
-                    return found
-            for product, part in m.orders(n6):
-                found = finish_ort_decode_flat_1(m, (root, n1, n2, n3, n4, n5, n6), product, axis, None, None, part, limit, flat, bias, probs, root)
-                if found is not None:
-                    return found
-    for scores, bias in m.orders(n3):
-        found = finish_ort_decode_flat_2(m, (root, n1, n2, n3), scores, axis, None, None, None, flat, bias, probs, root)
-        if found is not None:
-            return found
+    found = finish_ort_decode_flat_7(m, (root, n1, n2, n3), n3, axis, None, flat, probs, root, None, None)
+    if found is not None:
+        return found
+    found = finish_ort_decode_flat_8(m, (root, n1, n2, n3), n3, axis, None, None, None, flat, probs, root)
+    if found is not None:
+        return found
     for product, bias in m.orders(n3):
         found = finish_ort_decode_flat_1(m, (root, n1, n2, n3), product, axis, None, None, None, None, flat, bias, probs, root)
         if found is not None:
@@ -316,18 +352,55 @@ def finish_ort_decode_grouped_1(m: Matcher, nodes: tuple[Node, ...], product: An
     return Match((*nodes, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
 
 
-def finish_ort_decode_grouped_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_decode_grouped_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any) -> Match | None:
     n5 = m.producer(scores, 'Mul')
-    if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
-        for product, factor in m.orders(n5):
-            found = finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
-            if found is not None:
-                return found
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    for product, factor in m.orders(n5):
+        found = finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_decode_grouped_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+    found = finish_ort_decode_grouped_2(m, nodes, scores, axis, divisor, v, probs, bias, mask, heads, root)
+    if found is not None:
+        return found
     n5 = m.producer(scores, 'Div')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     product, divisor = n5.inputs
     return finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
+
+
+def finish_ort_decode_grouped_4(m: Matcher, nodes: tuple[Node, ...], n4: Any, axis: Any, divisor: Any, v: Any, probs: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+    for scores, bias in m.orders(n4):
+        found = finish_ort_decode_grouped_3(m, nodes, scores, axis, divisor, v, probs, bias, mask, heads, root, factor)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_decode_grouped_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, axis: Any, divisor: Any, v: Any, probs: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+    n4 = m.producer(masked, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or n4.attrs:
+        return None
+    found = finish_ort_decode_grouped_4(m, (*nodes, n4), n4, axis, divisor, v, probs, mask, heads, root, factor)
+    if found is not None:
+        return found
+    for product, bias in m.orders(n4):
+        found = finish_ort_decode_grouped_1(m, (*nodes, n4), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_decode_grouped_6(m: Matcher, nodes: tuple[Node, ...], n4: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
+        return None
+    return finish_ort_decode_grouped_3(m, nodes, scores, axis, divisor, v, probs, bias, mask, heads, root, factor)
 
 
 def match_ort_decode_grouped(m: Matcher, root: Node) -> Match | None:
@@ -349,33 +422,15 @@ def match_ort_decode_grouped(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n3.attrs.get('axis', -1)
     masked = n3.inputs[0]
-    n4 = m.producer(masked, 'Add')
-    if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
-        for scores, bias in m.orders(n4):
-            found = finish_ort_decode_grouped_2(m, (root, n1, n2, n3, n4), scores, axis, None, v, probs, bias, None, heads, root, None)
-            if found is not None:
-                return found
-        for product, bias in m.orders(n4):
-            found = finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4), product, axis, None, None, v, probs, bias, None, heads, root)
-            if found is not None:
-                return found
+    found = finish_ort_decode_grouped_5(m, (root, n1, n2, n3), masked, axis, None, v, probs, None, heads, root, None)
+    if found is not None:
+        return found
     n4 = m.producer(masked, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
-    mask, scores, r3 = n4.inputs
-    if m.number(r3, float('-inf')):
-        n5 = m.producer(scores, 'Mul')
-        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
-            for product, factor in m.orders(n5):
-                found = finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4, n5), product, axis, factor, None, v, probs, None, mask, heads, root)
-                if found is not None:
-                    return found
-        n5 = m.producer(scores, 'Div')
-        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
-            product, divisor = n5.inputs
-            found = finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4, n5), product, axis, None, divisor, v, probs, None, mask, heads, root)
-            if found is not None:
-                return found
+    found = finish_ort_decode_grouped_6(m, (root, n1, n2, n3, n4), n4, axis, None, v, probs, None, heads, root, None)
+    if found is not None:
+        return found
     mask, product, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None

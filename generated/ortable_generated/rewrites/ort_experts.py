@@ -86,14 +86,19 @@ def finish_ort_expert_counts_1(m: Matcher, nodes: tuple[Node, ...], r10: Any, va
     return Match(nodes, (root.outputs[0],), (ids, count))
 
 
-def finish_ort_expert_counts_2(m: Matcher, nodes: tuple[Node, ...], n11: Any, values: Any, ids: Any, found: Any, low: Any, lower: Any, start: Any, high: Any, upper: Any, width: Any, last: Any, beyond: Any, added: Any, starts: Any, ends: Any, root: Any, base: Any) -> Match | None:
+def finish_ort_expert_counts_2(m: Matcher, nodes: tuple[Node, ...], r9: Any, values: Any, ids: Any, found: Any, low: Any, lower: Any, start: Any, high: Any, upper: Any, width: Any, last: Any, bins: Any, beyond: Any, added: Any, starts: Any, ends: Any, root: Any) -> Match | None:
+    n12 = m.producer(r9, 'Sub')
+    if n12 is None or len(n12.inputs) != 2 or n12.attrs:
+        return None
+    r10, base = n12.inputs
+    return finish_ort_expert_counts_1(m, (*nodes, n12), r10, values, ids, found, low, lower, base, start, high, upper, width, last, bins, beyond, added, starts, ends, root)
+
+
+def finish_ort_expert_counts_3(m: Matcher, nodes: tuple[Node, ...], n11: Any, values: Any, ids: Any, found: Any, low: Any, lower: Any, start: Any, high: Any, upper: Any, width: Any, last: Any, beyond: Any, added: Any, starts: Any, ends: Any, root: Any, base: Any) -> Match | None:
     for r9, bins in m.orders(n11):
-        n12 = m.producer(r9, 'Sub')
-        if n12 is not None and len(n12.inputs) == 2 and (not n12.attrs):
-            r10, base = n12.inputs
-            found_ = finish_ort_expert_counts_1(m, (*nodes, n12), r10, values, ids, found, low, lower, base, start, high, upper, width, last, bins, beyond, added, starts, ends, root)
-            if found_ is not None:
-                return found_
+        found_ = finish_ort_expert_counts_2(m, nodes, r9, values, ids, found, low, lower, start, high, upper, width, last, bins, beyond, added, starts, ends, root)
+        if found_ is not None:
+            return found_
         found_ = finish_ort_expert_counts_1(m, nodes, r9, values, ids, found, low, lower, base, start, high, upper, width, last, bins, beyond, added, starts, ends, root)
         if found_ is not None:
             return found_
@@ -161,7 +166,7 @@ def match_ort_expert_counts(m: Matcher, root: Node) -> Match | None:
                     n11 = m.producer(r8, 'Mul')
                     if n11 is None or len(n11.inputs) != 2 or n11.attrs:
                         continue
-                    found_ = finish_ort_expert_counts_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), n11, values, ids, found, low, None, start, high, None, width, last, beyond, added, starts, ends, root, None)
+                    found_ = finish_ort_expert_counts_3(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), n11, values, ids, found, low, None, start, high, None, width, last, beyond, added, starts, ends, root, None)
                     if found_ is not None:
                         return found_
     again, bin, beyond = n2.inputs
@@ -222,7 +227,7 @@ def match_ort_expert_counts(m: Matcher, root: Node) -> Match | None:
                 r11, high = n14.inputs
                 if r11 != values:
                     continue
-                found_ = finish_ort_expert_counts_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), n12, values, ids, found, low, lower, start, high, upper, width, last, beyond, added, starts, ends, root, None)
+                found_ = finish_ort_expert_counts_3(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), n12, values, ids, found, low, lower, start, high, upper, width, last, beyond, added, starts, ends, root, None)
                 if found_ is not None:
                     return found_
     return None

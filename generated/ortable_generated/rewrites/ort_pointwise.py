@@ -151,6 +151,23 @@ def finish_ort_image_unary_3(m: Matcher, nodes: tuple[Node, ...], n2: Any, again
     return finish_ort_image_unary_2(m, nodes, n2, again, root, active)
 
 
+def finish_ort_image_unary_4(m: Matcher, nodes: tuple[Node, ...], active: Any, again: Any, root: Any) -> Match | None:
+    n2 = m.producer(active, 'Relu')
+    return finish_ort_image_unary_3(m, (*nodes, n2), n2, again, root, active)
+
+
+def finish_ort_image_unary_5(m: Matcher, nodes: tuple[Node, ...], active: Any, again: Any, root: Any) -> Match | None:
+    n2 = m.producer(active, 'Gelu')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('approximate',), _GELU):
+        return None
+    return finish_ort_image_unary_2(m, (*nodes, n2), n2, again, root, active)
+
+
+def finish_ort_image_unary_6(m: Matcher, nodes: tuple[Node, ...], active: Any, again: Any, root: Any) -> Match | None:
+    n2 = m.producer(active, 'Sigmoid')
+    return finish_ort_image_unary_3(m, (*nodes, n2), n2, again, root, active)
+
+
 def match_ort_image_unary(m: Matcher, root: Node) -> Match | None:
     """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = any_of(Reshape(plain, _, allowzero=_), plain); active = any_of(Relu(rows), Gelu(rows, approximate=_), Sigmoid(rows), Tanh(rows)); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
@@ -163,25 +180,13 @@ def match_ort_image_unary(m: Matcher, root: Node) -> Match | None:
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
         return None
     active, _ = n1.inputs
-    n2 = m.producer(active, 'Relu')
-    found = finish_ort_image_unary_3(m, (root, n1, n2), n2, again, root, active)
+    found = finish_ort_image_unary_4(m, (root, n1), active, again, root)
     if found is not None:
         return found
-    n2 = m.producer(active, 'Gelu')
-    if n2 is not None and len(n2.inputs) == 1 and m.plain(n2, ('approximate',), _GELU):
-        rows = n2.inputs[0]
-        n3 = m.producer(rows, 'Reshape')
-        if n3 is not None and len(n3.inputs) == 2 and m.plain(n3, ('allowzero',), _RESHAPE):
-            plain, _ = n3.inputs
-            found = finish_ort_image_unary_1(m, (root, n1, n2, n3), plain, again, root, active)
-            if found is not None:
-                return found
-        plain = n2.inputs[0]
-        found = finish_ort_image_unary_1(m, (root, n1, n2), plain, again, root, active)
-        if found is not None:
-            return found
-    n2 = m.producer(active, 'Sigmoid')
-    found = finish_ort_image_unary_3(m, (root, n1, n2), n2, again, root, active)
+    found = finish_ort_image_unary_5(m, (root, n1), active, again, root)
+    if found is not None:
+        return found
+    found = finish_ort_image_unary_6(m, (root, n1), active, again, root)
     if found is not None:
         return found
     n2 = m.producer(active, 'Tanh')

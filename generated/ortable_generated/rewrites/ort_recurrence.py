@@ -185,7 +185,23 @@ def finish_ort_delta_step_4(m: Matcher, nodes: tuple[Node, ...], n6: Any, state:
     return None
 
 
-def finish_ort_delta_step_5(m: Matcher, nodes: tuple[Node, ...], delta: Any, state: Any, key: Any, root: Any, n1: Any, row: Any, line: Any) -> Match | None:
+def finish_ort_delta_step_5(m: Matcher, nodes: tuple[Node, ...], memory: Any, state: Any, root: Any, n3: Any, n1: Any, key: Any, value: Any, line: Any, rate: Any) -> Match | None:
+    n5 = m.producer(memory, 'Squeeze')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    r3, r4 = n5.inputs
+    if not r4:
+        return None
+    n6 = m.producer(r3, 'MatMul')
+    return finish_ort_delta_step_4(m, (*nodes, n5, n6), n6, state, root, n3, n1, key, value, memory, line, rate)
+
+
+def finish_ort_delta_step_6(m: Matcher, nodes: tuple[Node, ...], memory: Any, state: Any, root: Any, n3: Any, n1: Any, key: Any, value: Any, line: Any, rate: Any) -> Match | None:
+    n5 = m.producer(memory, 'MatMul')
+    return finish_ort_delta_step_4(m, (*nodes, n5), n5, state, root, n3, n1, key, value, memory, line, rate)
+
+
+def finish_ort_delta_step_7(m: Matcher, nodes: tuple[Node, ...], delta: Any, state: Any, key: Any, root: Any, n1: Any, row: Any, line: Any) -> Match | None:
     n3 = m.producer(delta, 'Mul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -219,16 +235,10 @@ def finish_ort_delta_step_5(m: Matcher, nodes: tuple[Node, ...], delta: Any, sta
                             found = finish_ort_delta_step_3(m, (*nodes, n3, n4, n5, n6, n7), n7, state, key, row, value, memory, line, rate, root)
                             if found is not None:
                                 return found
-        n5 = m.producer(memory, 'Squeeze')
-        if n5 is not None and len(n5.inputs) == 2 and (not n5.attrs):
-            r3, r4 = n5.inputs
-            if r4:
-                n6 = m.producer(r3, 'MatMul')
-                found = finish_ort_delta_step_4(m, (*nodes, n3, n4, n5, n6), n6, state, root, n3, n1, key, value, memory, line, rate)
-                if found is not None:
-                    return found
-        n5 = m.producer(memory, 'MatMul')
-        found = finish_ort_delta_step_4(m, (*nodes, n3, n4, n5), n5, state, root, n3, n1, key, value, memory, line, rate)
+        found = finish_ort_delta_step_5(m, (*nodes, n3, n4), memory, state, root, n3, n1, key, value, line, rate)
+        if found is not None:
+            return found
+        found = finish_ort_delta_step_6(m, (*nodes, n3, n4), memory, state, root, n3, n1, key, value, line, rate)
         if found is not None:
             return found
     return None
@@ -247,12 +257,12 @@ def match_ort_delta_step(m: Matcher, root: Node) -> Match | None:
             if n2 is None or len(n2.inputs) != 2 or n2.attrs:
                 continue
             delta, _ = n2.inputs
-            found = finish_ort_delta_step_5(m, (root, n1, n2), delta, state, key, root, n1, None, line)
+            found = finish_ort_delta_step_7(m, (root, n1, n2), delta, state, key, root, n1, None, line)
             if found is not None:
                 return found
         for key, delta in m.orders(n1):
             line = delta
-            found = finish_ort_delta_step_5(m, (root, n1), delta, state, key, root, n1, None, line)
+            found = finish_ort_delta_step_7(m, (root, n1), delta, state, key, root, n1, None, line)
             if found is not None:
                 return found
     return None
@@ -352,7 +362,23 @@ def finish_ort_gated_delta_step_4(m: Matcher, nodes: tuple[Node, ...], n7: Any, 
     return None
 
 
-def finish_ort_gated_delta_step_5(m: Matcher, nodes: tuple[Node, ...], delta: Any, decayed: Any, key: Any, root: Any, n1: Any, n2: Any, state: Any, factor: Any, row: Any, line: Any) -> Match | None:
+def finish_ort_gated_delta_step_5(m: Matcher, nodes: tuple[Node, ...], memory: Any, decayed: Any, root: Any, n1: Any, n4: Any, n2: Any, state: Any, factor: Any, key: Any, value: Any, line: Any, rate: Any) -> Match | None:
+    n6 = m.producer(memory, 'Squeeze')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    r3, r4 = n6.inputs
+    if not r4:
+        return None
+    n7 = m.producer(r3, 'MatMul')
+    return finish_ort_gated_delta_step_4(m, (*nodes, n6, n7), n7, decayed, root, n1, n4, n2, state, factor, key, value, memory, line, rate)
+
+
+def finish_ort_gated_delta_step_6(m: Matcher, nodes: tuple[Node, ...], memory: Any, decayed: Any, root: Any, n1: Any, n4: Any, n2: Any, state: Any, factor: Any, key: Any, value: Any, line: Any, rate: Any) -> Match | None:
+    n6 = m.producer(memory, 'MatMul')
+    return finish_ort_gated_delta_step_4(m, (*nodes, n6), n6, decayed, root, n1, n4, n2, state, factor, key, value, memory, line, rate)
+
+
+def finish_ort_gated_delta_step_7(m: Matcher, nodes: tuple[Node, ...], delta: Any, decayed: Any, key: Any, root: Any, n1: Any, n2: Any, state: Any, factor: Any, row: Any, line: Any) -> Match | None:
     n4 = m.producer(delta, 'Mul')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
@@ -386,16 +412,10 @@ def finish_ort_gated_delta_step_5(m: Matcher, nodes: tuple[Node, ...], delta: An
                             found = finish_ort_gated_delta_step_3(m, (*nodes, n4, n5, n6, n7, n8), n8, state, factor, key, row, value, memory, line, rate, root)
                             if found is not None:
                                 return found
-        n6 = m.producer(memory, 'Squeeze')
-        if n6 is not None and len(n6.inputs) == 2 and (not n6.attrs):
-            r3, r4 = n6.inputs
-            if r4:
-                n7 = m.producer(r3, 'MatMul')
-                found = finish_ort_gated_delta_step_4(m, (*nodes, n4, n5, n6, n7), n7, decayed, root, n1, n4, n2, state, factor, key, value, memory, line, rate)
-                if found is not None:
-                    return found
-        n6 = m.producer(memory, 'MatMul')
-        found = finish_ort_gated_delta_step_4(m, (*nodes, n4, n5, n6), n6, decayed, root, n1, n4, n2, state, factor, key, value, memory, line, rate)
+        found = finish_ort_gated_delta_step_5(m, (*nodes, n4, n5), memory, decayed, root, n1, n4, n2, state, factor, key, value, line, rate)
+        if found is not None:
+            return found
+        found = finish_ort_gated_delta_step_6(m, (*nodes, n4, n5), memory, decayed, root, n1, n4, n2, state, factor, key, value, line, rate)
         if found is not None:
             return found
     return None
@@ -418,12 +438,12 @@ def match_ort_gated_delta_step(m: Matcher, root: Node) -> Match | None:
                 if n3 is None or len(n3.inputs) != 2 or n3.attrs:
                     continue
                 delta, _ = n3.inputs
-                found = finish_ort_gated_delta_step_5(m, (root, n1, n2, n3), delta, decayed, key, root, n1, n2, state, factor, None, line)
+                found = finish_ort_gated_delta_step_7(m, (root, n1, n2, n3), delta, decayed, key, root, n1, n2, state, factor, None, line)
                 if found is not None:
                     return found
             for key, delta in m.orders(n2):
                 line = delta
-                found = finish_ort_gated_delta_step_5(m, (root, n1, n2), delta, decayed, key, root, n1, n2, state, factor, None, line)
+                found = finish_ort_gated_delta_step_7(m, (root, n1, n2), delta, decayed, key, root, n1, n2, state, factor, None, line)
                 if found is not None:
                     return found
     return None

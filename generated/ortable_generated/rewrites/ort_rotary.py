@@ -74,7 +74,21 @@ def finish_ort_attention_causal_rotary_1(m: Matcher, nodes: tuple[Node, ...], ke
     return Match((*nodes, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def finish_ort_attention_causal_rotary_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_attention_causal_rotary_2(m: Matcher, nodes: tuple[Node, ...], r7: Any, out: Any, axis: Any, factor: Any, cos: Any, sin: Any, asked: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n11 = m.producer(r7, 'Expand')
+    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        return None
+    r8, _ = n11.inputs
+    n12 = m.producer(r8, 'Unsqueeze')
+    if n12 is None or len(n12.inputs) != 2 or n12.attrs:
+        return None
+    key, r9 = n12.inputs
+    if not m.numbers(r9, [2]):
+        return None
+    return finish_ort_attention_causal_rotary_1(m, (*nodes, n11, n12), key, out, axis, factor, cos, sin, asked, value, mask, probs, attended, hidden, root)
+
+
+def finish_ort_attention_causal_rotary_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
@@ -96,16 +110,9 @@ def finish_ort_attention_causal_rotary_2(m: Matcher, nodes: tuple[Node, ...], sc
         n10 = m.producer(keys, 'Reshape')
         if n10 is not None and len(n10.inputs) == 2 and m.plain(n10, ('allowzero',), _RESHAPE):
             r7, _ = n10.inputs
-            n11 = m.producer(r7, 'Expand')
-            if n11 is not None and len(n11.inputs) == 2 and (not n11.attrs):
-                r8, _ = n11.inputs
-                n12 = m.producer(r8, 'Unsqueeze')
-                if n12 is not None and len(n12.inputs) == 2 and (not n12.attrs):
-                    key, r9 = n12.inputs
-                    if m.numbers(r9, [2]):
-                        found = finish_ort_attention_causal_rotary_1(m, (*nodes, n6, n7, n8, n9, n10, n11, n12), key, out, axis, factor, cos, sin, asked, value, mask, probs, attended, hidden, root)
-                        if found is not None:
-                            return found
+            found = finish_ort_attention_causal_rotary_2(m, (*nodes, n6, n7, n8, n9, n10), r7, out, axis, factor, cos, sin, asked, value, mask, probs, attended, hidden, root)
+            if found is not None:
+                return found
         key = n9.inputs[0]
         found = finish_ort_attention_causal_rotary_1(m, (*nodes, n6, n7, n8, n9), key, out, axis, factor, cos, sin, asked, value, mask, probs, attended, hidden, root)
         if found is not None:
@@ -113,7 +120,7 @@ def finish_ort_attention_causal_rotary_2(m: Matcher, nodes: tuple[Node, ...], sc
     return None
 
 
-def finish_ort_attention_causal_rotary_3(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_attention_causal_rotary_4(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -127,23 +134,40 @@ def finish_ort_attention_causal_rotary_3(m: Matcher, nodes: tuple[Node, ...], he
     if n5 is not None and len(n5.inputs) == 3 and (not n5.attrs):
         mask, scores, r4 = n5.inputs
         if m.number(r4, float('-inf')):
-            found = finish_ort_attention_causal_rotary_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+            found = finish_ort_attention_causal_rotary_3(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
             if found is not None:
                 return found
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
-        found = finish_ort_attention_causal_rotary_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+        found = finish_ort_attention_causal_rotary_3(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_attention_causal_rotary_4(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_attention_causal_rotary_5(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     if not m.number(r2, 0):
         return None
-    return finish_ort_attention_causal_rotary_3(m, nodes, heads, out, attended, hidden, root)
+    return finish_ort_attention_causal_rotary_4(m, nodes, heads, out, attended, hidden, root)
+
+
+def finish_ort_attention_causal_rotary_6(m: Matcher, nodes: tuple[Node, ...], n2: Any, out: Any, hidden: Any, root: Any) -> Match | None:
+    attended, heads, r2 = n2.inputs
+    return finish_ort_attention_causal_rotary_5(m, nodes, r2, heads, out, attended, hidden, root)
+
+
+def finish_ort_attention_causal_rotary_7(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, hidden: Any, root: Any, attended: Any) -> Match | None:
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
+        return None
+    found = finish_ort_attention_causal_rotary_6(m, (*nodes, n2), n2, out, hidden, root)
+    if found is not None:
+        return found
+    hidden, r2, heads = n2.inputs
+    return finish_ort_attention_causal_rotary_5(m, (*nodes, n2), r2, heads, out, attended, hidden, root)
 
 
 def match_ort_attention_causal_rotary(m: Matcher, root: Node) -> Match | None:
@@ -157,19 +181,11 @@ def match_ort_attention_causal_rotary(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
-        attended, heads, r2 = n2.inputs
-        found = finish_ort_attention_causal_rotary_4(m, (root, n1, n2), r2, heads, out, attended, None, root)
-        if found is not None:
-            return found
-        hidden, r2, heads = n2.inputs
-        found = finish_ort_attention_causal_rotary_4(m, (root, n1, n2), r2, heads, out, None, hidden, root)
-        if found is not None:
-            return found
+    found = finish_ort_attention_causal_rotary_7(m, (root, n1), n1, out, None, root, None)
+    if found is not None:
+        return found
     heads = n1.inputs[0]
-    return finish_ort_attention_causal_rotary_3(m, (root, n1), heads, out, None, None, root)
+    return finish_ort_attention_causal_rotary_4(m, (root, n1), heads, out, None, None, root)
 
 
 def make_ort_attention_causal_rotary(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
@@ -219,7 +235,21 @@ def finish_ort_attention_causal_rotary_places_1(m: Matcher, nodes: tuple[Node, .
     return Match((*nodes, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def finish_ort_attention_causal_rotary_places_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_attention_causal_rotary_places_2(m: Matcher, nodes: tuple[Node, ...], r7: Any, positions: Any, cos: Any, sin: Any, out: Any, axis: Any, factor: Any, asked: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n11 = m.producer(r7, 'Expand')
+    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        return None
+    r8, _ = n11.inputs
+    n12 = m.producer(r8, 'Unsqueeze')
+    if n12 is None or len(n12.inputs) != 2 or n12.attrs:
+        return None
+    key, r9 = n12.inputs
+    if not m.numbers(r9, [2]):
+        return None
+    return finish_ort_attention_causal_rotary_places_1(m, (*nodes, n11, n12), key, positions, cos, sin, out, axis, factor, asked, value, mask, probs, attended, hidden, root)
+
+
+def finish_ort_attention_causal_rotary_places_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, mask: Any, probs: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
@@ -241,16 +271,9 @@ def finish_ort_attention_causal_rotary_places_2(m: Matcher, nodes: tuple[Node, .
         n10 = m.producer(keys, 'Reshape')
         if n10 is not None and len(n10.inputs) == 2 and m.plain(n10, ('allowzero',), _RESHAPE):
             r7, _ = n10.inputs
-            n11 = m.producer(r7, 'Expand')
-            if n11 is not None and len(n11.inputs) == 2 and (not n11.attrs):
-                r8, _ = n11.inputs
-                n12 = m.producer(r8, 'Unsqueeze')
-                if n12 is not None and len(n12.inputs) == 2 and (not n12.attrs):
-                    key, r9 = n12.inputs
-                    if m.numbers(r9, [2]):
-                        found = finish_ort_attention_causal_rotary_places_1(m, (*nodes, n6, n7, n8, n9, n10, n11, n12), key, positions, cos, sin, out, axis, factor, asked, value, mask, probs, attended, hidden, root)
-                        if found is not None:
-                            return found
+            found = finish_ort_attention_causal_rotary_places_2(m, (*nodes, n6, n7, n8, n9, n10), r7, positions, cos, sin, out, axis, factor, asked, value, mask, probs, attended, hidden, root)
+            if found is not None:
+                return found
         key = n9.inputs[0]
         found = finish_ort_attention_causal_rotary_places_1(m, (*nodes, n6, n7, n8, n9), key, positions, cos, sin, out, axis, factor, asked, value, mask, probs, attended, hidden, root)
         if found is not None:
@@ -258,7 +281,7 @@ def finish_ort_attention_causal_rotary_places_2(m: Matcher, nodes: tuple[Node, .
     return None
 
 
-def finish_ort_attention_causal_rotary_places_3(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_attention_causal_rotary_places_4(m: Matcher, nodes: tuple[Node, ...], heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -272,23 +295,40 @@ def finish_ort_attention_causal_rotary_places_3(m: Matcher, nodes: tuple[Node, .
     if n5 is not None and len(n5.inputs) == 3 and (not n5.attrs):
         mask, scores, r4 = n5.inputs
         if m.number(r4, float('-inf')):
-            found = finish_ort_attention_causal_rotary_places_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+            found = finish_ort_attention_causal_rotary_places_3(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
             if found is not None:
                 return found
     n5 = m.producer(r3, 'Add')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for scores, mask in m.orders(n5):
-        found = finish_ort_attention_causal_rotary_places_2(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
+        found = finish_ort_attention_causal_rotary_places_3(m, (*nodes, n3, n4, n5), scores, out, axis, value, mask, probs, attended, hidden, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_attention_causal_rotary_places_4(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_attention_causal_rotary_places_5(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, out: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     if not m.number(r2, 0):
         return None
-    return finish_ort_attention_causal_rotary_places_3(m, nodes, heads, out, attended, hidden, root)
+    return finish_ort_attention_causal_rotary_places_4(m, nodes, heads, out, attended, hidden, root)
+
+
+def finish_ort_attention_causal_rotary_places_6(m: Matcher, nodes: tuple[Node, ...], n2: Any, out: Any, hidden: Any, root: Any) -> Match | None:
+    attended, heads, r2 = n2.inputs
+    return finish_ort_attention_causal_rotary_places_5(m, nodes, r2, heads, out, attended, hidden, root)
+
+
+def finish_ort_attention_causal_rotary_places_7(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, hidden: Any, root: Any, attended: Any) -> Match | None:
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
+        return None
+    found = finish_ort_attention_causal_rotary_places_6(m, (*nodes, n2), n2, out, hidden, root)
+    if found is not None:
+        return found
+    hidden, r2, heads = n2.inputs
+    return finish_ort_attention_causal_rotary_places_5(m, (*nodes, n2), r2, heads, out, attended, hidden, root)
 
 
 def match_ort_attention_causal_rotary_places(m: Matcher, root: Node) -> Match | None:
@@ -302,19 +342,11 @@ def match_ort_attention_causal_rotary_places(m: Matcher, root: Node) -> Match | 
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    mended = n1.inputs[0]
-    n2 = m.producer(mended, 'Where')
-    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
-        attended, heads, r2 = n2.inputs
-        found = finish_ort_attention_causal_rotary_places_4(m, (root, n1, n2), r2, heads, out, attended, None, root)
-        if found is not None:
-            return found
-        hidden, r2, heads = n2.inputs
-        found = finish_ort_attention_causal_rotary_places_4(m, (root, n1, n2), r2, heads, out, None, hidden, root)
-        if found is not None:
-            return found
+    found = finish_ort_attention_causal_rotary_places_7(m, (root, n1), n1, out, None, root, None)
+    if found is not None:
+        return found
     heads = n1.inputs[0]
-    return finish_ort_attention_causal_rotary_places_3(m, (root, n1), heads, out, None, None, root)
+    return finish_ort_attention_causal_rotary_places_4(m, (root, n1), heads, out, None, None, root)
 
 
 def make_ort_attention_causal_rotary_places(graph: Graph, res: ResultSpec, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:

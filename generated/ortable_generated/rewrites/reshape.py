@@ -282,10 +282,85 @@ def finish_view_unary_view_2(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: 
     return finish_view_unary_view_1(m, nodes, n1, out, middle, root)
 
 
-def finish_view_unary_view_3(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, middle: Any, root: Any) -> Match | None:
+def finish_view_unary_view_3(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Relu')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_4(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Sigmoid')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_5(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Tanh')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_6(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Erf')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_7(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Neg')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_8(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Exp')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_9(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Sqrt')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_10(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Abs')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_11(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Softplus')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_12(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: Any, middle: Any, root: Any) -> Match | None:
     if n1 is None or len(n1.inputs) != 1:
         return None
     return finish_view_unary_view_1(m, nodes, n1, out, middle, root)
+
+
+def finish_view_unary_view_13(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Gelu')
+    return finish_view_unary_view_12(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_14(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'LeakyRelu')
+    return finish_view_unary_view_12(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_15(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Cast')
+    return finish_view_unary_view_12(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_16(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'HardSigmoid')
+    return finish_view_unary_view_12(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_17(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'HardSwish')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
+
+
+def finish_view_unary_view_18(m: Matcher, nodes: tuple[Node, ...], middle: Any, out: Any, root: Any) -> Match | None:
+    n1 = m.producer(middle, 'Not')
+    return finish_view_unary_view_2(m, (*nodes, n1), n1, out, middle, root)
 
 
 def match_view_unary_view(m: Matcher, root: Node) -> Match | None:
@@ -294,64 +369,49 @@ def match_view_unary_view(m: Matcher, root: Node) -> Match | None:
         return None
     out = root.outputs[0]
     middle, _ = root.inputs
-    n1 = m.producer(middle, 'Relu')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_3(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Sigmoid')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_4(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Tanh')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_5(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Erf')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_6(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Neg')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_7(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Exp')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_8(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Sqrt')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_9(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Abs')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_10(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Softplus')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_11(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Gelu')
-    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_13(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'LeakyRelu')
-    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_14(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Cast')
-    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_15(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'HardSigmoid')
-    found = finish_view_unary_view_3(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_16(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'HardSwish')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_17(m, (root,), middle, out, root)
     if found is not None:
         return found
-    n1 = m.producer(middle, 'Not')
-    found = finish_view_unary_view_2(m, (root, n1), n1, out, middle, root)
+    found = finish_view_unary_view_18(m, (root,), middle, out, root)
     if found is not None:
         return found
     n1 = m.producer(middle, 'Reciprocal')

@@ -1,0 +1,148 @@
+"""Merged matchers find what the steps of some alternative find, and nothing else: steps drawn at
+random, run alternative by alternative and as the merged functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ortablegen.rewrites.automaton import Automaton, Step
+
+NAMES = ("x", "y", "kind")  # bound by some alternatives, read by all at the end
+
+
+class Match(NamedTuple):
+    nodes: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+
+class Matcher:
+    """Answers conditions by bits."""
+
+    def __init__(self, bits: Sequence[bool]) -> None:
+        self.bits = bits
+        self.reasons: list[str] = []
+
+    def refuse(self, why: str) -> None:
+        self.reasons.append(why)
+
+    def ask(self, number: int, value: Any) -> bool:
+        return self.bits[crc32(repr((number, value)).encode()) % len(self.bits)]
+
+    def make(self, number: int, value: Any) -> Any:
+        return (number, value)
+
+    def orders(self, value: Any) -> list[Any]:
+        return [("first", value), ("second", value)]
+
+
+@st.composite
+def alternatives(draw: st.DrawFn) -> list[list[Step]]:
+    """Alternatives that differ in up to three places, as optional parts make them."""
+    part = st.lists(st.integers(0, 11), max_size=3)
+    places = draw(st.lists(st.lists(part, min_size=1, max_size=3), min_size=1, max_size=4))
+    loops = draw(st.booleans())
+    return [_steps([c for each in choice for c in each], loops) for choice in product(*places)][:16]
+
+
+def _steps(codes: list[int], loops: bool) -> list[Step]:
+    steps: list[Step] = []
+    known = ["root"]
+    unbound = list(NAMES)
+    for code in codes:
+        kind, number = divmod(code, 3)
+        last = known[-1]
+        fresh = f"n{len(known)}"
+        if kind == 0:
+            steps.append(Step("fail_if", f"m.ask({number}, {last})", "told" if number else ""))
+        elif kind == 1:
+            steps.append(Step("do", f"{fresh} = m.make({number}, {last})"))
+            known.append(fresh)
+        elif kind == 2 and loops:
+            steps.append(Step("loop", f"for {fresh} in m.orders({last}):"))
+            known.append(fresh)
+        elif unbound:
+            name = unbound.pop(number % len(unbound))
+            steps.append(Step("do", f"{name} = m.make({number}, {last})"))
+    return [*steps, Step("return", f"({', '.join(NAMES)})", nodes=tuple(known))]
+
+
+def find_all(steps: Sequence[Step], m: Matcher, names: dict[str, Any]) -> Iterator[Match]:
+    """Everything that one alternative finds."""
+    if not steps:
+        return
+    step, *rest = steps
+    scope = {"m": m, **dict.fromkeys(NAMES), **names}
+    if step.kind == "return":
+        yield Match(tuple(names[n] for n in step.nodes), eval(step.text, scope))
+    elif step.kind == "fail_if":
+        if not eval(step.text, scope):
+            yield from find_all(rest, m, names)
+    elif step.kind == "do":
+        name, _, value = step.text.partition(" = ")
+        yield from find_all(rest, m, {**names, name: eval(value, scope)})
+    else:
+        name, _, values = step.text.removeprefix("for ").removesuffix(":").partition(" in ")
+        for value in eval(values, scope):
+            yield from find_all(rest, m, {**names, name: value})
+
+
+def _run(steps: list[list[Step]], names: Sequence[str], bits: Sequence[bool]) -> Match | None:
+    automaton = Automaton({"match": steps}, "tried", "m", "root", names)
+    text = "\n".join("\n".join(lines) for lines in automaton.lines('"""The pattern."""'))
+    scope: dict[str, Any] = {"Match": lambda nodes, values: Match(nodes, values)}
+    exec("from __future__ import annotations\n" + text, scope)
+    found: Match | None = scope["match"](Matcher(bits), "root")
+    return found
+
+
+@given(alternatives(), st.lists(st.booleans(), min_size=7, max_size=7))
+@settings(max_examples=500, deadline=None)
+def test_merged_matchers_find_what_an_alternative_finds(
+    steps: list[list[Step]], bits: list[bool]
+) -> None:
+    found = _run(steps, NAMES, bits)
+    expected = [
+        match for each in steps for match in find_all(each, Matcher(bits), {"root": "root"})
+    ]
+    # which one of several is another question: orders and common beginnings are outside now
+    assert (found in expected) if expected else found is None
+
+
+def test_a_part_that_several_alternatives_have_is_written_once() -> None:
+    end = [
+        Step("fail_if", "m.ask(1, {})"),
+        Step("do", "x = m.make(1, {})"),
+        Step("fail_if", "m.ask(2, x)"),
+    ]
+    steps = []
+    for count in range(4):
+        last = f"n{count}" if count else "root"
+        made = [
+            Step("do", f"n{i + 1} = m.make({count}, {f'n{i}' if i else 'root'})")
+            for i in range(count)
+        ]
+        tail = [Step(step.kind, step.text.format(last)) for step in end]
+        nodes = ("root", *(f"n{i + 1}" for i in range(count)))
+        steps.append([*made, *tail, Step("return", "(x,)", nodes=nodes)])
+    texts = Automaton({"match": steps}, "tried", "m", "root", ("x",)).lines('"""The pattern."""')
+    assert len(texts) == 2
+    assert sum(line.strip() == "x = m.make(1, root)" for line in texts[0]) == 1
+
+
+def test_a_name_that_another_alternative_has_bound_is_none() -> None:
+    """Bound by a way that fails, and read by the next one, in a part that two ways share."""
+    steps = []
+    for number in (0, 1):
+        bind = [Step("do", "kind = m.make(2, n1)"), Step("fail_if", "kind is not None")]
+        for way in (bind, []):
+            first = [Step("do", f"n1 = m.make({number}, root)"), *way]
+            last = [Step("do", "x = m.make(1, n1)"), Step("fail_if", "x == root")]
+            steps.append([*first, *last, Step("return", "(x, kind)", nodes=("root", "n1"))])
+    found = _run(steps, ("x", "kind"), [False])
+    assert found is not None and found.values == ((1, (0, "root")), None)
