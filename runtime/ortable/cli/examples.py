@@ -10,7 +10,7 @@ from collections.abc import Mapping
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("ortable show model.onnx", "ortable show model.onnx --full | less"),
     "draw": (
-        "ortable draw model.onnx -o model.html",
+        "ortable draw model.onnx -o model.json --overlay dtype",
         "ortable draw model.onnx -o layer.dot --module encoder.layer.0",
     ),
     "ops": ("ortable ops --grep conv", "ortable ops --missing model.pt2"),

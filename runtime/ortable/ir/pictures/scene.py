@@ -7,17 +7,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Box", "Edge", "Group", "Item", "Row", "Scene", "boxes_of", "groups_of"]
+__all__ = ["Box", "Constant", "Edge", "Group", "Item", "Row", "Scene", "boxes_of", "groups_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A weight, or what a Constant node holds: a large one has no value."""
+
+    name: str
+    type: str
+    value: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line inside a box: an attribute or a weight, and its value or type; of a weight, its whole
-    name, too."""
+    """A line inside a box: an attribute or a weight, and its value or type; of a weight, what it
+    shows, and which input of the node that is."""
 
     name: str
     text: str
-    whole: str = ""
+    constant: Constant | None = None
+    place: int = 0
+
+    @property
+    def whole(self) -> str:
+        """The whole name of a weight."""
+        return "" if self.constant is None else self.constant.name
 
 
 @dataclass(eq=False)
@@ -32,6 +48,7 @@ class Box:
         name: of the node.
         attributes, weights: its rows.
         outputs: types of its results.
+        results: their names; in a function, after the path of the module that calls it.
         parameters: elements of its weights.
         about: what its metadata says, for tooltips.
     """
@@ -44,6 +61,7 @@ class Box:
     attributes: tuple[Row, ...] = ()
     weights: tuple[Row, ...] = ()
     outputs: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     parameters: int = 0
     about: dict[str, str] = field(default_factory=dict)
     group: Group | None = None
@@ -97,7 +115,7 @@ Item = Box | Group
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A result of ``source`` that ``target`` reads.
+    """A result of ``source`` that ``target`` reads: which one, and as which input.
 
     ``inner``: from a node to a graph inside it, or from outside of such a graph into it.
     """
@@ -107,6 +125,8 @@ class Edge:
     name: str
     type: str = ""
     inner: bool = False
+    output: int = 0
+    place: int = 0
 
 
 @dataclass(eq=False)

@@ -59,17 +59,23 @@ def part_of(scene: Scene, name: str) -> Scene:
         key = (edge.source, edge.name, role)
         if key not in stands:
             title = edge.name or edge.source.title
-            stands[key] = Box(f"x{len(stands)}", role, title, edge.type)
+            types = (edge.type,) if role == "input" else ()
+            names = (edge.name,) if role == "input" else ()
+            stands[key] = Box(
+                f"x{len(stands)}", role, title, edge.type, outputs=types, results=names
+            )
         return stands[key]
 
-    edges: dict[tuple[Box, Box, str], Edge] = {}
+    edges: dict[tuple[Box, Box, str, int], Edge] = {}
     for edge in scene.edges:
         source, target = edge.source, edge.target
         if source not in inside and target not in inside:
             continue
-        source = source if source in inside else stand_in(edge, "input")
-        target = target if target in inside else stand_in(edge, "output")
-        edges.setdefault((source, target, edge.name), replace(edge, source=source, target=target))
+        if source not in inside:
+            edge = replace(edge, source=stand_in(edge, "input"), output=0)
+        if target not in inside:
+            edge = replace(edge, target=stand_in(edge, "output"), place=0)
+        edges.setdefault((edge.source, edge.target, edge.name, edge.place), edge)
     root.items[:0] = [box for box in stands.values() if box.role == "input"]
     root.items += [box for box in stands.values() if box.role == "output"]
     return Scene(root, list(edges.values()))
