@@ -49,7 +49,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 SENTENCES: dict[str, str] = {
     "show": "You get the text of an ONNX model: inputs, weights, a line for each node, outputs.",
-    "draw": "You get a picture of an ONNX model, or a page in which modules open and close.",
+    "draw": "You get a picture of an ONNX model, or open it in Model Explorer or Netron.",
     "ops": "You get the operators of PyTorch that can be converted, with opsets and dtypes; with "
     "--missing, those of your saved program that cannot.",
     "export": "You get an ONNX file that ONNX Runtime has run, and whose results are compared "

@@ -1,4 +1,4 @@
-"""Graphs and node data of Model Explorer: every node, edge and weight, and overlays of a profile."""
+"""Graphs and node data of Model Explorer: nodes, edges, weights, and overlays of a profile."""
 
 from __future__ import annotations
 
