@@ -19,7 +19,7 @@ from ortable.ir.proto.model_files import graph_of_file
 
 from .dot import dot_of
 from .explorer import Overlay, explorer_files
-from .fold import cut, fold
+from .fold import fold, gather_ends
 from .read import scene_of
 from .scene import Scene
 from .view import View, part_of, shown, view_of
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Look", "draw", "draw_onnx", "plot_dot", "rendered", "to_dot"]
 
-_LIST = 150  # items of one list
 MOST = 1000  # boxes that graphviz lays out in seconds; beyond it, minutes
 _REMEDY = (
     "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "
@@ -47,16 +46,7 @@ _NO_PAGE = (
 
 @dataclass(frozen=True)
 class Look:
-    """What a picture shows, and how.
-
-    Attributes:
-        module: only this module, by its path (``encoder.layer.0``) or class.
-        depth: how many levels of modules are open; None: as many as a picture has room for.
-        fold: of equal blocks in a row, draw one and count the others.
-        weights: rows for weights and constants.
-        attributes: rows for the attributes of nodes.
-        rankdir: the direction of the graph, as graphviz names it.
-    """
+    """What a picture shows, and how: the arguments of `draw`."""
 
     module: str | None = None
     depth: int | None = None
@@ -130,13 +120,15 @@ def draw(
     if not target.parent.is_dir():
         raise OptionError(f"there is no folder '{target.parent}' for the picture '{target}'")
     format = target.suffix[1:].lower() or "svg"
-    if format != "json":
-        if overlays:
-            raise OptionError(f"overlays are for a .json, not for '{target}'")
-        write_file(target, rendered(model, format, look))
-        return None
-    for ending, content in _explorer_files(model, look, overlays).items():
-        write_file(target.with_suffix(ending), content)
+    if overlays and format != "json":
+        raise OptionError(f"overlays are for a .json, not for '{target}'")
+    files = {target: rendered(model, format, look)} if format != "json" else {}
+    if format == "json":
+        shown = {"weights": weights, "attributes": attributes}
+        for ending, content in explorer_files(_scene(model, look), overlays, **shown).items():
+            files[target.with_suffix(ending) if ending else target] = content
+    for file, content in files.items():
+        write_file(file, content)
     return None
 
 
@@ -146,9 +138,17 @@ def rendered(model: Any, format: str, look: Look | None = None) -> bytes:
     look = look or Look()
     if format in ("html", "htm"):
         raise OptionError(_NO_PAGE)
+    scene = _scene(model, look)
+    shown = {"weights": look.weights, "attributes": look.attributes}
     if format == "json":
-        return _explorer_files(model, look)[".json"]
-    text = _dot(model, look, limited=format not in ("dot", "gv"))
+        return explorer_files(scene, **shown)[""]
+    if look.fold:
+        fold(scene)
+    gather_ends(scene.root)
+    view = view_of(scene, look.depth)
+    if format not in ("dot", "gv"):
+        _check_size(scene, view, look)
+    text = dot_of(view, rankdir=look.rankdir, **shown)
     return text.encode() if format in ("dot", "gv") else _by_graphviz(text, format)
 
 
@@ -166,25 +166,7 @@ def _model_of(model: Any) -> ModelProto | GraphProto:
 
 def _scene(model: Any, look: Look) -> Scene:
     scene = scene_of(_model_of(model))
-    if look.module is not None:
-        scene = part_of(scene, look.module)
-    return scene
-
-
-def _explorer_files(model: Any, look: Look, overlays: Sequence[Overlay] = ()) -> dict[str, bytes]:
-    scene = _scene(model, look)
-    return explorer_files(scene, overlays, weights=look.weights, attributes=look.attributes)
-
-
-def _dot(model: Any, look: Look, limited: bool = False) -> str:
-    scene = _scene(model, look)
-    if look.fold:
-        fold(scene)
-    cut(scene, _LIST)
-    view = view_of(scene, look.depth)
-    if limited:
-        _check_size(scene, view, look)
-    return dot_of(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
+    return scene if look.module is None else part_of(scene, look.module)
 
 
 def _check_size(scene: Scene, view: View, look: Look) -> None:
@@ -192,9 +174,10 @@ def _check_size(scene: Scene, view: View, look: Look) -> None:
     boxes = view.boxes()
     if boxes <= MOST:
         return
-    fits = max((d for d in range(look.depth or 0) if shown(scene.root, d) <= MOST), default=0)
+    fits = max((d for d in range(look.depth or 0) if shown(scene.root, d) <= MOST), default=None)
+    remedy = "" if fits is None else f"depth={fits}, "
     raise OptionError(
-        f"the picture would have {boxes} boxes, more than {MOST}: give depth={fits}, "
+        f"the picture would have {boxes} boxes, more than {MOST}: give {remedy}"
         "module= for a part of the model, or write a .json for Model Explorer, which opens modules "
         "on demand"
     )
@@ -205,7 +188,7 @@ def to_dot(model: Any, *, rankdir: Direction = "TB", **look: Any) -> str:
 
     `rankdir` is graphviz' direction (`TB`, `LR`); the other arguments are those of `draw`.
     """
-    return _dot(model, Look(rankdir=rankdir, **look))
+    return rendered(model, "dot", Look(rankdir=rankdir, **look)).decode()
 
 
 def draw_onnx(model: Any, format: str = "svg", *, rankdir: Direction = "TB", **look: Any) -> bytes:

@@ -41,14 +41,14 @@ def explorer_files(
     """Write a scene, and a file of node data for each overlay.
 
     Returns:
-        Contents by the ending of the file: ``.json`` for the graph, ``.time.json`` for an overlay.
+        Contents by the ending of the file: none for the graph, ``.time.json`` for an overlay.
 
     Raises:
         InputError: an overlay is a file that is no profile.
         OptionError: an overlay is unknown, or a profile of another model.
     """
     writer = _Writer(scene, weights, attributes)
-    files = {".json": writer.graph()}
+    files = {"": writer.graph()}
     for overlay in overlays:
         name, data = writer.overlay(overlay)
         files[f".{name}.json"] = {writer.name: data}

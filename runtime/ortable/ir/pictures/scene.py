@@ -75,8 +75,8 @@ class Group:
         key: unique in the scene.
         role: ``model``; ``module`` of the torch model; ``function``, a call of a local function;
             ``body``, a graph inside a node; ``repeat``, equal blocks in a row: the first of them
-            and ``others``, a group of the rest; ``stretch``, neighbours in a long list; ``ends``,
-            inputs or outputs of the model of which there are many.
+            and ``others``, a group of the rest; ``ends``, inputs or outputs of the model of which
+            there are many.
         name: the last part of ``path``, or what else it is called.
         kind: the class of a module.
         path: dotted, from the root of the torch model.
@@ -86,7 +86,7 @@ class Group:
     """
 
     key: str
-    role: Literal["model", "module", "function", "body", "repeat", "others", "stretch", "ends"]
+    role: Literal["model", "module", "function", "body", "repeat", "others", "ends"]
     name: str
     kind: str = ""
     path: str = ""

@@ -7,6 +7,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from ortable.errors import OptionError
@@ -167,26 +168,18 @@ def _links(scene: Scene, closed: set[Group]) -> list[Link]:
 
 def _mark_long(links: list[Link]) -> None:
     """Mark the links that pass several ranks: residuals. Ranks are lengths of longest ways."""
+    sources: dict[Item, set[Item]] = {}
+    for link in links:
+        sources.setdefault(link.target, set()).add(link.source)
     rank: dict[Item, int] = {}
-    reads: dict[Item, list[Link]] = {}
-    waiting: Counter[Item] = Counter()
+    try:
+        for item in TopologicalSorter(sources).static_order():
+            rank[item] = max((rank[each] + 1 for each in sources.get(item, ())), default=0)
+    except CycleError:  # a box of several blocks may read what reads one of them
+        return
     for link in links:
-        reads.setdefault(link.source, []).append(link)
-        waiting[link.target] += 1
-    ready = [item for item in reads if not waiting[item]]
-    while ready:
-        item = ready.pop()
-        for link in reads.get(item, ()):
-            target = link.target
-            rank[target] = max(rank.get(target, 0), rank.get(item, 0) + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    last = {link.target: rank.get(link.target, 0) for link in links}
-    for link in links:
-        if isinstance(link.source, Box) and link.source.role == "input":
-            continue
-        link.long = last[link.target] - rank.get(link.source, 0) >= _LONG
+        if not isinstance(link.source, Box) or link.source.role != "input":
+            link.long = rank[link.target] - rank[link.source] >= _LONG
 
 
 def summary(group: Group) -> tuple[str, str]:
