@@ -101,13 +101,17 @@ def test_draw_opens_model_explorer(model_path, monkeypatch):
     assert [name for name, _ in overlays] == ["dtype", "rewrite"]
 
 
-def test_draw_opens_netron(model_path, monkeypatch):
+def test_draw_opens_netron(model_path, monkeypatch, capsys):
     calls = []
     viewer = SimpleNamespace(start=calls.append, wait=lambda: calls.append("wait"))
     monkeypatch.setitem(sys.modules, "model_explorer", None)
     monkeypatch.setitem(sys.modules, "netron", viewer)
     assert main(["draw", model_path]) == 0
     assert calls == [model_path, "wait"]
+    for option in (["--module", "0"], ["--overlay", "dtype"]):
+        assert main(["draw", model_path, *option]) == 2
+        assert "need Model Explorer" in capsys.readouterr().err
+    assert len(calls) == 2
 
 
 def test_draw_without_a_viewer(model_path, monkeypatch, capsys):

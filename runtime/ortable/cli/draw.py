@@ -18,6 +18,10 @@ _NO_VIEWER = (
     "no viewer is installed: `pip install ai-edge-model-explorer` or `pip install netron`, or give "
     "a file to write, as in `ortable draw model.onnx -o model.svg`"
 )
+_ONLY_MODEL_EXPLORER = (
+    "Netron opens the whole file, without overlays: --module and --overlay need Model Explorer "
+    "(`pip install ai-edge-model-explorer`) or a file to write"
+)
 
 
 def add_draw(commands: Any) -> None:
@@ -102,6 +106,8 @@ def _open(args: argparse.Namespace) -> int:
             ]
             explorer.visualize(str(graph), node_data=overlays)
     elif (netron := _find_package("netron")) is not None:
+        if args.module or args.overlay:
+            raise OptionError(_ONLY_MODEL_EXPLORER)
         netron.start(args.model)
         netron.wait()
     else:

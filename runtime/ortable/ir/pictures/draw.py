@@ -124,8 +124,8 @@ def draw(
         raise OptionError(f"overlays are for a .json, not for '{target}'")
     files = {target: rendered(model, format, look)} if format != "json" else {}
     if format == "json":
-        shown = {"weights": weights, "attributes": attributes}
-        for ending, content in explorer_files(_scene(model, look), overlays, **shown).items():
+        made = explorer_files(_scene(model, look), overlays, weights=weights, attributes=attributes)
+        for ending, content in made.items():
             files[target.with_suffix(ending) if ending else target] = content
     for file, content in files.items():
         write_file(file, content)
@@ -139,16 +139,15 @@ def rendered(model: Any, format: str, look: Look | None = None) -> bytes:
     if format in ("html", "htm"):
         raise OptionError(_NO_PAGE)
     scene = _scene(model, look)
-    shown = {"weights": look.weights, "attributes": look.attributes}
     if format == "json":
-        return explorer_files(scene, **shown)[""]
+        return explorer_files(scene, weights=look.weights, attributes=look.attributes)[""]
     if look.fold:
         fold(scene)
     gather_ends(scene.root)
     view = view_of(scene, look.depth)
     if format not in ("dot", "gv"):
         _check_size(scene, view, look)
-    text = dot_of(view, rankdir=look.rankdir, **shown)
+    text = dot_of(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
     return text.encode() if format in ("dot", "gv") else _by_graphviz(text, format)
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ortable.errors import InputError, OptionError
+from ortable.ir.origins import KEY as REWRITES
 
 from .dot import color_of
 from .scene import Box, Constant, Edge, Group, Scene
 
 __all__ = ["Overlay", "explorer_files"]
 
-_REWRITE = "ortable.passes.rewrite"  # the metadata key of the rules that made a node
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8590c"}]
 _SEPARATORS = str.maketrans("/;", "__")  # of namespaces
 
@@ -150,11 +150,11 @@ class _Writer:
         if overlay == "dtype":
             texts = {box: box.outputs[0].partition("[")[0] for box in self.ids if box.outputs}
         elif overlay == "rewrite":
-            texts = {box: box.about.get(_REWRITE, "") for box in self.ids}
+            texts = {box: box.about.get(REWRITES, "") for box in self.ids}
         else:
             times = self._times(_profiled_nodes(overlay))
-            results = {name: {"value": round(us, 3)} for name, us in times.items()}
-            return "time", {"results": results, "gradient": _GRADIENT}
+            rounded = {name: {"value": round(us, 3)} for name, us in times.items()}
+            return "time", {"results": rounded, "gradient": _GRADIENT}
         results = {
             self.ids[box]: {"value": text, "bgColor": color_of(text)}
             for box, text in texts.items()

@@ -36,7 +36,6 @@ class _Folder:
         self.reads = reads
         self.numbers: dict[Hashable, int] = {}
         self.of_item: dict[Item, int] = {}
-        self.made = 0
 
     def group(self, group: Group) -> None:
         """Fold the items of a group, then those of its groups."""
@@ -119,14 +118,12 @@ class _Folder:
         self, group: Group, block: Sequence[Item], others: Sequence[Item], times: int
     ) -> Group:
         """All blocks as one group: the first one, and a group of the others."""
-        self.made += 1
         first, last = block[0], others[-1]
         single = len(block) == 1 and isinstance(first, Group) and isinstance(last, Group)
         names = (first, others[0], last) if single else ()
         kind = first.kind if single and isinstance(first, Group) else ""
-        key = f"{group.key}r{self.made}"
-        whole = Group(key, "repeat", _from_to(names[::2]), kind, group.path, times=times)
-        rest = Group(f"{key}o", "others", _from_to(names[1:]), kind, group.path, times=times - 1)
+        whole = Group("repeat", _from_to(names[::2]), kind, group.path, times=times)
+        rest = Group("others", _from_to(names[1:]), kind, group.path, times=times - 1)
         for item in block:
             whole.add(item)
         for item in others:
@@ -165,7 +162,7 @@ def gather_ends(root: Group) -> None:
         if len(ends) <= _ENDS:
             continue
         rest = ends[_FIRST:]
-        made = Group(f"{root.key}{role}", "ends", f"{len(rest)} more {role}s", path=root.path)
+        made = Group("ends", f"{len(rest)} more {role}s", path=root.path)
         for item in rest:
             made.add(item)
         root.items = [item for item in root.items if item not in set(rest)]

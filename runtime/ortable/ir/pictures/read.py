@@ -34,7 +34,7 @@ from .scene import Box, Constant, Edge, Group, Item, Row, Scene, boxes_of
 __all__ = ["scene_of"]
 
 _MOST_CALLS = 64  # of functions, one inside the other
-_MOST_BOXES = 10_000  # after which functions are no longer drawn in the places of their calls
+_MOST_NODES = 10_000  # after which functions are no longer drawn in the places of their calls
 _DTYPES = ("to", "dtype")  # attributes whose number is an element type
 _LONGEST = 36  # characters of a value
 _SHOWN = 6  # integers of a constant that are shown in place of its type
@@ -64,7 +64,7 @@ def scene_of(model: ModelProto | GraphProto) -> Scene:
 
 
 class _Reader:
-    """One model; numbers its boxes and groups."""
+    """One model."""
 
     def __init__(self, model: ModelProto) -> None:
         self.model = model
@@ -77,7 +77,7 @@ class _Reader:
         self.opsets = {each.domain: each.version for each in model.opset_import}
         self.edges: list[Edge] = []
         self.rows: dict[Item, Constant] = {}  # inputs that are weights: rows of boxes
-        self.count = 0
+        self.count = 0  # of nodes
         self.calls: list[object] = []  # the functions that are being drawn, one inside the other
 
     def function(self, node: NodeProto) -> FunctionProto | None:
@@ -85,16 +85,12 @@ class _Reader:
         as a node: of no function, of one that calls itself, and where functions that call others
         again and again make more boxes than anybody looks at."""
         key = (node.domain, node.op_type, node.overload)
-        deep = len(self.calls) >= _MOST_CALLS or self.count >= _MOST_BOXES
+        deep = len(self.calls) >= _MOST_CALLS or self.count >= _MOST_NODES
         return None if deep or key in self.calls else self.functions.get(key)
-
-    def key(self) -> str:
-        self.count += 1
-        return f"k{self.count}"
 
     def scene(self) -> Scene:
         graph = _with_types(self.model).graph
-        root = Group(self.key(), "model", graph.name or "model")
+        root = Group("model", graph.name or "model")
         _GraphReader(self, graph, root, {}, 0).read()
         only_rows = self.rows.keys() - {edge.source for edge in self.edges}
         root.items = [item for item in root.items if item not in only_rows]
@@ -139,7 +135,7 @@ class _GraphReader:
         self.within = within
         self.rooted = rooted
         self.types: dict[str, str] = {}
-        self.placer = Placer(group, reader.key)
+        self.placer = Placer(group)
 
     def read(self) -> list[Box]:
         """A graph with its inputs and outputs; returns the boxes of the inputs."""
@@ -157,16 +153,14 @@ class _GraphReader:
         self.nodes(graph.node)
         for value in graph.output:
             text = self.types[value.name]
-            box = Box(self.reader.key(), "output", value.name, text)
+            box = Box("output", value.name, text)
             self.group.add(box)
             self._connect(box, [value.name])
         return inputs
 
     def _input(self, value: ValueInfoProto) -> Box:
         text = self.types[value.name]
-        box = Box(
-            self.reader.key(), "input", value.name, text, outputs=(text,), results=(value.name,)
-        )
+        box = Box("input", value.name, text, outputs=(text,), results=(value.name,))
         self.group.add(box)
         dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         self.values[value.name] = _Result(box, value.name, text, self.depth, math.prod(dims))
@@ -206,7 +200,6 @@ class _GraphReader:
         group = self.placer.place(self._way(node, about), reads, node.output)
         prefix = f"{self.rooted}/" if self.rooted else ""
         box = Box(
-            self.reader.key(),
             "node",
             node.op_type,
             node.domain,
@@ -216,6 +209,7 @@ class _GraphReader:
             results=tuple(name and f"{prefix}{name}" for name in node.output),
             about=about,
         )
+        self.reader.count += 1
         group.add(box)
         self._connect(box, node.input, node)
         for output, name in enumerate(node.output):
@@ -227,7 +221,7 @@ class _GraphReader:
 
     def _body(self, box: Box, name: str, graph: GraphProto, around: Group) -> None:
         """A graph inside a node is a group beside the node's box."""
-        group = Group(self.reader.key(), "body", f"{box.title}: {name}", path=around.path)
+        group = Group("body", f"{box.title}: {name}", path=around.path)
         around.add(group)
         before = len(self.reader.edges)
         self.reader.calls.append(name)
@@ -248,7 +242,7 @@ class _GraphReader:
         group = self.placer.place(tuple(around), filter(None, node.input), node.output)
         whole = about.get("module_type") or last.kind or function.name
         kind = whole.rpartition(".")[2]
-        call = Group(self.reader.key(), "function", last.name, kind, last.path)
+        call = Group("function", last.name, kind, last.path)
         group.add(call)
         within = next(
             (each.value for each in function.metadata_props if each.key == "module_path"), ""

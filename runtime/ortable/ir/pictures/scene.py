@@ -41,7 +41,6 @@ class Box:
     """A node, or what stands for an input or output of a graph.
 
     Attributes:
-        key: unique in the scene.
         role: what it is.
         title: the operator, or the name of the input or output.
         note: the domain of an operator, the type of an input or output.
@@ -53,7 +52,6 @@ class Box:
         about: what its metadata says, for tooltips.
     """
 
-    key: str
     role: Literal["node", "input", "output"]
     title: str
     note: str = ""
@@ -72,7 +70,6 @@ class Group:
     """Items that belong together.
 
     Attributes:
-        key: unique in the scene.
         role: ``model``; ``module`` of the torch model; ``function``, a call of a local function;
             ``body``, a graph inside a node; ``repeat``, equal blocks in a row: the first of them
             and ``others``, a group of the rest; ``ends``, inputs or outputs of the model of which
@@ -85,7 +82,6 @@ class Group:
         times: how many blocks a ``repeat`` has, or ``others``.
     """
 
-    key: str
     role: Literal["model", "module", "function", "body", "repeat", "others", "ends"]
     name: str
     kind: str = ""

@@ -51,7 +51,7 @@ def part_of(scene: Scene, name: str) -> Scene:
     Raises OptionError when there is no such module.
     """
     chosen = _chosen(scene, name)
-    root = Group(chosen.key, "model", chosen.path, chosen.kind, chosen.path)
+    root = Group("model", chosen.path, chosen.kind, chosen.path)
     root.items = list(chosen.items)
     inside = set(boxes_of(root))
     stands: dict[tuple[Box, str, str], Box] = {}
@@ -62,9 +62,7 @@ def part_of(scene: Scene, name: str) -> Scene:
             title = edge.name or edge.source.title
             types = (edge.type,) if role == "input" else ()
             names = (edge.name,) if role == "input" else ()
-            stands[key] = Box(
-                f"x{len(stands)}", role, title, edge.type, outputs=types, results=names
-            )
+            stands[key] = Box(role, title, edge.type, outputs=types, results=names)
         return stands[key]
 
     edges: dict[tuple[Box, Box, str, int], Edge] = {}
@@ -139,7 +137,7 @@ def _chosen(scene: Scene, name: str) -> Group:
         raise OptionError(f"the graph has no module {name!r}: {known}{more}")
     if len(found) == 1:
         return found[0]
-    return Group(found[0].key, "module", name, found[0].kind, name, items=list(found))
+    return Group("module", name, found[0].kind, name, items=list(found))
 
 
 def _links(scene: Scene, closed: set[Group]) -> list[Link]:
