@@ -122,13 +122,12 @@ def draw(
     format = target.suffix[1:].lower() or "svg"
     if overlays and format != "json":
         raise OptionError(f"overlays are for a .json, not for '{target}'")
-    files = {target: rendered(model, format, look)} if format != "json" else {}
-    if format == "json":
-        made = explorer_files(_scene(model, look), overlays, weights=weights, attributes=attributes)
-        for ending, content in made.items():
-            files[target.with_suffix(ending) if ending else target] = content
-    for file, content in files.items():
-        write_file(file, content)
+    if format != "json":
+        write_file(target, rendered(model, format, look))
+        return None
+    files = explorer_files(_scene(model, look), overlays, weights=weights, attributes=attributes)
+    for ending, content in files.items():
+        write_file(target.with_suffix(ending) if ending else target, content)
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -152,7 +152,7 @@ class _Writer:
         elif overlay == "rewrite":
             texts = {box: box.about.get(REWRITES, "") for box in self.ids}
         else:
-            times = self._times(_profiled_nodes(overlay))
+            times = self._times(_read_kernels(overlay))
             rounded = {name: {"value": round(us, 3)} for name, us in times.items()}
             return "time", {"results": rounded, "gradient": _GRADIENT}
         results = {
@@ -162,14 +162,14 @@ class _Writer:
         }
         return str(overlay), {"results": results}
 
-    def _times(self, nodes: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    def _times(self, kernels: Iterable[tuple[list[str], float]]) -> dict[str, float]:
         """Return microseconds by id; nodes that one kernel computes share its time."""
         known = {result: self.ids[box] for box in self.ids for result in box.results if result}
         times: defaultdict[str, float] = defaultdict(float)
-        for node in nodes:
-            found = [known[result] for result in node.get("results", ()) if result in known]
+        for results, us in kernels:
+            found = [known[result] for result in results if result in known]
             for name in found:
-                times[name] += node["us"] / len(found)
+                times[name] += us / len(found)
         if not times:
             raise OptionError("the profile is of another model: it has no node of the graph")
         return dict(times)
@@ -193,15 +193,17 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"key": key, "value": text} for key, text in dict(pairs).items() if text]
 
 
-def _profiled_nodes(overlay: Overlay) -> list[Mapping[str, Any]]:
+def _read_kernels(overlay: Overlay) -> list[tuple[list[str], float]]:
+    """Return first results of the nodes that each kernel computes, and its microseconds."""
     if not isinstance(overlay, str | os.PathLike):
-        return list(overlay.as_dict()["nodes"])
+        return [(node["results"], node["us"]) for node in overlay.as_dict()["nodes"]]
     path = Path(overlay)
     if path.suffix != ".json":
         raise OptionError(
             f"overlays are 'dtype', 'rewrite', a profile, or the .json of one, not {overlay!r}"
         )
     try:
-        return list(json.loads(path.read_text(encoding="utf-8"))["nodes"])
+        nodes = json.loads(path.read_text(encoding="utf-8"))["nodes"]
+        return [([*node["results"]], float(node["us"])) for node in nodes]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"'{path}' is no profile of ortable: {error}") from error

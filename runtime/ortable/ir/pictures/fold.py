@@ -55,8 +55,10 @@ class _Folder:
         for item in found:
             group.add(item)
         for item in found:
-            for inner in _inner(item):
-                self.group(inner)
+            repeat = item if isinstance(item, Group) and item.role == "repeat" else None
+            for inner in repeat.items if repeat else [item]:
+                if isinstance(inner, Group) and inner.role != "others":  # which is never open
+                    self.group(inner)
 
     def kind(self, item: Item) -> int:
         """A number that items share which have the same form, whatever they are joined to."""
@@ -138,15 +140,6 @@ def _from_to(items: Sequence[Item]) -> str:
     if not names:
         return "block of nodes"
     return " \N{HORIZONTAL ELLIPSIS} ".join(dict.fromkeys(names))
-
-
-def _inner(item: Item) -> list[Group]:
-    """The groups to fold next: those of a repeat are not the repeat again."""
-    if isinstance(item, Box):
-        return []
-    if item.role not in ("repeat", "others"):
-        return [item]
-    return [group for each in item.items for group in _inner(each)]
 
 
 def _face(box: Box) -> Hashable:

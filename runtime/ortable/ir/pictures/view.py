@@ -85,10 +85,8 @@ def view_of(scene: Scene, depth: int | None = None) -> View:
     more than 24 boxes."""
     root = scene.root
     if depth is None:
-        depth = 0
-        for deeper in range(1, _levels(root) + 1):
-            if shown(root, deeper) <= FEW:
-                depth = deeper
+        depths = range(1, _levels(root) + 1)
+        depth = max((deeper for deeper in depths if shown(root, deeper) <= FEW), default=0)
     closed = set(_closed(root, depth))
     links = _links(scene, closed)
     _mark_long(links)
