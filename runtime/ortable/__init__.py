@@ -61,7 +61,7 @@ Looking and comparing:
     profile: where the time of a call goes, by module, line, operator and kernel
     Profile: what profile returns
     pretty_onnx: a model as text
-    draw: a model as a picture, or as a page in which modules open
+    draw: a model as a picture, or as a graph of Model Explorer
     plot_dot: a model as a picture, on matplotlib axes
     ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks
     onnx_debug_backend: a backend that runs node by node and compares with torch

@@ -3,8 +3,10 @@ traceback."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import onnx
 import pytest
@@ -67,17 +69,58 @@ def test_draw_without_the_program(model_path, tmp_path, monkeypatch, capsys):
     assert "'dot'" in capsys.readouterr().err
 
 
-def test_draw_one_module_as_a_page(factory, tmp_path, capsys):
-    model, page = str(tmp_path / "tiny.onnx"), tmp_path / "page.html"
+def test_draw_one_module(factory, tmp_path, capsys):
+    model, graph = str(tmp_path / "tiny.onnx"), tmp_path / "graph.json"
     assert main(["export", f"{factory}:tiny", "-o", model, "--no-validate"]) == 0
-    assert main(["draw", model, "-o", str(page), "--module", "0", "--depth", "2"]) == 0
-    assert "wrote" in capsys.readouterr().out
-    text = page.read_text()
-    assert '"t":"Gemm"' in text and '"t":"Relu"' not in text and '"c":"Linear"' in text
+    assert main(["draw", model, "-o", str(graph), "--module", "0", "--overlay", "dtype"]) == 0
+    assert f"wrote {graph}" in capsys.readouterr().out
+    labels = {node["label"] for node in json.loads(graph.read_text())["graphs"][0]["nodes"]}
+    assert "Gemm" in labels and "Relu" not in labels
+    assert "float32" in (tmp_path / "graph.dtype.json").read_text()
     dot = ["draw", model, "-o", str(tmp_path / "x.dot"), "--no-weights", "--no-attributes"]
     assert main([*dot, "--no-fold", "--rankdir", "LR"]) == 0
     text = (tmp_path / "x.dot").read_text()
     assert "rankdir=LR" in text and ">weight<" not in text and ">transB<" not in text
+
+
+def test_draw_opens_model_explorer(model_path, monkeypatch):
+    opened = []
+
+    def visualize(path, node_data):
+        graph = json.loads(Path(path).read_text())
+        opened.append((Path(path).name, [node["label"] for node in graph["graphs"][0]["nodes"]]))
+        for overlay in node_data:
+            data = json.loads(Path(overlay["node_data_path"]).read_text())
+            opened.append((overlay["name"], [*data]))
+
+    monkeypatch.setitem(sys.modules, "model_explorer", SimpleNamespace(visualize=visualize))
+    monkeypatch.setitem(sys.modules, "netron", None)
+    assert main(["draw", model_path, "--overlay", "rewrite", "--overlay", "dtype"]) == 0
+    (name, labels), *overlays = opened
+    assert name == f"{Path(model_path).stem}.json" and "Relu" in labels
+    assert [name for name, _ in overlays] == ["dtype", "rewrite"]
+
+
+def test_draw_opens_netron(model_path, monkeypatch, capsys):
+    calls = []
+    viewer = SimpleNamespace(start=calls.append, wait=lambda: calls.append("wait"))
+    monkeypatch.setitem(sys.modules, "model_explorer", None)
+    monkeypatch.setitem(sys.modules, "netron", viewer)
+    assert main(["draw", model_path]) == 0
+    assert calls == [model_path, "wait"]
+    for option in (["--module", "0"], ["--overlay", "dtype"]):
+        assert main(["draw", model_path, *option]) == 2
+        assert "need Model Explorer" in capsys.readouterr().err
+    assert len(calls) == 2
+
+
+def test_draw_without_a_viewer(model_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "model_explorer", None)
+    monkeypatch.setitem(sys.modules, "netron", None)
+    assert main(["draw", model_path]) == 2
+    message = capsys.readouterr().err
+    for remedy in ("pip install ai-edge-model-explorer", "pip install netron", "-o model.svg"):
+        assert remedy in message
 
 
 def test_draw_says_what_it_cannot_draw(model_path, tmp_path, capsys):
@@ -86,6 +129,7 @@ def test_draw_says_what_it_cannot_draw(model_path, tmp_path, capsys):
     for arguments, message in (
         ([model_path, "--module", "encoder"], "no module 'encoder'"),
         ([model_path, "--depth", "-1"], "depth is None or a number from 0 on"),
+        ([model_path, "--overlay", "dtype"], "overlays are for a .json"),
         ([str(tmp_path / "text.onnx")], "is no ONNX model"),
         ([str(tmp_path)], "is a folder"),
         ([str(tmp_path / "none.onnx")], "none.onnx"),

@@ -417,6 +417,7 @@ def test_json_has_all_numbers_under_documented_names(found):
     }  # fmt: skip
     assert set(data["nodes"][0]) == {
         "graph", "name", "kernel", "provider", "module", "operator", "line", "us", "runs",
+        "results",
     }  # fmt: skip
     assert set(data["modules"][0]) == {"graph", "path", "kind", "us", "own_us", "runs"}
     for rows in ("lines", "operators", "kernels", "rest"):

@@ -201,12 +201,11 @@ def _state_of(number: float) -> str:
 
 
 def _write_picture(folder: Path, state: str) -> None:
-    ortable.draw(model(state), folder / "m.html")
+    ortable.draw(model(state), folder / "m.json")
 
 
 def _picture_state(folder: Path) -> str:
-    text = (folder / "m.html").read_text()
-    assert text.rstrip().endswith("</html>"), "half a page"
+    text = json.dumps(json.loads((folder / "m.json").read_text()))
     return next(state for state in NUMBERS if state in text)
 
 

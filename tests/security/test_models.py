@@ -41,10 +41,10 @@ def _optimized(model: ModelProto) -> None:
     builder.to_onnx()
 
 
-def _page(model: ModelProto) -> bytes:
+def _explorer(model: ModelProto) -> bytes:
     from ortable.ir.pictures.draw import rendered
 
-    return rendered(model, "html")
+    return rendered(model, "json")
 
 
 def _dot(model: ModelProto) -> bytes:
@@ -58,7 +58,7 @@ DOORS: dict[str, Callable[[ModelProto], object]] = {
     "passes": _optimized,
     "text": ortable.pretty_onnx,
     "whole text": lambda model: ortable.pretty_onnx(model, shorten=False),
-    "page": _page,
+    "explorer": _explorer,
     "dot": _dot,
 }
 
@@ -118,7 +118,7 @@ def test_the_text_holds_nothing_that_a_terminal_obeys() -> None:
 
 
 def test_functions_without_end_are_drawn_and_not_inlined() -> None:
-    assert b'"F"' in _page(models.recursive())  # the call inside is a node
+    assert b'"F"' in _explorer(models.recursive())  # the call inside is a node
     for model in (models.recursive(), models.functions(40)):
         with pytest.raises(BuilderError, match="nodes in the places of their calls"):
             ortable.GraphBuilder(model).to_onnx(inline=True)
@@ -234,36 +234,15 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
             door(tmp_path / "nothing.onnx")
 
 
-# -- names in pages
+# -- names in pictures
 
 
-def test_names_do_not_leave_their_place_in_a_page() -> None:
-    text = _page(models.scripted()).decode()
-    assert "alert(1)" in text
-    assert "<script>alert" not in text
-    assert "<img" not in text
-    scripts = re.findall(r"<script>const data = (.*);</script>", text)
-    assert len(scripts) == 1
-    assert models.SCRIPT in json.dumps(json.loads(scripts[0]), ensure_ascii=False).replace(
-        '\\"', '"'
-    )
-    assert text.count("</script>") == 3
-
-
-def test_names_are_escaped_where_the_page_writes_html() -> None:
-    """Every value that page.js puts into HTML is a number, of ours, or escaped."""
-    from importlib.resources import files
-
-    script = files("ortable.ir.pictures").joinpath("page.js").read_text(encoding="utf-8")
-    html = [part for part in re.findall(r"`[^`]*`", script) if "<" in part]
-    assert html
-    ours = re.compile(
-        r"escape\(|^(item|box|group)\.(k|f|g)$|anchor|inside|kind|shade|behind|path|\d|[xywh]$"
-    )
-    values = [value for part in html for value in re.findall(r"\$\{([^}]*)\}?", part)]
-    names = re.compile(r"\.(t|c|p|n|m|a|s|o|h|z|name|type)\b")
-    wrong = [value for value in values if names.search(value) and not ours.search(value)]
-    assert wrong == []
+def test_names_are_data_of_a_graph_of_model_explorer() -> None:
+    (graph,) = json.loads(_explorer(models.scripted()))["graphs"]
+    inputs, node, outputs = graph["nodes"]
+    assert inputs["label"] == f"x{models.SCRIPT}" and outputs["label"] == f"y{models.SCRIPT}"
+    assert {"key": models.SCRIPT, "value": models.SCRIPT} in node["attrs"]
+    assert node["namespace"] in graph["groupNodeAttributes"]
 
 
 def test_dot_text_quotes_names(tmp_path: Path) -> None:

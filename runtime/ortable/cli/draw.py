@@ -1,8 +1,10 @@
-"""The shell command `ortable draw`: a picture of an ONNX model, or a page in which modules open."""
+"""The shell command `ortable draw`: write an ONNX model as a picture, or open it in a viewer."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,25 @@ from .files import existing
 
 __all__ = ["add_draw"]
 
+_NO_VIEWER = (
+    "no viewer is installed: `pip install ai-edge-model-explorer` or `pip install netron`, or give "
+    "a file to write, as in `ortable draw model.onnx -o model.svg`"
+)
+_ONLY_MODEL_EXPLORER = (
+    "Netron opens the whole file, without overlays: --module and --overlay need Model Explorer "
+    "(`pip install ai-edge-model-explorer`) or a file to write"
+)
+
 
 def add_draw(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""
-    draw = commands.add_parser("draw", help="draw an ONNX model")
+    draw = commands.add_parser("draw", help="draw an ONNX model, or open it in a viewer")
     draw.add_argument("model", help="path of the model")
     draw.add_argument(
         "-o",
         "--output",
-        required=True,
-        help="model.html, a page in which modules open; model.svg, .png, .pdf by graphviz; .dot",
+        help="model.json for Model Explorer; model.svg, .png, .pdf by graphviz; .dot; "
+        "default: open Model Explorer, or Netron",
     )
     draw.add_argument(
         "--module", metavar="NAME", help="only this module: its path, encoder.layer.0, or its class"
@@ -33,26 +44,42 @@ def add_draw(commands: Any) -> None:
     draw.add_argument(
         "--fold", action=switch, default=True, help="draw the first of equal blocks in a row only"
     )
-    draw.add_argument("--weights", action=switch, default=True, help="list weights and constants")
-    draw.add_argument("--attributes", action=switch, default=True, help="list attributes of nodes")
+    draw.add_argument("--weights", action=switch, default=True, help="show weights and constants")
+    draw.add_argument("--attributes", action=switch, default=True, help="show attributes of nodes")
     draw.add_argument(
         "--rankdir",
         default="TB",
         choices=["TB", "LR", "BT", "RL"],
         help="the direction, TB is down",
     )
+    draw.add_argument(
+        "--overlay",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="colors for Model Explorer: dtype, rewrite, or the JSON of `ortable profile`; "
+        "can be given several times",
+    )
     draw.set_defaults(run=_draw)
 
 
 def _draw(args: argparse.Namespace) -> int:
-    from ortable.ir.pictures.draw import draw
-
     existing(args.model)
+    if args.output is None:
+        return _open(args)
     output = Path(args.output)
     if not output.name:
         raise OptionError(f"{args.output!r} is no file to write")
     if not output.suffix:
         output = output.with_suffix(".svg")
+    _write(args, output)
+    print(f"wrote {output}")
+    return 0
+
+
+def _write(args: argparse.Namespace, output: Path) -> None:
+    from ortable.ir.pictures.draw import draw
+
     draw(
         args.model,
         output,
@@ -62,6 +89,34 @@ def _draw(args: argparse.Namespace) -> int:
         weights=args.weights,
         attributes=args.attributes,
         rankdir=args.rankdir,
+        overlays=args.overlay,
     )
-    print(f"wrote {output}")
+
+
+def _open(args: argparse.Namespace) -> int:
+    """Serve the model until the user stops the viewer."""
+    if (explorer := _find_package("model_explorer")) is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            graph = Path(folder) / f"{Path(args.model).stem}.json"
+            _write(args, graph)
+            overlays = [
+                {"name": path.name.split(".")[-2], "node_data_path": str(path)}
+                for path in sorted(graph.parent.iterdir())
+                if path != graph
+            ]
+            explorer.visualize(str(graph), node_data=overlays)
+    elif (netron := _find_package("netron")) is not None:
+        if args.module or args.overlay:
+            raise OptionError(_ONLY_MODEL_EXPLORER)
+        netron.start(args.model)
+        netron.wait()
+    else:
+        raise OptionError(_NO_VIEWER)
     return 0
+
+
+def _find_package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

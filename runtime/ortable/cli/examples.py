@@ -10,7 +10,7 @@ from collections.abc import Mapping
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("ortable show model.onnx", "ortable show model.onnx --full | less"),
     "draw": (
-        "ortable draw model.onnx -o model.html",
+        "ortable draw model.onnx -o model.json --overlay dtype",
         "ortable draw model.onnx -o layer.dot --module encoder.layer.0",
     ),
     "ops": ("ortable ops --grep conv", "ortable ops --missing model.pt2"),
@@ -49,7 +49,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 SENTENCES: dict[str, str] = {
     "show": "You get the text of an ONNX model: inputs, weights, a line for each node, outputs.",
-    "draw": "You get a picture of an ONNX model, or a page in which modules open and close.",
+    "draw": "You get a picture of an ONNX model, or open it in Model Explorer or Netron.",
     "ops": "You get the operators of PyTorch that can be converted, with opsets and dtypes; with "
     "--missing, those of your saved program that cannot.",
     "export": "You get an ONNX file that ONNX Runtime has run, and whose results are compared "

@@ -37,6 +37,7 @@ from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.turns import in_turn
 from ortable.exporter.signature.outputs import write_dims
 from ortable.ir.pictures.draw import draw
+from ortable.ir.pictures.explorer import Overlay
 from ortable.passes import pipeline
 
 from .attach import attach_weights
@@ -407,22 +408,24 @@ class OnnxProgram:
         weights: bool = True,
         attributes: bool = True,
         rankdir: Literal["TB", "LR", "BT", "RL"] = "TB",
+        overlays: Sequence[Overlay] = (),
     ) -> Any:
         """A picture of the graph: matplotlib axes, or a file whose ending says the format
-        (``.html``, a page in which modules open; ``.svg``, ``.png``, ``.pdf``; ``.dot``), as
+        (``.json``, a graph of Model Explorer; ``.svg``, ``.png``, ``.pdf``; ``.dot``), as
         `ortable.draw` makes it.
 
         Raises OptionError where there is no such module, OrtableError where graphviz (the extra
-        ``[plot]``, and the program ``dot``) is absent; ``.html`` and ``.dot`` do without.
+        ``[plot]``, and the program ``dot``) is absent; ``.json`` and ``.dot`` do without.
 
         Args:
             path: the file to write; None draws on matplotlib axes.
             module: draw this module only, by its path in the model or its class.
             depth: how many levels of modules are open; by default as many as fit.
             fold: draw the first of equal blocks in a row, and one box that counts the others.
-            weights: rows for weights and constants.
-            attributes: rows for attributes.
+            weights: show weights and constants.
+            attributes: show attributes.
             rankdir: the direction of the graph, as graphviz names it.
+            overlays: node data beside a ``.json``: ``"dtype"``, ``"rewrite"``, or a profile.
         """
         return draw(
             proto_of(self._model),
@@ -433,6 +436,7 @@ class OnnxProgram:
             weights=weights,
             attributes=attributes,
             rankdir=rankdir,
+            overlays=overlays,
         )
 
     # -- copies

@@ -1,1 +1,1 @@
-"""Pictures of graphs: scenes, folding, dot text, pages."""
+"""Pictures of graphs: scenes, folding, dot text, Model Explorer."""

@@ -11,7 +11,7 @@ import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import ortable
-from ortable.ir.pictures.fold import cut, fold
+from ortable.ir.pictures.fold import fold, gather_ends
 from ortable.ir.pictures.modules import (
     class_reader,
     compact_classes,
@@ -49,9 +49,8 @@ def test_every_node_is_one_box_also_when_blocks_are_folded(model) -> None:
     scene = scene_of(proto)
     before = drawn(scene)
     assert len(before) == nodes_of(proto)
-    assert len({box.key for box in boxes_of(scene.root)}) == len(list(boxes_of(scene.root)))
     fold(scene)
-    cut(scene, 20)
+    gather_ends(scene.root)
     assert drawn(scene) == before  # each once, and in the same order
     ends = {*boxes_of(scene.root)}
     assert all(edge.source in ends and edge.target in ends for edge in scene.edges)
@@ -274,17 +273,10 @@ def test_ways_inside_of_blocks_matter() -> None:
     assert len(list(boxes_of(repeat.items[0]))) == 1 and len(repeat.items) == 7
 
 
-def test_a_graph_without_modules_is_folded_and_cut() -> None:
+def test_a_graph_without_modules_is_folded() -> None:
     scene = folded(chain(100))
     (repeat,) = groups(scene, "repeat")
     assert repeat.times == 20 and len(drawn(scene)) == 100
-    scene = scene_of(chain(1000))
-    cut(scene, 100)
-    stretches = groups(scene, "stretch")
-    assert [len(group.items) for group in stretches] == [50] * 20
-    assert stretches[1].name == "part 51 to 100"
-    first, *_, last = scene.root.items
-    assert (first.role, last.role) == ("input", "output")
 
 
 def test_many_outputs_are_a_few_and_a_group() -> None:
@@ -293,6 +285,6 @@ def test_many_outputs_are_a_few_and_a_group() -> None:
     nodes = [helper.make_node("Relu", ["x"], [name]) for name in names]
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in names]
     scene = scene_of(helper.make_model(helper.make_graph(nodes, "g", [x], outputs)))
-    cut(scene, 150)
+    gather_ends(scene.root)
     (rest,) = groups(scene, "ends")
     assert rest.name == "37 more outputs" and len(rest.items) == 37

@@ -53,6 +53,7 @@ from ortable import (
     onnx_debug_backend,
     plot_dot,
     pretty_onnx,
+    profile,
     refresh,
     register_transformers,
     supported_ops,
@@ -234,7 +235,8 @@ def compiled(model: Model, x: torch.Tensor) -> None:
 
 def look(proto: ModelProto, feeds: Mapping[str, Any]) -> str:
     plot_dot(proto, rankdir="LR", figsize=(8, 8))
-    draw(proto, "model.html", module="encoder.layer.0", depth=2, fold=False)
+    draw(proto, "model.svg", module="encoder.layer.0", depth=2, fold=False)
+    draw(proto, "model.json", overlays=["dtype", profile(proto)])
     evaluator = ExtendedReferenceEvaluator(proto, verbose=1)
     for node, known in evaluator.steps(feeds):
         print(node.op_type, sorted(known))

@@ -162,6 +162,7 @@ def _nodes(accounts: Accounts) -> tuple[tuple[NodeTime, ...], dict[Any, int]]:
             key.origin.line,
             time / 1000,
             runs,
+            key.origin.results,
         )
         for key, (time, runs) in accounts.nodes.items()
     )

@@ -13,9 +13,10 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from ortable.ir.proto.trust import check_functions
 
-__all__ = ["PATH", "named_and_inlined", "nodes_below"]
+__all__ = ["PATH", "RESULT", "named_and_inlined", "nodes_below"]
 
 PATH = "module_path"
+RESULT = "ortable.profile.result"
 
 
 def named_and_inlined(model: ModelProto) -> ModelProto:
@@ -72,6 +73,9 @@ def _specialized(model: ModelProto, ours: list[tuple[str, str]]) -> list[tuple[s
         for inner, _ in nodes_below(graph):
             moved = _moved(_path(inner), home, path)
             _set_path(inner, moved)
+            # Inlining renames results; pictures name those of a call after its module.
+            name = next(filter(None, inner.output), "")
+            inner.metadata_props.add(key=RESULT, value=f"{path}/{name}" if path else name)
             call(inner, moved)
         del made.node[:]
         made.node.extend(graph.node)

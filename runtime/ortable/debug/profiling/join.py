@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onnx import ModelProto, NodeProto
 
 from ortable.compat.torch import higher_order_operators
 
-from .inline import nodes_below
+from .inline import RESULT, nodes_below
 from .metadata import told
 
 __all__ = ["ADDED", "UNKNOWN", "Origin", "common_module", "kernel_name", "origins_of"]
@@ -32,11 +32,13 @@ _MOST_LINES = 3  # of a fused node
 
 @dataclass(frozen=True)
 class Origin:
-    """What a kernel was made for: the dotted path of a module, operators of torch, lines."""
+    """What a kernel was made for: the dotted path of a module, operators of torch, lines, and the
+    first results of the nodes that it is named after, or of all that it stands for."""
 
     module: str = ""
     operator: str = UNKNOWN
     line: str = ""
+    results: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,7 @@ class _Node:
     operator: str
     line: str
     place: int  # in the order of the graph
+    result: str
 
 
 def kernel_name(op_type: str, domain: str = "") -> str:
@@ -126,7 +129,8 @@ class _Ours:
 
 
 def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
-    path, target, line = told({prop.key: prop.value for prop in proto.metadata_props})
+    about = {prop.key: prop.value for prop in proto.metadata_props}
+    path, target, line = told(about)
     path = _GLOBAL.sub(r"\1", path)
     if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
         path = path[len(_EXPORTED) + 1 :]
@@ -134,7 +138,8 @@ def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
     if parent is not None:  # a part of control flow
         path, operator = path or parent.module, operator or parent.operator
         line = line or parent.line
-    return _Node(proto, path, operator, line, place)
+    result = about.get(RESULT) or next(filter(None, proto.output), "")
+    return _Node(proto, path, operator, line, place, result)
 
 
 def _operator(target: str) -> str:
@@ -196,10 +201,12 @@ def _merged(nodes: Sequence[_Node], op_type: str) -> Origin:
     main = [node for node in told if node.proto.op_type in op_type] or told
     operators = dict.fromkeys(node.operator for node in told if node.operator)
     lines = list(dict.fromkeys(node.line for node in main if node.line))
+    named = [node for node in nodes if node.proto.op_type in op_type] or nodes
     return Origin(
         common_module([node.module for node in main]),
         " + ".join(operators) or UNKNOWN,
         lines[0] if len(lines) == 1 else _places(lines),
+        tuple(node.result for node in named if node.proto.op_type != "Constant"),
     )
 
 

@@ -46,7 +46,9 @@ class NodeTime:
     operator that torch ran (`provider` "torch"), calls of one line together.
 
     `kernel` is its operator, `module` a dotted path (empty: the root), `us` microseconds a call
-    without those of the nodes inside it, `runs` how often it ran in a call.
+    without those of the nodes inside it, `runs` how often it ran in a call. `results` are those of
+    the model's nodes that became it, the first of each; in a local function, after the path of the
+    module that calls it and a slash.
     """
 
     graph: int
@@ -58,6 +60,7 @@ class NodeTime:
     line: str
     us: float
     runs: float
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

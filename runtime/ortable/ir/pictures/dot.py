@@ -30,8 +30,7 @@ def dot_of(
 ) -> str:
     """DOT text of a view.
 
-    Every visible item has one statement, called by its key; clusters are called ``cluster_`` and
-    the key of their group.
+    Every visible item has one statement, called ``k`` and a number, or ``cluster_k``.
     """
     writer = _Writer(view, weights, attributes)
     root = view.root
@@ -56,17 +55,22 @@ class _Writer:
         self.view = view
         self.weights = weights
         self.attributes = attributes
+        self.names: dict[Item, str] = {}
+
+    def name(self, item: Item) -> str:
+        """The name of a statement."""
+        return self.names.setdefault(item, f"k{len(self.names) + 1}")
 
     def items(self, group: Group, depth: int) -> Iterator[str]:
         """Statements of what lies in an open group."""
         indent = "  " * depth
         for item in group.items:
             if isinstance(item, Box):
-                yield f"{indent}{item.key} [{self.box(item)}];"
+                yield f"{indent}{self.name(item)} [{self.box(item)}];"
             elif item in self.view.closed:
-                yield f"{indent}{item.key} [{_closed(item)}];"
+                yield f"{indent}{self.name(item)} [{_closed(item)}];"
             else:
-                yield f"{indent}subgraph cluster_{item.key} {{"
+                yield f"{indent}subgraph cluster_{self.name(item)} {{"
                 fill = _FILLS[(depth - 1) % len(_FILLS)]
                 dashed = (
                     "rounded,filled,dashed" if item.role in ("repeat", "body") else "rounded,filled"
@@ -121,7 +125,7 @@ class _Writer:
                 style += _LONG
             else:
                 style += ", weight=4"
-            yield f"  {link.source.key} -> {link.target.key} [{style}];"
+            yield f"  {self.name(link.source)} -> {self.name(link.target)} [{style}];"
 
 
 def _edge_text(types: list[str]) -> str:

@@ -1,11 +1,12 @@
-"""Draws a model: dot text, an image by graphviz, matplotlib axes, a page of HTML. In comes a model,
-the path of one, or a program; called by users (`ortable.draw`, `ortable.debug.plot`), by the
-exporter's OnnxProgram and by the shell."""
+"""Draw a model: dot text, an image by graphviz, matplotlib axes, a graph of Model Explorer.
+
+Users call it (`ortable.draw`, `ortable.debug.plot`), the exporter's OnnxProgram, and the shell."""
 
 from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,8 +18,8 @@ from ortable.ir.proto.atomic_files import write_file
 from ortable.ir.proto.model_files import graph_of_file
 
 from .dot import dot_of
-from .fold import cut, fold
-from .page import page_of
+from .explorer import Overlay, explorer_files
+from .fold import fold, gather_ends
 from .read import scene_of
 from .scene import Scene
 from .view import View, part_of, shown, view_of
@@ -30,28 +31,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Look", "draw", "draw_onnx", "plot_dot", "rendered", "to_dot"]
 
-_LIST = 150  # items of one list
 MOST = 1000  # boxes that graphviz lays out in seconds; beyond it, minutes
 _REMEDY = (
     "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "
     "system's package `graphviz` (`apt install graphviz`, `brew install graphviz`, "
     "`conda install graphviz`). "
-    "A file .html or .dot, and `ortable.debug.plot.to_dot`, need neither."
+    "A file .json or .dot, and `ortable.debug.plot.to_dot`, need neither."
+)
+_NO_PAGE = (
+    "ortable draws no .html. Write a .json and open it in Model Explorer: "
+    "`pip install ai-edge-model-explorer`, then `model-explorer model.json`."
 )
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a picture shows, and how.
-
-    Attributes:
-        module: only this module, by its path (``encoder.layer.0``) or class.
-        depth: how many levels of modules are open; None: as many as a picture has room for.
-        fold: of equal blocks in a row, draw one and count the others.
-        weights: rows for weights and constants.
-        attributes: rows for the attributes of nodes.
-        rankdir: the direction of the graph, as graphviz names it.
-    """
+    """What a picture shows, and how: the arguments of `draw`."""
 
     module: str | None = None
     depth: int | None = None
@@ -77,6 +72,7 @@ def draw(
     weights: bool = True,
     attributes: bool = True,
     rankdir: Direction = "TB",
+    overlays: Sequence[Overlay] = (),
 ) -> Axes | None:
     """Draws a model into a file, or on matplotlib axes.
 
@@ -84,30 +80,37 @@ def draw(
     in their modules, weights are rows of the nodes that read them, edges carry dtype and shape.
     Blocks that repeat are drawn once.
 
+    A ``.json`` has the whole graph, to be opened in Model Explorer: modules as layers, large
+    weights as nodes, and for each node its attributes and what the model's metadata says of it.
+
     Args:
         model: a ModelProto, a GraphProto, a program of `ortable.export`, a LargeModel, or the path
             of a model.
-        path: the file to write. Its ending says what: ``.html`` is a page in which a click opens
-            and closes modules; ``.svg``, ``.png`` and ``.pdf`` are drawn by graphviz; ``.dot`` is
-            its text. None draws on matplotlib axes.
+        path: the file to write. Its ending says what: ``.json`` is a graph of Model Explorer;
+            ``.svg``, ``.png`` and ``.pdf`` are drawn by graphviz; ``.dot`` is its text. None draws
+            on matplotlib axes.
         module: draw this module only, by its path (``"encoder.layer.0"``) or its class.
         depth: how many levels of modules are open, 0 is none; by default as many as a picture of
-            24 boxes has room for.
+            24 boxes has room for. Model Explorer opens modules itself: `depth`, `fold` and
+            `rankdir` change nothing in a ``.json``.
         fold: draw the first of equal blocks in a row, and one box that counts the others.
-        weights: rows for weights and constants.
-        attributes: rows for attributes.
-        rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down, and so does
-            every page.
+        weights: show weights and constants.
+        attributes: show attributes.
+        rankdir: the direction of the graph, as graphviz names it: ``"TB"`` goes down.
+        overlays: node data to write beside a ``.json``. ``"dtype"`` colors nodes by the dtype of
+            their first result, ``"rewrite"`` by the rewrite that made them, and a result of
+            `ortable.profile` of the same model, or the path of its JSON, by their time. The files
+            of ``model.json`` are ``model.dtype.json``, ``model.rewrite.json``, ``model.time.json``.
 
     Returns:
         None, or the axes where `path` is None.
 
     Raises:
-        InputError: the file is no ONNX model.
-        OptionError: there is no such module, the depth is below 0, or the picture would have more
-            than 1000 boxes.
+        InputError: the file is no ONNX model, or an overlay is a file that is no profile.
+        OptionError: there is no such module, the depth is below 0, the picture would have more
+            than 1000 boxes, an overlay is unknown or of another model, or `path` is an ``.html``.
         OrtableError: what draws is absent: the graphviz package, its `dot` program (neither is
-            needed for ``.html`` and ``.dot``), or matplotlib.
+            needed for ``.json`` and ``.dot``), or matplotlib.
         TypeError: `model` is something else.
     """
     look = Look(module, depth, fold, weights, attributes, rankdir)
@@ -116,18 +119,34 @@ def draw(
     target = Path(path)
     if not target.parent.is_dir():
         raise OptionError(f"there is no folder '{target.parent}' for the picture '{target}'")
-    made = rendered(model, target.suffix[1:].lower() or "svg", look)
-    write_file(target, made)
+    format = target.suffix[1:].lower() or "svg"
+    if overlays and format != "json":
+        raise OptionError(f"overlays are for a .json, not for '{target}'")
+    if format != "json":
+        write_file(target, rendered(model, format, look))
+        return None
+    files = explorer_files(_scene(model, look), overlays, weights=weights, attributes=attributes)
+    for ending, content in files.items():
+        write_file(target.with_suffix(ending) if ending else target, content)
     return None
 
 
 def rendered(model: Any, format: str, look: Look | None = None) -> bytes:
-    """The content of a file of a format: ``html``, ``dot``, or one of graphviz (``svg``, ``png``,
+    """The content of a file of a format: ``json``, ``dot``, or one of graphviz (``svg``, ``png``,
     ``pdf``...)."""
     look = look or Look()
-    if format == "html":
-        return _page(model, look).encode()
-    text = _dot(model, look, limited=format not in ("dot", "gv"))
+    if format in ("html", "htm"):
+        raise OptionError(_NO_PAGE)
+    scene = _scene(model, look)
+    if format == "json":
+        return explorer_files(scene, weights=look.weights, attributes=look.attributes)[""]
+    if look.fold:
+        fold(scene)
+    gather_ends(scene.root)
+    view = view_of(scene, look.depth)
+    if format not in ("dot", "gv"):
+        _check_size(scene, view, look)
+    text = dot_of(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
     return text.encode() if format in ("dot", "gv") else _by_graphviz(text, format)
 
 
@@ -145,26 +164,7 @@ def _model_of(model: Any) -> ModelProto | GraphProto:
 
 def _scene(model: Any, look: Look) -> Scene:
     scene = scene_of(_model_of(model))
-    if look.module is not None:
-        scene = part_of(scene, look.module)
-    if look.fold:
-        fold(scene)
-    cut(scene, _LIST)
-    return scene
-
-
-def _page(model: Any, look: Look) -> str:
-    scene = _scene(model, look)
-    view = view_of(scene, look.depth)
-    return page_of(scene, view, weights=look.weights, attributes=look.attributes)
-
-
-def _dot(model: Any, look: Look, limited: bool = False) -> str:
-    scene = _scene(model, look)
-    view = view_of(scene, look.depth)
-    if limited:
-        _check_size(scene, view, look)
-    return dot_of(view, rankdir=look.rankdir, weights=look.weights, attributes=look.attributes)
+    return scene if look.module is None else part_of(scene, look.module)
 
 
 def _check_size(scene: Scene, view: View, look: Look) -> None:
@@ -172,10 +172,12 @@ def _check_size(scene: Scene, view: View, look: Look) -> None:
     boxes = view.boxes()
     if boxes <= MOST:
         return
-    fits = max((d for d in range(look.depth or 0) if shown(scene.root, d) <= MOST), default=0)
+    fits = max((d for d in range(look.depth or 0) if shown(scene.root, d) <= MOST), default=None)
+    remedy = "" if fits is None else f"depth={fits}, "
     raise OptionError(
-        f"the picture would have {boxes} boxes, more than {MOST}: give depth={fits}, "
-        "module= for a part of the model, or draw an .html, which opens modules on demand"
+        f"the picture would have {boxes} boxes, more than {MOST}: give {remedy}"
+        "module= for a part of the model, or write a .json for Model Explorer, which opens modules "
+        "on demand"
     )
 
 
@@ -184,11 +186,11 @@ def to_dot(model: Any, *, rankdir: Direction = "TB", **look: Any) -> str:
 
     `rankdir` is graphviz' direction (`TB`, `LR`); the other arguments are those of `draw`.
     """
-    return _dot(model, Look(rankdir=rankdir, **look))
+    return rendered(model, "dot", Look(rankdir=rankdir, **look)).decode()
 
 
 def draw_onnx(model: Any, format: str = "svg", *, rankdir: Direction = "TB", **look: Any) -> bytes:
-    """Picture of a model, in a format of graphviz (`svg`, `png`, `pdf`), or `html`; the other
+    """Picture of a model, in a format of graphviz (`svg`, `png`, `pdf`), or `json`; the other
     arguments are those of `draw`.
 
     :raises OrtableError: the graphviz package or the `dot` program is absent, or `dot` failed

@@ -1,6 +1,5 @@
-"""Finds what repeats: equal blocks in a row become one group, a ``repeat``, with the first of them
-and a group for the others; a list that is too long to look at is cut into stretches. In comes a
-scene, which is changed; called by `draw`.
+"""Fold what repeats: equal blocks in a row become one group, a ``repeat``, with the first of them
+and a group for the others. `draw` calls it.
 
 Blocks are equal when their modules have the same classes and names but for numbers, and their nodes
 the same operators, attributes, types, shapes of weights and ways between them."""
@@ -9,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from typing import Literal
 
-from .scene import Box, Edge, Group, Item, Scene, boxes_of, groups_of
+from .scene import Box, Edge, Group, Item, Scene, boxes_of
 
-__all__ = ["cut", "fold"]
+__all__ = ["fold", "gather_ends"]
 
 _LONGEST = 400  # items of a block
 _FEWEST = 3  # blocks in a row that are worth folding
@@ -38,7 +36,6 @@ class _Folder:
         self.reads = reads
         self.numbers: dict[Hashable, int] = {}
         self.of_item: dict[Item, int] = {}
-        self.made = 0
 
     def group(self, group: Group) -> None:
         """Fold the items of a group, then those of its groups."""
@@ -58,8 +55,10 @@ class _Folder:
         for item in found:
             group.add(item)
         for item in found:
-            for inner in _inner(item):
-                self.group(inner)
+            repeat = item if isinstance(item, Group) and item.role == "repeat" else None
+            for inner in repeat.items if repeat else [item]:
+                if isinstance(inner, Group) and inner.role != "others":  # which is never open
+                    self.group(inner)
 
     def kind(self, item: Item) -> int:
         """A number that items share which have the same form, whatever they are joined to."""
@@ -121,14 +120,12 @@ class _Folder:
         self, group: Group, block: Sequence[Item], others: Sequence[Item], times: int
     ) -> Group:
         """All blocks as one group: the first one, and a group of the others."""
-        self.made += 1
         first, last = block[0], others[-1]
         single = len(block) == 1 and isinstance(first, Group) and isinstance(last, Group)
         names = (first, others[0], last) if single else ()
         kind = first.kind if single and isinstance(first, Group) else ""
-        key = f"{group.key}r{self.made}"
-        whole = Group(key, "repeat", _from_to(names[::2]), kind, group.path, times=times)
-        rest = Group(f"{key}o", "others", _from_to(names[1:]), kind, group.path, times=times - 1)
+        whole = Group("repeat", _from_to(names[::2]), kind, group.path, times=times)
+        rest = Group("others", _from_to(names[1:]), kind, group.path, times=times - 1)
         for item in block:
             whole.add(item)
         for item in others:
@@ -145,69 +142,22 @@ def _from_to(items: Sequence[Item]) -> str:
     return " \N{HORIZONTAL ELLIPSIS} ".join(dict.fromkeys(names))
 
 
-def _inner(item: Item) -> list[Group]:
-    """The groups to fold next: those of a repeat are not the repeat again."""
-    if isinstance(item, Box):
-        return []
-    if item.role not in ("repeat", "others"):
-        return [item]
-    return [group for each in item.items for group in _inner(each)]
-
-
 def _face(box: Box) -> Hashable:
     """What must be the same for two boxes to be alike. Names of weights and nodes may differ."""
     weights = tuple(row.text for row in box.weights)
     return (box.title, box.note, box.attributes, weights, box.outputs)
 
 
-def cut(scene: Scene, most: int) -> None:
-    """Cut lists of more than ``most`` items into stretches: a graph that knows no modules is drawn
-    in pieces, too. Of many inputs or outputs of the model, the first few stay."""
-    for group in [scene.root, *groups_of(scene.root)]:
-        if len(group.items) > most and group.role != "others":
-            _cut_nodes(group, max(10, most // 2))
-    _cut_ends(scene.root)
-
-
-def _cut_nodes(group: Group, size: int) -> None:
-    items, group.items = group.items, []
-    ends: dict[Item, str] = {
-        item: item.role for item in items if isinstance(item, Box) and item.role != "node"
-    }
-    between = [item for item in items if item not in ends]
-    for item in items:
-        if ends.get(item) == "input":
-            group.add(item)
-    for start in range(0, len(between), size):
-        some = between[start : start + size]
-        name = f"part {start + 1} to {start + len(some)}"
-        _into(group, f"{group.key}s{start}", name, some)
-    for item in items:
-        if ends.get(item) == "output":
-            group.add(item)
-
-
-def _cut_ends(root: Group) -> None:
+def gather_ends(root: Group) -> None:
+    """Of many inputs or outputs of the model, leave the first few; the others are one box."""
     for role in ("input", "output"):
         ends = [item for item in root.items if isinstance(item, Box) and item.role == role]
         if len(ends) <= _ENDS:
             continue
         rest = ends[_FIRST:]
+        made = Group("ends", f"{len(rest)} more {role}s", path=root.path)
+        for item in rest:
+            made.add(item)
         root.items = [item for item in root.items if item not in set(rest)]
-        made = _into(root, f"{root.key}{role}", f"{len(rest)} more {role}s", rest, "ends")
-        if role == "input":
-            root.items.insert(0, root.items.pop(root.items.index(made)))
-
-
-def _into(
-    group: Group,
-    key: str,
-    name: str,
-    items: Sequence[Item],
-    role: Literal["stretch", "ends"] = "stretch",
-) -> Group:
-    made = Group(key, role, name, path=group.path)
-    for item in items:
-        made.add(item)
-    group.add(made)
-    return made
+        root.items.insert(0 if role == "input" else len(root.items), made)
+        made.group = root

@@ -120,9 +120,8 @@ class Placer:
     closed group is one box in a graph without circles.
     """
 
-    def __init__(self, root: Group, new_key: Callable[[], str]) -> None:
+    def __init__(self, root: Group) -> None:
         self.root = root
-        self.new_key = new_key
         self.current: dict[tuple[str, ...], Group] = {}
         self.parts: dict[tuple[str, ...], int] = {}
         self.bits: dict[Group, int] = {}
@@ -151,7 +150,7 @@ class Placer:
 
     def _new(self, names: tuple[str, ...], part: Part, around: Group) -> Group:
         number = self.parts[names] = self.parts.get(names, 0) + 1
-        made = Group(self.new_key(), "module", part.name, part.kind, part.path, number)
+        made = Group("module", part.name, part.kind, part.path, number)
         self.bits[made] = 1 << len(self.bits)
         self.current[names] = made
         around.add(made)

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from onnx import (
     AttributeProto,
@@ -16,33 +17,28 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorProto,
+    TypeProto,
     ValueInfoProto,
     shape_inference,
 )
 
+from ortable import dtypes
 from ortable.errors import BuilderError
+from ortable.ir.initializers import proto_to_numpy
 from ortable.ir.proto.trust import MOST_NODES, check_readable, expanded_nodes
 from ortable.ir.schemas import find_schema
 
 from .modules import CLASSES, Part, Placer, class_reader, parts_of_node, parts_of_path
-from .scene import Box, Edge, Group, Item, Row, Scene, boxes_of
-from .texts import attribute_text, tensor_type_text, tensor_value_text, type_text
+from .scene import Box, Constant, Edge, Group, Item, Row, Scene, boxes_of
 
 __all__ = ["scene_of"]
 
 _MOST_CALLS = 64  # of functions, one inside the other
-_MOST_BOXES = 10_000  # after which functions are no longer drawn in the places of their calls
+_MOST_NODES = 10_000  # after which functions are no longer drawn in the places of their calls
+_DTYPES = ("to", "dtype")  # attributes whose number is an element type
+_LONGEST = 36  # characters of a value
+_SHOWN = 6  # integers of a constant that are shown in place of its type
 _INFERRED = 1 << 29  # bytes of a model up to which onnx is asked for types that it does not say
-
-
-@dataclass(frozen=True)
-class _Constant:
-    """A weight, or what a Constant node holds."""
-
-    name: str
-    type: str
-    value: str
-    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,9 +50,10 @@ class _Result:
     type: str
     depth: int
     size: int = 0
+    output: int = 0
 
 
-_Values = MutableMapping[str, _Constant | _Result]
+_Values = MutableMapping[str, Constant | _Result]
 
 
 def scene_of(model: ModelProto | GraphProto) -> Scene:
@@ -67,7 +64,7 @@ def scene_of(model: ModelProto | GraphProto) -> Scene:
 
 
 class _Reader:
-    """One model; numbers its boxes and groups."""
+    """One model."""
 
     def __init__(self, model: ModelProto) -> None:
         self.model = model
@@ -79,8 +76,8 @@ class _Reader:
         }
         self.opsets = {each.domain: each.version for each in model.opset_import}
         self.edges: list[Edge] = []
-        self.rows: set[Item] = set()  # inputs that are weights: rows of boxes
-        self.count = 0
+        self.rows: dict[Item, Constant] = {}  # inputs that are weights: rows of boxes
+        self.count = 0  # of nodes
         self.calls: list[object] = []  # the functions that are being drawn, one inside the other
 
     def function(self, node: NodeProto) -> FunctionProto | None:
@@ -88,18 +85,14 @@ class _Reader:
         as a node: of no function, of one that calls itself, and where functions that call others
         again and again make more boxes than anybody looks at."""
         key = (node.domain, node.op_type, node.overload)
-        deep = len(self.calls) >= _MOST_CALLS or self.count >= _MOST_BOXES
+        deep = len(self.calls) >= _MOST_CALLS or self.count >= _MOST_NODES
         return None if deep or key in self.calls else self.functions.get(key)
-
-    def key(self) -> str:
-        self.count += 1
-        return f"k{self.count}"
 
     def scene(self) -> Scene:
         graph = _with_types(self.model).graph
-        root = Group(self.key(), "model", graph.name or "model")
+        root = Group("model", graph.name or "model")
         _GraphReader(self, graph, root, {}, 0).read()
-        only_rows = self.rows - {edge.source for edge in self.edges}
+        only_rows = self.rows.keys() - {edge.source for edge in self.edges}
         root.items = [item for item in root.items if item not in only_rows]
         return Scene(root, self.edges)
 
@@ -142,32 +135,32 @@ class _GraphReader:
         self.within = within
         self.rooted = rooted
         self.types: dict[str, str] = {}
-        self.placer = Placer(group, reader.key)
+        self.placer = Placer(group)
 
     def read(self) -> list[Box]:
         """A graph with its inputs and outputs; returns the boxes of the inputs."""
         graph = self.graph
         assert isinstance(graph, GraphProto)
         for value in (*graph.value_info, *graph.input, *graph.output):
-            self.types[value.name] = type_text(value.type)
+            self.types[value.name] = _type_text(value.type)
         for tensor in graph.initializer:
             self.values[tensor.name] = _constant(tensor, tensor.name)
         for sparse in graph.sparse_initializer:
-            text = f"sparse {tensor_type_text(sparse.values.data_type, sparse.dims)}"
-            self.values[sparse.values.name] = _Constant(sparse.values.name, text, "")
+            text = f"sparse {_tensor_type_text(sparse.values.data_type, sparse.dims)}"
+            self.values[sparse.values.name] = Constant(sparse.values.name, text)
         held = {tensor.name for tensor in graph.initializer}
         inputs = [self._input(value) for value in graph.input if value.name not in held]
         self.nodes(graph.node)
         for value in graph.output:
             text = self.types[value.name]
-            box = Box(self.reader.key(), "output", value.name, text)
+            box = Box("output", value.name, text)
             self.group.add(box)
             self._connect(box, [value.name])
         return inputs
 
     def _input(self, value: ValueInfoProto) -> Box:
         text = self.types[value.name]
-        box = Box(self.reader.key(), "input", value.name, text, outputs=(text,))
+        box = Box("input", value.name, text, outputs=(text,), results=(value.name,))
         self.group.add(box)
         dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         self.values[value.name] = _Result(box, value.name, text, self.depth, math.prod(dims))
@@ -205,28 +198,30 @@ class _GraphReader:
     def _node(self, node: NodeProto, about: dict[str, str]) -> None:
         reads = [name for name in (*node.input, *_captured(node)) if name]
         group = self.placer.place(self._way(node, about), reads, node.output)
-        types = tuple(self.types.get(name, "") for name in node.output if name)
+        prefix = f"{self.rooted}/" if self.rooted else ""
         box = Box(
-            self.reader.key(),
             "node",
             node.op_type,
             node.domain,
             node.name,
             tuple(_attributes(node)),
-            outputs=types,
+            outputs=tuple(self.types.get(name, "") for name in node.output),
+            results=tuple(name and f"{prefix}{name}" for name in node.output),
             about=about,
         )
+        self.reader.count += 1
         group.add(box)
         self._connect(box, node.input, node)
-        for name in node.output:
+        for output, name in enumerate(node.output):
             if name:
-                self.values[name] = _Result(box, name, self.types.get(name, ""), self.depth)
+                type = self.types.get(name, "")
+                self.values[name] = _Result(box, name, type, self.depth, output=output)
         for name, graph in _graphs(node):
             self._body(box, name, graph, group)
 
     def _body(self, box: Box, name: str, graph: GraphProto, around: Group) -> None:
         """A graph inside a node is a group beside the node's box."""
-        group = Group(self.reader.key(), "body", f"{box.title}: {name}", path=around.path)
+        group = Group("body", f"{box.title}: {name}", path=around.path)
         around.add(group)
         before = len(self.reader.edges)
         self.reader.calls.append(name)
@@ -247,7 +242,7 @@ class _GraphReader:
         group = self.placer.place(tuple(around), filter(None, node.input), node.output)
         whole = about.get("module_type") or last.kind or function.name
         kind = whole.rpartition(".")[2]
-        call = Group(self.reader.key(), "function", last.name, kind, last.path)
+        call = Group("function", last.name, kind, last.path)
         group.add(call)
         within = next(
             (each.value for each in function.metadata_props if each.key == "module_path"), ""
@@ -258,7 +253,7 @@ class _GraphReader:
             if name in self.values
         }
         inner = _GraphReader(self.reader, function, call, given, self.depth, within, last.path)
-        inner.types = {value.name: type_text(value.type) for value in function.value_info}
+        inner.types = {value.name: _type_text(value.type) for value in function.value_info}
         for formal, name in zip(function.output, node.output, strict=False):
             if name in self.types:
                 inner.types[formal] = self.types[name]
@@ -273,18 +268,20 @@ class _GraphReader:
         rows = []
         for place, name in enumerate(names):
             value = self.values.get(name) if name else None
-            if isinstance(value, _Constant):
+            if isinstance(value, Constant):
                 formal = "" if node is None else self._formal(node, place)
                 assert box.group is not None
-                rows.append(_row(value, formal, box.group.path))
+                rows.append(_row(value, formal, box.group.path, place))
                 box.parameters += value.size
             elif value is not None and node is not None and _is_weight(value, box):
-                rows.append(Row(value.name.rpartition(".")[2], f"{value.type} input", value.name))
+                held = Constant(value.name, f"{value.type} input")
+                held = self.reader.rows.setdefault(value.box, held)
+                rows.append(Row(value.name.rpartition(".")[2], held.type, held, place))
                 box.parameters += value.size
-                self.reader.rows.add(value.box)
             elif value is not None:
                 inner = value.depth < self.depth
-                self.reader.edges.append(Edge(value.box, box, value.name, value.type, inner))
+                edge = Edge(value.box, box, value.name, value.type, inner, value.output, place)
+                self.reader.edges.append(edge)
         box.weights = tuple(rows)
 
     def _formal(self, node: NodeProto, place: int) -> str:
@@ -303,37 +300,37 @@ def _is_weight(value: _Result, box: Box) -> bool:
     return value.box.role == "input" and bool(path) and value.name.startswith(f"{path}.")
 
 
-def _row(value: _Constant, formal: str, path: str) -> Row:
+def _row(value: Constant, formal: str, path: str, place: int) -> Row:
     """A small constant shows its value under the operator's name for it; a weight its own name,
     from the module on, and its type."""
     if value.value:
-        return Row(formal or value.name, value.value, value.name)
+        return Row(formal or value.name, value.value, value, place)
     name = value.name.removeprefix(f"{path}.") if path else value.name
-    return Row(name, value.type, value.name)
+    return Row(name, value.type, value, place)
 
 
-def _held(node: NodeProto) -> _Constant | None:
+def _held(node: NodeProto) -> Constant | None:
     """The value of a Constant node."""
     held = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
     if not held or not node.attribute or not node.output:
         return None
     (attribute, *_) = node.attribute
     if attribute.ref_attr_name or attribute.name == "sparse_value":
-        return _Constant(node.output[0], attribute_text(attribute), "")
+        return Constant(node.output[0], _attribute_text(attribute))
     if attribute.type == AttributeProto.TENSOR:
         return _constant(attribute.t, node.output[0])
-    return _Constant(node.output[0], "", attribute_text(attribute))
+    return Constant(node.output[0], "", _attribute_text(attribute))
 
 
-def _constant(tensor: TensorProto, name: str) -> _Constant:
-    text = tensor_type_text(tensor.data_type, tensor.dims)
-    return _Constant(name, text, tensor_value_text(tensor), math.prod(tensor.dims))
+def _constant(tensor: TensorProto, name: str) -> Constant:
+    text = _tensor_type_text(tensor.data_type, tensor.dims)
+    return Constant(name, text, _tensor_value_text(tensor), math.prod(tensor.dims))
 
 
 def _attributes(node: NodeProto) -> Iterator[Row]:
     for attribute in node.attribute:
         if attribute.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
-            yield Row(attribute.name, attribute_text(attribute))
+            yield Row(attribute.name, _attribute_text(attribute))
 
 
 def _graphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
@@ -355,3 +352,80 @@ def _captured(node: NodeProto) -> set[str]:
             own |= {*inner.output}
         found |= {value.name for value in graph.output} - own
     return found - {""}
+
+
+# -- texts
+
+
+def _type_text(proto: TypeProto) -> str:
+    """``float32[batch, 3]``; empty when nothing is known."""
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        tensor = proto.tensor_type
+        if not tensor.elem_type:
+            return ""
+        if not tensor.HasField("shape"):
+            return dtypes.name(tensor.elem_type)
+        dims = [
+            d.dim_value if d.HasField("dim_value") else (d.dim_param or "?")
+            for d in tensor.shape.dim
+        ]
+        return _tensor_type_text(tensor.elem_type, dims)
+    if kind == "sequence_type":
+        return f"sequence of {_type_text(proto.sequence_type.elem_type)}"
+    if kind == "optional_type":
+        return f"optional {_type_text(proto.optional_type.elem_type)}"
+    return ""
+
+
+def _tensor_type_text(dtype: int, dims: Iterable[int | str]) -> str:
+    """``float32[3, 4]``."""
+    return f"{dtypes.name(dtype)}[{', '.join(map(str, dims))}]"
+
+
+def _tensor_value_text(tensor: TensorProto) -> str:
+    """The value of a number or of a few integers, when it is in the model; otherwise empty."""
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.data_type == TensorProto.STRING:
+        return ""
+    count = math.prod(tensor.dims)
+    most = _SHOWN if not dtypes.is_float_type(tensor.data_type) else 1
+    if count > most or len(tensor.dims) > 1:
+        return ""
+    try:
+        values = proto_to_numpy(tensor)
+    except BuilderError:
+        return ""
+    return _shortened(_values_text(values.tolist()))
+
+
+def _attribute_text(attribute: AttributeProto) -> str:
+    """The value of an attribute."""
+    if attribute.ref_attr_name:
+        return f"attribute {attribute.ref_attr_name} of the call"
+    if attribute.type == AttributeProto.TENSOR:
+        tensor = attribute.t
+        return _tensor_value_text(tensor) or _tensor_type_text(tensor.data_type, tensor.dims)
+    if attribute.type == AttributeProto.STRING:
+        return _shortened(attribute.s.decode(errors="replace"))
+    if attribute.type == AttributeProto.STRINGS:
+        return _shortened(", ".join(text.decode(errors="replace") for text in attribute.strings))
+    if attribute.type == AttributeProto.FLOAT:
+        return _values_text(attribute.f)
+    if attribute.type == AttributeProto.INT:
+        return dtypes.name(attribute.i) if attribute.name in _DTYPES else str(attribute.i)
+    if attribute.type == AttributeProto.TYPE_PROTO:
+        return _type_text(attribute.tp)
+    return _shortened(_values_text([*attribute.ints, *attribute.floats]))
+
+
+def _values_text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_values_text, value))}]"
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return str(value)
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -7,17 +7,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Box", "Edge", "Group", "Item", "Row", "Scene", "boxes_of", "groups_of"]
+__all__ = ["Box", "Constant", "Edge", "Group", "Item", "Row", "Scene", "boxes_of", "groups_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A weight, or what a Constant node holds: a large one has no value."""
+
+    name: str
+    type: str
+    value: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line inside a box: an attribute or a weight, and its value or type; of a weight, its whole
-    name, too."""
+    """A line inside a box: an attribute or a weight, and its value or type; of a weight, what it
+    shows, and which input of the node that is."""
 
     name: str
     text: str
-    whole: str = ""
+    constant: Constant | None = None
+    place: int = 0
+
+    @property
+    def whole(self) -> str:
+        """The whole name of a weight."""
+        return "" if self.constant is None else self.constant.name
 
 
 @dataclass(eq=False)
@@ -25,18 +41,17 @@ class Box:
     """A node, or what stands for an input or output of a graph.
 
     Attributes:
-        key: unique in the scene.
         role: what it is.
         title: the operator, or the name of the input or output.
         note: the domain of an operator, the type of an input or output.
         name: of the node.
         attributes, weights: its rows.
         outputs: types of its results.
+        results: their names; in a function, after the path of the module that calls it.
         parameters: elements of its weights.
         about: what its metadata says, for tooltips.
     """
 
-    key: str
     role: Literal["node", "input", "output"]
     title: str
     note: str = ""
@@ -44,6 +59,7 @@ class Box:
     attributes: tuple[Row, ...] = ()
     weights: tuple[Row, ...] = ()
     outputs: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     parameters: int = 0
     about: dict[str, str] = field(default_factory=dict)
     group: Group | None = None
@@ -54,11 +70,10 @@ class Group:
     """Items that belong together.
 
     Attributes:
-        key: unique in the scene.
         role: ``model``; ``module`` of the torch model; ``function``, a call of a local function;
             ``body``, a graph inside a node; ``repeat``, equal blocks in a row: the first of them
-            and ``others``, a group of the rest; ``stretch``, neighbours in a long list; ``ends``,
-            inputs or outputs of the model of which there are many.
+            and ``others``, a group of the rest; ``ends``, inputs or outputs of the model of which
+            there are many.
         name: the last part of ``path``, or what else it is called.
         kind: the class of a module.
         path: dotted, from the root of the torch model.
@@ -67,8 +82,7 @@ class Group:
         times: how many blocks a ``repeat`` has, or ``others``.
     """
 
-    key: str
-    role: Literal["model", "module", "function", "body", "repeat", "others", "stretch", "ends"]
+    role: Literal["model", "module", "function", "body", "repeat", "others", "ends"]
     name: str
     kind: str = ""
     path: str = ""
@@ -97,7 +111,7 @@ Item = Box | Group
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A result of ``source`` that ``target`` reads.
+    """A result of ``source`` that ``target`` reads: which one, and as which input.
 
     ``inner``: from a node to a graph inside it, or from outside of such a graph into it.
     """
@@ -107,6 +121,8 @@ class Edge:
     name: str
     type: str = ""
     inner: bool = False
+    output: int = 0
+    place: int = 0
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from ortable.errors import OptionError
@@ -50,7 +51,7 @@ def part_of(scene: Scene, name: str) -> Scene:
     Raises OptionError when there is no such module.
     """
     chosen = _chosen(scene, name)
-    root = Group(chosen.key, "model", chosen.path, chosen.kind, chosen.path)
+    root = Group("model", chosen.path, chosen.kind, chosen.path)
     root.items = list(chosen.items)
     inside = set(boxes_of(root))
     stands: dict[tuple[Box, str, str], Box] = {}
@@ -59,17 +60,21 @@ def part_of(scene: Scene, name: str) -> Scene:
         key = (edge.source, edge.name, role)
         if key not in stands:
             title = edge.name or edge.source.title
-            stands[key] = Box(f"x{len(stands)}", role, title, edge.type)
+            types = (edge.type,) if role == "input" else ()
+            names = (edge.name,) if role == "input" else ()
+            stands[key] = Box(role, title, edge.type, outputs=types, results=names)
         return stands[key]
 
-    edges: dict[tuple[Box, Box, str], Edge] = {}
+    edges: dict[tuple[Box, Box, str, int], Edge] = {}
     for edge in scene.edges:
         source, target = edge.source, edge.target
         if source not in inside and target not in inside:
             continue
-        source = source if source in inside else stand_in(edge, "input")
-        target = target if target in inside else stand_in(edge, "output")
-        edges.setdefault((source, target, edge.name), replace(edge, source=source, target=target))
+        if source not in inside:
+            edge = replace(edge, source=stand_in(edge, "input"), output=0)
+        if target not in inside:
+            edge = replace(edge, target=stand_in(edge, "output"), place=0)
+        edges.setdefault((edge.source, edge.target, edge.name, edge.place), edge)
     root.items[:0] = [box for box in stands.values() if box.role == "input"]
     root.items += [box for box in stands.values() if box.role == "output"]
     return Scene(root, list(edges.values()))
@@ -80,10 +85,8 @@ def view_of(scene: Scene, depth: int | None = None) -> View:
     more than 24 boxes."""
     root = scene.root
     if depth is None:
-        depth = 0
-        for deeper in range(1, _levels(root) + 1):
-            if shown(root, deeper) <= FEW:
-                depth = deeper
+        depths = range(1, _levels(root) + 1)
+        depth = max((deeper for deeper in depths if shown(root, deeper) <= FEW), default=0)
     closed = set(_closed(root, depth))
     links = _links(scene, closed)
     _mark_long(links)
@@ -132,7 +135,7 @@ def _chosen(scene: Scene, name: str) -> Group:
         raise OptionError(f"the graph has no module {name!r}: {known}{more}")
     if len(found) == 1:
         return found[0]
-    return Group(found[0].key, "module", name, found[0].kind, name, items=list(found))
+    return Group("module", name, found[0].kind, name, items=list(found))
 
 
 def _links(scene: Scene, closed: set[Group]) -> list[Link]:
@@ -161,26 +164,18 @@ def _links(scene: Scene, closed: set[Group]) -> list[Link]:
 
 def _mark_long(links: list[Link]) -> None:
     """Mark the links that pass several ranks: residuals. Ranks are lengths of longest ways."""
+    sources: dict[Item, set[Item]] = {}
+    for link in links:
+        sources.setdefault(link.target, set()).add(link.source)
     rank: dict[Item, int] = {}
-    reads: dict[Item, list[Link]] = {}
-    waiting: Counter[Item] = Counter()
+    try:
+        for item in TopologicalSorter(sources).static_order():
+            rank[item] = max((rank[each] + 1 for each in sources.get(item, ())), default=0)
+    except CycleError:  # a box of several blocks may read what reads one of them
+        return
     for link in links:
-        reads.setdefault(link.source, []).append(link)
-        waiting[link.target] += 1
-    ready = [item for item in reads if not waiting[item]]
-    while ready:
-        item = ready.pop()
-        for link in reads.get(item, ()):
-            target = link.target
-            rank[target] = max(rank.get(target, 0), rank.get(item, 0) + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    last = {link.target: rank.get(link.target, 0) for link in links}
-    for link in links:
-        if isinstance(link.source, Box) and link.source.role == "input":
-            continue
-        link.long = last[link.target] - rank.get(link.source, 0) >= _LONG
+        if not isinstance(link.source, Box) or link.source.role != "input":
+            link.long = rank[link.target] - rank[link.source] >= _LONG
 
 
 def summary(group: Group) -> tuple[str, str]:
