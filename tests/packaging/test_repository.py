@@ -141,3 +141,15 @@ def test_slow_tests_lie_where_the_sweeps_look_for_them() -> None:
     (listed,) = re.findall(r"worksteal (.*) --sweeps", (ROOT / "Makefile").read_text())
     folders = tuple(f"{folder}/" for folder in [*listed.split(), "tests/specs"])  # make opsets
     assert all(name.startswith(folders) for name in marked), marked
+
+
+def test_each_decision_has_a_number_a_date_and_a_status() -> None:
+    text = (ROOT / "docs" / "decisions.md").read_text()
+    titles = re.findall(r"^\*\*.*", text, re.MULTILINE)
+    found = [
+        re.match(r"\*\*D(\d+)\. .+?\*\* \(\d{4}-\d\d-\d\d, (in force|replaced by D\d+)\)", title)
+        for title in titles
+    ]
+    assert None not in found, [t for t, match in zip(titles, found, strict=True) if match is None]
+    numbers = sorted(int(match[1]) for match in found if match is not None)
+    assert numbers == list(range(1, len(numbers) + 1))
