@@ -36,7 +36,7 @@ def rows_of(topic: str) -> list[list[str]]:
 def test_a_picture_has_the_dots_of_the_records(name: str, tmp_path: Path) -> None:
     wanted = {(panel.title, dot) for panel in figure(name).panels for dot in panel.dots}
     path = IMAGES / f"performance-{name}.svg"
-    assert drawn(path) == wanted, "draw the pictures anew: make bench-plots"
+    assert drawn(path) == wanted, "draw the pictures anew: make bench TOPIC=plots"
     again = tmp_path / path.name
     draw(figure(name), again)
     assert drawn(again) == wanted

@@ -1,5 +1,5 @@
 """Samples derived by rule from the hand-written samples of specs/aten, judged by eager.
 
 In: the entries of specs/aten. Out: a report by entry, derived sample and outcome. Run with
-``make derive``; ``make test`` runs a rotating part (test_rotating.py).
+``python -m tests.derive``; ``make test`` runs a rotating part (test_rotating.py).
 """

@@ -1,7 +1,7 @@
 """A rotating part of the derived samples, and the deviations that entries declare.
 
 `make test` runs one part of the families that have been looked at, some 90 forms; the commit says
-which. ``--derived 7`` runs that part again. ``make derive`` runs all of all families.
+which. ``--derived 7`` runs that part again. ``python -m tests.derive`` runs all of all families.
 """
 
 from __future__ import annotations

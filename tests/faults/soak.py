@@ -1,7 +1,7 @@
 """Hours of a server in minutes: many threads on many models, many calls, compilations, sizes and
 epochs. In come counts, out go figures, and an exit status of 1 where a number is wrong, a thread
-waits for ever, or memory, handles or threads grow; called by `make soak` and, with small counts, by
-the tests of this folder."""
+waits for ever, or memory, handles or threads grow; called by `python -m
+tests.faults.soak` and, with small counts, by the tests of this folder."""
 
 from __future__ import annotations
 

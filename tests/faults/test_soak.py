@@ -1,4 +1,4 @@
-"""The machinery of `make soak`, with few calls: it finds what it looks for."""
+"""The machinery of `tests.faults.soak`, with few calls: it finds what it looks for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The harness of `make timm` and `make vision`: its table, what it compares, and runs of it in
-processes of their own, because other libraries use a torchvision that they find."""
+"""The harness of `make vision`: its table, what it compares, and runs of it in processes of
+their own, because other libraries use a torchvision that they find."""
 
 from __future__ import annotations
 
