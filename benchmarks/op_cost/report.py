@@ -15,7 +15,7 @@ __all__ = ["MAX_RATIO", "exceeding", "exceeding_memory", "markdown", "read_reaso
 
 MAX_RATIO = 3.0  # of compiled calls, in time and in memory
 _SLOW, _MIN_LOSS_MS, _MIN_LOSS_MB = 2.0, 0.3, 100
-_SHOWN = 10.0  # of exported calls, on the page; the record has all
+_SHOWN = 100.0  # of exported calls, on the page; the record has all
 Rows = Mapping[str, Mapping[str, Any]]
 
 
@@ -67,7 +67,7 @@ def _label(candidate: str, rows: Rows) -> str:
 
 
 def markdown(run: Mapping[str, Any]) -> str:
-    """Write counts per candidate, and a row for each call above 10 exported, or 2 compiled."""
+    """Write counts per candidate, and a row for each call above 100 exported, or 2 compiled."""
     rows: Rows = run["rows"]
     candidates = list(dict.fromkeys(c for row in rows.values() for c in row.get("ms", ())))
     counts = [
