@@ -110,7 +110,7 @@ def test_a_weight_that_is_replaced_is_let_go(backends):
 def test_collections_that_do_not_say_that_they_are_full(monkeypatch, told):
     """Of some Pythons none is, unless somebody asks for it; then any one serves, once a second."""
     clock = [10.0]
-    monkeypatch.setattr(weights, "_told", told)
+    monkeypatch.setattr(weights, "_FULL_SAYS_2", told)
     monkeypatch.setattr(weights, "_swept", 0.0)
     monkeypatch.setattr(weights.time, "monotonic", lambda: clock[0])
     sweeps = []

@@ -78,6 +78,7 @@ LAZY = {
     "runtime/ortable/dispatch.py": "generated tables",
     "runtime/ortable/debug/__init__.py": "names of __all__",
     "runtime/ortable/backend/__init__.py": "names of __all__",
+    "runtime/ortable/cli/draw.py": "two viewers",
     "runtime/ortable/interpreter/__init__.py": "names of __all__",
     "runtime/ortable/passes/rewrite/rule.py": "generated tables",
     "runtime/ortable/compat/private.py": "names of torch's modules",
