@@ -96,6 +96,8 @@ class _Recording(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if torch.compiler.is_dynamo_compiling():  # of control flow: the call of that is recorded
+            return func(*args, **(kwargs or {}))
         given = self.record.leaves_of((args, kwargs or {}))
         result = func(*args, **(kwargs or {}))
         leaves = self.record.leaves_of(result)
