@@ -25,9 +25,12 @@ def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
         "op_cost", "plots",
         "rewrites", "training", "variants",
     ]  # fmt: skip
-    for path in (ROOT / "Makefile", FOLDER / "README.md"):
-        named = re.findall(r"\bbenchmarks\.(\w+)", path.read_text(encoding="utf-8"))
-        assert set(named) == set(TOPICS), path
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\bbenchmarks\.(\w+)", page)) == set(TOPICS)
+    assert set(re.findall(r"\bTOPIC=(\w+)", page)) <= set(TOPICS)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "-m benchmarks.$(TOPIC)" in makefile
+    assert set(re.findall(r"\b(?:benchmarks\.|TOPIC=)(\w+)", makefile)) <= set(TOPICS)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
