@@ -13,7 +13,7 @@ import torch
 
 from ortable import Dispatcher, ExportError, ExportOptions, to_onnx
 from ortable.interpreter import generated_tables
-from ortable.interpreter.mutation.elidable import elidable_mutations
+from ortable.interpreter.mutation import elidable_mutations
 
 
 class Model(torch.nn.Module):

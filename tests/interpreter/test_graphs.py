@@ -13,7 +13,7 @@ from ortable import dims
 from ortable.builder import GraphBuilder
 from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
 from ortable.interpreter import DynamoInterpreter
-from ortable.interpreter.mutation.elidable import elidable_mutations
+from ortable.interpreter.mutation import elidable_mutations
 
 from .helpers import Function, export, interpret, run
 from .small_tables import TABLES
@@ -313,7 +313,7 @@ def test_writes_are_judged_once_for_each_graph(monkeypatch) -> None:
         return elidable_mutations(graph_module, has_converter)
 
     monkeypatch.setattr("ortable.interpreter.interpreter.elidable_mutations", judged)
-    monkeypatch.setattr("ortable.interpreter.mutation.visible_writes.elidable_mutations", judged)
+    monkeypatch.setattr("ortable.interpreter.mutation.elidable_mutations", judged)
 
     class Branches(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.fx import Graph
 
-from ortable.interpreter.mutation.visible_writes import writes
+from ortable.interpreter.mutation import writes
 
 FLAGS = {"aten::batch_norm": "training"}
 

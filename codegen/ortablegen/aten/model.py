@@ -325,7 +325,7 @@ class NumberEntry:
     @property
     def word(self) -> str:
         """What the function is known by: ``sqrt`` for ``math.sqrt`` and ``torch._sym_sqrt``, as
-        `ortable.interpreter.numbers.scalars` finds it."""
+        `ortable.interpreter.numbers` finds it."""
         return self.name.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
 
     @property

@@ -27,7 +27,7 @@ from ortable.prelude.complex_value import ComplexValue
 
 from .. import dims, dtypes
 from ..errors import UnsupportedCase
-from .mutation.functionalized_calls import written_overload
+from .functionalized_calls import written_overload
 from .tables import ConverterTables
 
 # Python's `x += y` and the like, as graphs of Python functions hold them.

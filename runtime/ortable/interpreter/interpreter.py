@@ -25,14 +25,21 @@ from ortable_generated.aten import traits
 from .. import dims, dtypes
 from ..errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
 from ..lowerings.indexing import getitem
-from . import calls, complex_numbers, control_flow, outputs, results, scan
+from . import (
+    calls,
+    complex_numbers,
+    control_flow,
+    functionalized_calls,
+    numbers,
+    outputs,
+    results,
+    scan,
+)
 from .arguments import contains_result, convert_argument, convert_arguments
 from .diagnostics import failures, unsupported
 from .diagnostics.origin import metadata_reader
 from .modules import find_attribute, functional_form, is_guard, module_operands
-from .mutation import functionalized_calls
-from .mutation.elidable import ElidableMutation, elidable_mutations
-from .numbers import scalars, symbolic
+from .mutation import ElidableMutation, elidable_mutations
 from .records import InputRecord, OutputRecord
 from .tables import ConverterTables, generated_tables
 
@@ -293,7 +300,7 @@ class DynamoInterpreter:
                 return self.call_special(node)
             args, kwargs = convert_arguments(node, self.values, self.rename)
             if args and args[0].__class__ is not str:
-                args[0] = scalars.as_tensor_argument(self.graph, target, args)
+                args[0] = numbers.as_tensor_argument(self.graph, target, args)
             return self.convert(node, converter, args, kwargs)
         if isinstance(target, HigherOrderOperator):
             return self.call_higher_order(node)
@@ -321,7 +328,7 @@ class DynamoInterpreter:
         if converter is not None:
             return self.convert(node, converter, args, kwargs)
         value = results.node_value(node)
-        if symbolic.is_size_target(target) and isinstance(value, (int, torch.SymInt)):
+        if numbers.is_size_target(target) and isinstance(value, (int, torch.SymInt)):
             return dims.from_torch(value, self.rename)
         if name in traits.METADATA_ONLY:
             return args[0]
@@ -363,7 +370,7 @@ class DynamoInterpreter:
         value = results.node_value(node)
         args, kwargs = convert_arguments(node, self.values, self.rename)
         if outputs.is_number(value):
-            return self.guarded(node, symbolic.number, self.graph, node, value, args, self.rename)
+            return self.guarded(node, numbers.number, self.graph, node, value, args, self.rename)
         name = calls.qualified_name(target)
         if name == "operator.getitem" and isinstance(args[0], (list, tuple, dict)):
             return args[0][args[1]]
@@ -451,7 +458,7 @@ class DynamoInterpreter:
             if value.__class__ is torch.SymInt:
                 return results.adopted_integer(self.graph, value, self.rename, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
-                return scalars.adopt(self.graph, returned, value)
+                return numbers.adopt(self.graph, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
                     results.adopted_integer(self.graph, known, self.rename, found)

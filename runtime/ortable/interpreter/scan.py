@@ -12,12 +12,10 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable_generated.aten import traits
 
 from ..errors import ConversionError
-from . import calls, outputs, results
+from . import calls, functionalized_calls, mutation, numbers, outputs, results
 from .diagnostics import failures
 from .modules import find_attribute, is_guard
-from .mutation import functionalized_calls, visible_writes
-from .mutation.visible_writes import ElidableIn
-from .numbers import symbolic
+from .mutation import ElidableIn
 from .tables import ConverterTables
 
 FindConverter = Callable[[Any], Any]
@@ -31,7 +29,7 @@ def check_writes(
     elidable_in: ElidableIn | None = None,
 ) -> None:
     """Raise ConversionError for the first node that writes to one of its arguments."""
-    found = visible_writes.first_write(graph_module, tables, owner, elidable_in)
+    found = mutation.first_write(graph_module, tables, owner, elidable_in)
     if found is None:
         return
     node, why = found
@@ -59,7 +57,7 @@ def missing_nodes(
     ``graph_module`` itself; ``elidable_in`` is that of ``first_write``.
     """
     missing: list[Node] = []
-    elidable = visible_writes.find_elidable(graph_module, tables, elidable_in)
+    elidable = mutation.find_elidable(graph_module, tables, elidable_in)
     holder = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
@@ -90,7 +88,7 @@ def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter)
             return True
         if find_converter(target) is not None:
             return True
-        return symbolic.is_size_target(target) and outputs.is_number(results.node_value(node))
+        return numbers.is_size_target(target) and outputs.is_number(results.node_value(node))
     overload = functionalized_calls.written_overload(node)
     if overload is not None and find_converter(overload) is not None:
         return True

@@ -21,9 +21,9 @@ from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
 from ortable.compat.providers import CUDA
 from ortable.errors import OptionError
+from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
-from ortable.interpreter.numbers import scalars
 from ortable.passes import pipeline
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
@@ -215,7 +215,7 @@ def _declare_output(
     value = node.meta["val"]
     builder.origin = node
     if isinstance(value, torch.SymFloat | torch.SymBool):
-        number = scalars.adopt(builder, scalars.as_number(builder, result), value)
+        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
         _name_output(builder, number, name)
         is_bool = isinstance(value, torch.SymBool)
         elem_type = dtypes.boolean if is_bool else dtypes.float64

@@ -17,7 +17,7 @@ from ortable.errors import ConversionError
 from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.complex_numbers import declare_input, transposed
 from ortable.interpreter.control_flow import is_token
-from ortable.interpreter.numbers.scalars import adopt
+from ortable.interpreter.numbers import adopt
 from ortable.ir import editing
 
 from .argument_names import argument_name

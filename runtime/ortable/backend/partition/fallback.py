@@ -13,12 +13,11 @@ from torch.fx import GraphModule, Node
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.sessions.providers import tensors_in
 from ortable.errors import FunctionNotFoundError, OrtableError
-from ortable.interpreter import scan
+from ortable.interpreter import mutation, scan
 from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.unsupported import collect, not_found_error
 from ortable.interpreter.modules import find_attribute
-from ortable.interpreter.mutation import visible_writes
 from ortable.interpreter.tables import generated_tables
 from ortable.lowerings.control_flow import CHECKS
 from ortable_generated.aten import traits
@@ -93,7 +92,7 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
         called: Any = node.args[1]
         if called.name() not in CHECKS:
             return f"{called.name()} has an effect, which an ONNX graph would lose"
-    written = visible_writes.writes(node, tables.mutates)
+    written = mutation.writes(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"
     if not scan.is_known(node, tables, _converter):

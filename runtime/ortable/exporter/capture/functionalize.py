@@ -24,7 +24,7 @@ from ortable.compat.torch import (
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
 from ortable.exporter.request.options import ExportOptions
-from ortable.interpreter.mutation.visible_writes import first_write
+from ortable.interpreter.mutation import first_write
 from ortable.interpreter.tables import ConverterTables
 from ortable_generated.aten import traits
 

@@ -24,7 +24,7 @@ from ortable.compat.torch import (
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import own_converter
-from ortable.interpreter.mutation.visible_writes import writes
+from ortable.interpreter.mutation import writes
 from ortable_generated.aten import traits
 
 

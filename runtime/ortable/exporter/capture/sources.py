@@ -15,7 +15,7 @@ from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import name_dimensions
 from ortable.interpreter import results
 from ortable.interpreter.modules import find_attribute, is_guard
-from ortable.interpreter.mutation.visible_writes import first_write
+from ortable.interpreter.mutation import first_write
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables
 

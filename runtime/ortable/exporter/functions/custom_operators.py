@@ -19,7 +19,7 @@ from ortable.exporter.capture.guards import later_guards, tell_guards
 from ortable.exporter.request.module_calls import ModuleCall, map_leaves
 from ortable.exporter.request.program import Program, Request
 from ortable.interpreter import DynamoInterpreter, control_flow, results
-from ortable.interpreter.mutation.visible_writes import first_write
+from ortable.interpreter.mutation import first_write
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables
 from ortable.ir.local_functions import FunctionTable

@@ -16,7 +16,7 @@ from torch.fx import Node
 from ortable.compat.torch import OpOverload
 from ortable.errors import FunctionNotFoundError
 from ortable.interpreter.calls import converter_name, operator_key
-from ortable.interpreter.mutation.functionalized_calls import (
+from ortable.interpreter.functionalized_calls import (
     functional_arguments,
     written_arguments,
     written_overload,
