@@ -224,21 +224,19 @@ _INTRODUCTION = f"""# Operators
 
 <!-- {_HEADER} -->
 
-Every operator that ortable converts. `ortable ops` prints the same table;
-`ortable ops --missing MODEL.pt2` says what a saved program still lacks.
+Every operator that ortable converts, by the spec file that holds its entry. `ortable ops` prints
+one line an operator, with columns of tests that this page leaves out; `ortable ops --missing
+MODEL.pt2` lists what a saved program lacks.
 
-- **means**: the entry is an alias of that operator.
-- **opsets**: 18 is the floor; a further number is an opset from which another form is taken.
+- **opsets**: opsets above 18, the floor, at which another form is used.
 - **dtypes**: of the tensors in the entry's sample calls, which run against eager in `make test`.
-- **dynamic**: a sample call has a dynamic dimension, run at two sizes.
-- **cases**: lowering cases, numbered from 1 (`aten::addmm/2` in errors and tests); of them refused
-  by name, after the minus sign.
-- **samples**: how many of the entry's sample calls reach each of several cases, as
-  `make case-counts` last counted them; nothing where the entry has changed since.
-- **escape**: the Python lowering that the entry uses, in `runtime/ortable/lowerings`.
-- **forward**, **gradient**: samples of PyTorch's own operator tests whose graph holds the operator:
-  exact, of those that torch captures, in the last full `make conformance` that was recorded
-  (commit, date and versions: `specs/runtime/conformance.yaml`).
+- **cases**: lowering cases, numbered from 1 (`aten::addmm/2` in errors and tests), those that are
+  refused by name, and the Python lowering in `runtime/ortable/lowerings` where there is one.
+- **exact**: samples of PyTorch's operator tests whose graph holds the operator: exact, of those
+  that torch captures, forward and gradient, in the last recorded `make conformance`
+  (`specs/runtime/conformance.yaml`).
+
+An alias, below its table, has the cases of the operator that it stands for.
 """
 
 
@@ -260,23 +258,32 @@ def _counts(rows: list[Coverage], specs: Specs) -> str:
 
 
 def _table(file: str, rows: list[Coverage]) -> str:
-    lines = [
-        f"## {file}",
-        "",
-        "| operator | means | opsets | dtypes | dynamic | cases | samples | escape | forward |"
-        " gradient |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        cases = f"{row.cases}" + (f" - {row.refusals}" if row.refusals else "")
+    lines = [f"## {file}", ""]
+    written = [row for row in rows if not row.means]
+    if written:
+        lines += ["| operator | opsets | dtypes | cases | exact |", "|---|---|---|---|---|"]
+    for row in written:
+        cases = f"{row.cases}" + (f" ({row.refusals} refused)" if row.refusals else "")
         cells = (
-            f"`{row.name}`" + (f" (torch {row.torch})" if row.torch else ""),
-            f"`{row.means}`" if row.means else "", row.opsets, row.dtypes,
-            "yes" if row.dynamic else "", cases, _reached(row), row.escape, row.forward,
-            row.gradient,
+            _name(row), row.opsets.removeprefix("18").strip(), row.dtypes,
+            f"{cases} {row.escape}".strip(), f"{row.forward} {row.gradient}".strip(),
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
-    placed = [f"- `{row.name}`: {row.place}" for row in rows if row.place]
-    if placed:
-        lines += ["", "In the backend these run in torch, between sessions:", "", *placed]
-    return "\n".join([*lines, ""])
+    aliases = [f"{_name(row)} = `{row.means}`" for row in rows if row.means]
+    if aliases:
+        lines += [*([""] if written else []), f"Aliases: {', '.join(aliases)}."]
+    return "\n".join([*lines, *_placed_lines(rows), ""])
+
+
+def _name(row: Coverage) -> str:
+    return f"`{row.name}`" + (f" (torch {row.torch})" if row.torch else "")
+
+
+def _placed_lines(rows: list[Coverage]) -> list[str]:
+    """The operators that the backend leaves to torch, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.place:
+            reasons.setdefault(row.place, []).append(f"`{row.name}`")
+    lines = [f"- {', '.join(names)}: {why}" for why, names in reasons.items()]
+    return ["", "In the backend these run in torch, between sessions:", "", *lines] if lines else []
