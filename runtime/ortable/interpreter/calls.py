@@ -71,9 +71,11 @@ def qualified_name(target: Any) -> str:
 def operator_key(node: Node) -> str:
     """The key under which the target of ``node`` is looked up; that of the operator which a call
     that writes stands for."""
-    target = written_overload(node) or node.target
-    if isinstance(target, (OpOverload, HigherOrderOperator)):
+    target = node.target
+    if isinstance(target, OpOverload):
         return target.name()
+    if isinstance(target, HigherOrderOperator):
+        return (written_overload(node) or target).name()
     if isinstance(target, OpOverloadPacket):
         return qualified_op_name(target)
     return target if isinstance(target, str) else qualified_name(target)

@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.exporter.request.program import Program
-from ortable.interpreter.diagnostics.origin import called_modules
+from ortable.interpreter.diagnostics.origin import called_modules, module_path
 from ortable.interpreter.records import InputRecord
 from ortable.ir.initializers import storage_key
 from ortable.ir.pictures.modules import CLASSES, compact_classes
@@ -88,10 +88,10 @@ def _classes(program: Program) -> dict[str, str]:
     inner = (each for each in program.graph_module.modules() if isinstance(each, GraphModule))
     for graph_module in inner:  # of branches and loops, too
         for node in graph_module.graph.nodes:
-            stack = called_modules(node)
-            if stack and stack[-1][0] not in seen:
-                seen.add(stack[-1][0])
-                found.update((path, kind) for path, kind in stack if path)
+            innermost, _ = module_path(node)
+            if innermost not in seen:
+                seen.add(innermost)
+                found.update((path, kind) for path, kind in called_modules(node) if path)
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -38,8 +39,11 @@ def source_line(node: Node) -> SourceLine | None:
     """The innermost frame outside torch of the trace that torch kept for ``node``; None when it
     kept none."""
     trace = node.meta.get("stack_trace")
-    if not trace:
-        return None
+    return _line_of(trace) if trace else None
+
+
+@lru_cache(maxsize=4096)  # the nodes that one line makes have equal traces
+def _line_of(trace: str) -> SourceLine | None:
     frames = [match for match in _FRAME.finditer(trace) if os.sep in match["file"]]
     if not frames:
         return None
@@ -51,20 +55,27 @@ def source_line(node: Node) -> SourceLine | None:
 def module_path(node: Node) -> tuple[str, str]:
     """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
     "")`` when unknown."""
-    modules = called_modules(node)
-    return modules[-1] if modules else ("", "")
+    stack = _module_stack(node)
+    return _module(*next(reversed(stack.values()))) if stack else ("", "")
 
 
 def called_modules(node: Node) -> list[tuple[str, str]]:
     """Dotted path and class name of every module that ``node`` was traced in, outermost first."""
-    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-    return [_module(*entry) for entry in stack.values()] if stack else []
+    return [_module(*entry) for entry in _module_stack(node).values()]
+
+
+def _module_stack(node: Node) -> Mapping[str, tuple[str, Any]]:
+    return node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
 
 
 def _module(path: str, kind: Any) -> tuple[str, str]:
+    return _plain_module(path, kind if isinstance(kind, str) else kind.__qualname__)
+
+
+@lru_cache(maxsize=4096)  # each node names all modules around it
+def _plain_module(path: str, kind: str) -> tuple[str, str]:
     if path.startswith("_empty_nn_module_stack"):
         return "", ""
-    kind = kind if isinstance(kind, str) else kind.__qualname__
     if path.startswith("L['"):  # as dynamo writes it: the local variable that holds the module
         root, _, inner = path[3:].partition("']")
         path = inner.removeprefix(".") if root in ("self", "fn") else root + inner
