@@ -1,4 +1,4 @@
-"""Programs that no one thought of: hypothesis splices the samples of the specs into random
+"""Programs that no one thought of: samples of the specs are spliced into random
 contexts, and each program must be exact through every front door, or be refused by name.
 
 `catalog` reads the specs, `program` is the model of a program, `contexts` and `strategies` build

@@ -1,29 +1,26 @@
-"""Runs programs by the thousand: batches of hypothesis in a process of their own, each program
-logged before it runs, so that a crash names it. In come counts and seeds, out go the finds as
-scripts in build/fuzz and a `Tally`. Called by `__main__` and by the tests."""
+"""Runs programs by the thousand in processes of their own, each program told before it runs, so
+that a crash names it. In come counts and seeds, out go the finds as scripts in build/fuzz and a
+`Tally`. Called by `__main__` and by the tests."""
 
 from __future__ import annotations
 
-import faulthandler
-import functools
+import contextlib
 import json
 import logging
-import os
-import pickle
 import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 
+from tests.forked import Died, Pool, Say
 from tests.limits import at_most
+from tests.suites.isolation import run_isolated
 
 from . import onnx_programs, oracle
 from .catalog import BUILD, catalog, unreachable
@@ -43,7 +40,6 @@ GRAPHS = 4  # every so many batches is one of ONNX graphs
 # what must be exact of a mode's programs, from so many on; torch differentiates half of them
 ENOUGH = 20
 EXACT_SHARE, EXACT_GRADIENTS = 0.6, 0.3
-DEFAULT_CHECK = oracle.check
 
 
 @dataclass
@@ -77,63 +73,67 @@ class Timeout(BaseException):
     """A program takes too long."""
 
 
+@dataclass(frozen=True)
+class Share:
+    """The programs of one process of ``of``, by number; and what came of earlier ones."""
+
+    number: int
+    of: int
+    seed: int
+    first: int
+    end: int
+    until: float | None = None
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to run, or no time."""
+        return self.first >= self.end or (self.until is not None and time.time() > self.until)
+
+    @property
+    def rest(self) -> Share:
+        """What is left behind the next batch."""
+        return replace(self, first=self.first + BATCH)
+
+
 class Worker:
     """One process's share of a run."""
 
-    def __init__(
-        self, number: int, of: int, start: int, folder: Path = BUILD,
-        check: Callable[[Program, str], Outcome] = DEFAULT_CHECK, until: float | None = None,
-    ) -> None:  # fmt: skip
-        self.number, self.of, self.start, self.folder, self.check = number, of, start, folder, check
-        self.until = until
-        self.tally = Tally()
+    def __init__(self, share: Share, folder: Path = BUILD, say: Say = lambda _: None) -> None:
+        self.share, self.folder, self.say = share, folder, say
+        self.tally = share.tally
         self.attempts: Counter[str] = Counter()
-        self.log = folder / f"current-{start}-{number}.pickle"
         folder.mkdir(parents=True, exist_ok=True)
         torch.set_num_threads(1)
         for name in ("torch", "ortable"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
-    def run(self, first: int, count: int) -> Tally:
-        """Programs number ``first`` and on, of this process."""
-        done = first
-        while done < first + count and not self._late():
-            size = min(BATCH, first + count - done)
-            self.batch(done // BATCH, size)
-            done += size
+    def run(self) -> Tally:
+        """All batches; what is left is said after each."""
+        while not self.share.is_over:
+            begin = time.process_time()
+            self.batch(min(BATCH, self.share.end - self.share.first))
+            self.tally.seconds += time.process_time() - begin
+            self.share = self.share.rest
+            self.say(self.share)
         return self.tally
 
-    def _late(self) -> bool:
-        return self.until is not None and time.time() > self.until
-
-    def batch(self, number: int, size: int) -> None:
-        """Some programs, each grown from a number that hypothesis draws."""
-        drawn = random.Random(f"{self.start}/{self.number}/{number}").getrandbits(60)
-        if number % GRAPHS == GRAPHS - 1:
-            each: Callable[[random.Random], None] = self.random_graph
-        else:
-            each = functools.partial(self.random_program, iter(self.wanted(size)))
-
-        @seed(drawn)
-        @settings(
-            max_examples=size,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-            derandomize=False,
-        )
-        @given(st.integers(0, 2**62))
-        def explore(chosen: int) -> None:
-            if not self._late():
-                each(random.Random(f"{drawn}/{chosen}"))
-
-        explore()
+    def batch(self, size: int) -> None:
+        """Some programs, each grown from a number of its own."""
+        number, wanted = self.share.first // BATCH, iter(self.wanted(size))
+        for place in range(size):
+            draws = random.Random(f"{self.share.seed}/{self.share.number}/{number}/{place}")
+            if self.share.is_over:
+                return
+            if number % GRAPHS == GRAPHS - 1:
+                self.random_graph(draws)
+            else:
+                self.random_program(wanted, draws)
 
     def wanted(self, size: int) -> list[tuple[str, ...]]:
         """The entries that the next programs are around, two for each: those that this process has
         seen least, of its share."""
-        own = catalog().keys[self.number :: self.of]
+        own = catalog().keys[self.share.number :: self.share.of]
         open_ends = [key for key in own if key not in self.tally.reached]
         pool = sorted(open_ends or own, key=lambda key: self.attempts[key])
         chosen = [pool[place % len(pool)] for place in range(2 * size)]
@@ -147,7 +147,7 @@ class Worker:
         tried = self.attempts[keys[0]]
         plain = keys[0] not in self.tally.reached and tried > 2 and tried % 4 != 0
         mode = TURNS[tried % len(TURNS)] if plain else _mode(numbers.randrange(100))
-        self.log.write_bytes(pickle.dumps((None, "growing")))
+        self.say((None, "growing"))
         program = grow(numbers.randrange, catalog().keys, keys, mode == "nodes", plain)
         if program is not None:
             self.one(program, mode)
@@ -156,7 +156,7 @@ class Worker:
 
     def one(self, program: Program, mode: str) -> None:
         """Checks a program and notes what came of it."""
-        self.log.write_bytes(pickle.dumps((program, mode)))
+        self.say((program, mode))
         outcome = self.outcome(program, mode)
         if outcome.detail == oracle.NO_GRADIENT:
             mode = "compile"
@@ -175,7 +175,7 @@ class Worker:
     def outcome(self, program: Program, mode: str) -> Outcome:
         try:
             with at_most(SLOWEST, Timeout):
-                return self.check(program, mode)
+                return oracle.check(program, mode)
         except Timeout:
             return Outcome("timeout", f"more than {SLOWEST} seconds")
 
@@ -205,13 +205,7 @@ class Worker:
         name = "_".join(sorted(re.sub(r"\W+", "_", key.split("::")[-1]) for key in keys))[:70]
         path = self.folder / f"{outcome.kind}_{name}_{abs(hash(text)) % 10000}.py"
         path.write_text(text)
-        self.tally.finds.append(
-            {
-                "kind": outcome.kind, "mode": mode, "like": outcome.like, "keys": sorted(keys),
-                "detail": outcome.detail[:300], "where": outcome.where,
-                "script": str(path), "times": 1,
-            }
-        )  # fmt: skip
+        self.tally.finds.append(_find(keys, mode, outcome, path))
 
     # -- graphs of rewrites
 
@@ -237,7 +231,7 @@ class Worker:
 
     def one_graph(self, program: onnx_programs.GraphProgram) -> None:
         """Checks a graph, for the target and opset that its first case is for."""
-        self.log.write_bytes(pickle.dumps((program, "onnx")))
+        self.say((program, "onnx"))
         try:
             with at_most(SLOWEST, Timeout):
                 outcome, model = onnx_programs.check(program)
@@ -283,29 +277,58 @@ def _plain(text: str) -> str:
     return re.sub(r"[0-9]+|\([^)]*\)|\[[^\]]*\]", "#", text)[:100]
 
 
+def _find(keys: set[str], mode: str, outcome: Outcome, path: Path) -> dict[str, Any]:
+    return {
+        "kind": outcome.kind, "mode": mode, "like": outcome.like, "keys": sorted(keys),
+        "detail": outcome.detail[:300], "where": outcome.where, "script": str(path), "times": 1,
+    }  # fmt: skip
+
+
 # -- processes
 
 
-def work(number: int, of: int, start: int, first: int, count: int, until: float | None) -> None:
-    """The body of a process: the tally goes to a file after every batch."""
-    faulthandler.enable()
-    os.environ.setdefault("TORCH_LOGS", "-all")
-    target = BUILD / f"tally-{start}-{number}.pickle"
-    worker = Worker(number, of, start, until=until)
-    if target.exists():
-        worker.tally, done = pickle.loads(target.read_bytes())
-        first, count = done, count - (done - first)
-    at = first
-    while at < first + count and not worker._late():
-        size = min(BATCH, first + count - at)
-        begin = time.process_time()
-        worker.batch(at // BATCH, size)
-        worker.tally.seconds += time.process_time() - begin
-        at += size
-        own = target.with_suffix(".new")
-        own.write_bytes(pickle.dumps((worker.tally, at)))
-        own.replace(target)
-    worker.log.unlink(missing_ok=True)
+def run(shares: Sequence[Share]) -> Tally:
+    """What all processes did; one that dies goes on behind the batch that it died in."""
+    total, begun = Tally(), dict.fromkeys(range(len(shares)), (None, "growing"))
+    left = {share.number: share for share in shares}
+    pool = Pool(lambda share, say: Worker(share, say=say).run(), len(shares), 3 * SLOWEST)
+    for share, said in pool.run(shares):
+        number = share.number
+        if isinstance(said, Share):
+            left[number] = said
+        elif isinstance(said, Died):
+            total.finds += crashed(*begun[number], said.detail)
+            left[number] = left[number].rest
+            pool.again.append(left[number])
+        elif said is not None:
+            begun[number] = said
+        else:
+            total.add(left[number].tally)
+    return total
+
+
+def crashed(program: Any, mode: str, detail: str) -> list[dict[str, Any]]:
+    """The find of a process that died: the program that it had begun. A program that was still
+    growing, or that dies in eager alone, is torch's own crash: such kernels read what a NaN or a
+    size that they do not check points to."""
+    if program is None or (mode != "onnx" and dies_in_eager(program, mode)):
+        return []
+    outcome, keys, text = Outcome("crash", detail, ""), {mode}, f"# {program}\n"
+    if mode != "onnx":
+        keys, text = _keys(program), script(program, mode, outcome)
+    path = BUILD / f"crash_{abs(hash(text)) % 100_000}.py"
+    path.write_text(text)
+    return [_find(keys, mode, outcome, path)]
+
+
+def dies_in_eager(program: Program, mode: str) -> bool:
+    """Whether the program ends a process of its own that only runs it in eager."""
+
+    def in_eager() -> None:
+        with contextlib.suppress(Exception):
+            oracle.reference(program, None, mode == "gradient")
+
+    return bool(run_isolated([in_eager])[0].signal)
 
 
 def too_little(tally: Tally) -> list[str]:
@@ -354,17 +377,3 @@ def unreached(tally: Tally) -> str:
         },
         indent=1,
     )
-
-
-def merged(start: int, count: int) -> Tally:
-    """The tallies of all processes."""
-    found = Tally()
-    for number in range(count):
-        path = BUILD / f"tally-{start}-{number}.pickle"
-        if path.exists():
-            found.add(pickle.loads(path.read_bytes())[0])
-            path.unlink()
-    return found
-
-
-Arguments = Sequence[str]

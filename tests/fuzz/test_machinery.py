@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import pickle
 import random
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import pytest
 import torch
 
 from ortable_generated.aten import dispatch
-from tests.fuzz import __main__ as fuzz
 from tests.fuzz import again, deviations, judge, onnx_programs, oracle, runner
 from tests.fuzz.catalog import ROOT, catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
@@ -46,8 +44,7 @@ def test_programs_repeat_for_a_seed() -> None:
 
 
 def test_a_few_programs_are_exact_or_refused(tmp_path: Path) -> None:
-    worker = runner.Worker(0, 1, 20, tmp_path)
-    tally = worker.run(0, 8)
+    tally = runner.Worker(runner.Share(0, 1, 20, 0, 8), tmp_path).run()
     assert tally.programs >= 5
     assert not tally.finds, tally.finds
 
@@ -70,7 +67,7 @@ def test_a_wrong_converter_is_found_and_made_small(wrong_relu: None, tmp_path: P
     small = shrunk(program, lambda p: oracle.check(p, "export").like == outcome.like)
     assert [step.key for step in small.steps] == ["aten::relu"]
     assert len(small.inputs) == 1 and small.inputs[0].layout == "contiguous"
-    worker = runner.Worker(0, 1, 1, tmp_path)
+    worker = runner.Worker(runner.Share(0, 1, 1, 0, 0), tmp_path)
     worker.one(program, "export")
     worker.one(program, "export")
     (find,) = worker.tally.finds
@@ -198,12 +195,26 @@ def test_a_wrong_decomposition_is_torchs_own() -> None:
     assert oracle.check(writing, "export").kind == ("exact" if mended else "discarded")
 
 
-def test_a_crash_of_eager_is_torchs_own(tmp_path: Path) -> None:
-    path = tmp_path / "program.pickle"
+def test_a_crash_of_eager_is_torchs_own() -> None:
     for text, died in (("{0} * 2", False), (_DIES, True)):
         step = Step(text, (0,), (-1,), "context: dies")
-        path.write_bytes(pickle.dumps((Program((X,), (step,), (1,)), "export")))
-        assert fuzz._dies_in_eager(path) == died
+        assert runner.dies_in_eager(Program((X,), (step,), (1,)), "export") == died
+
+
+def test_a_process_that_dies_costs_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had begun is a find, and the rest is run."""
+
+    def batch(worker: runner.Worker, size: int) -> None:
+        if worker.share.first == runner.BATCH:
+            worker.say((Program((X,), (RELU,), (1,)), "export"))
+            os.abort()
+        worker.tally.outcomes["export exact"] += size
+
+    monkeypatch.setattr(runner.Worker, "batch", batch)
+    tally = runner.run([runner.Share(number, 2, 1, 0, 60) for number in range(2)])
+    assert tally.outcomes == {"export exact": 2 * 35}
+    (first, second) = tally.finds
+    assert first["kind"] == second["kind"] == "crash" and first["keys"] == ["aten::relu"]
 
 
 def test_steps_that_nothing_needs_go() -> None:
