@@ -55,11 +55,16 @@ def save(path: Path, records: Any) -> None:
 
 
 def publish(
-    run: Any, text: str, package: str, path: Path | None = None, page: Path | None = None
+    run: Any,
+    text: str,
+    package: str,
+    path: Path | None = None,
+    page: Path | None = None,
+    details: str = "",
 ) -> None:
     """What a run of a topic ends with: its tables are printed, its records saved and its part of a
-    page replaced, where a path of these is given."""
-    print(f"\n{text}")
+    page replaced, where a path of these is given. `details` are printed alone."""
+    print(f"\n{text}\n\n{details}".rstrip())
     if path is not None:
         save(path, run)
     if page is not None:

@@ -14,6 +14,7 @@ __all__ = ["markdown", "one_line"]
 
 COLUMNS = ("dynamo's graph", "ortable", "autotune")
 LIMIT = 1.03  # of what a call costs without us
+_USUAL = "ONNX Runtime"
 
 Record = Mapping[str, Any]
 
@@ -32,8 +33,7 @@ def markdown(run: Mapping[str, Any]) -> str:
     parts = [made_of(run), f"{run['machine']}."]
     parts.append(
         'Latency as ratios to eager. `dynamo\'s graph` is `backend="eager"`: what a call of every '
-        f"compiled module costs, guards and all. `first calls` are seconds of compilation and "
-        f"{FIRST} calls with autotune, over those without."
+        "compiled module costs, guards and all."
     )
     parts += [_table(done), _summary(done)]
     parts += [
@@ -43,24 +43,21 @@ def markdown(run: Mapping[str, Any]) -> str:
 
 
 def _table(records: Sequence[Record]) -> str:
-    head = ["model", "eager, ms", *COLUMNS, "autotune / dynamo's graph", "kept", "A/A band"]
+    head = ["model", "eager, ms", *COLUMNS, "autotune / dynamo's graph", "A/A band"]
     rows = [
         [
             each["name"],
             f"{each['ms']:.3g}",
             *(number(each["ratio"][name], 2) for name in COLUMNS),
             number(each["to_floor"], 3),
-            _kept(each),
             percent(each["band"]),
-            number(each["first"]["with"] / each["first"]["without"], 2),
         ]
         for each in records
     ]
     means = [number(geomean([each["ratio"][name] for each in records]), 2) for name in COLUMNS]
     floor = number(geomean([each["to_floor"] for each in records]), 3)
-    first = geomean([each["first"]["with"] / each["first"]["without"] for each in records])
-    rows.append(["geometric mean", "", *means, floor, "", "", number(first, 2)])
-    return table([*head, "first calls"], rows)
+    rows.append(["geometric mean", "", *means, floor, ""])
+    return table(head, rows)
 
 
 def _summary(records: Sequence[Record]) -> str:
@@ -71,7 +68,12 @@ def _summary(records: Sequence[Record]) -> str:
         f"Of {len(records)} models, {_listed(slower)} slower than eager beyond 3 % with autotune"
     ]
     told.append(f"{_listed(above)} beyond 3 % of dynamo's graph in eager.")
-    return "; ".join(told)
+    kept = [f"{each['name']}: {_kept(each)}" for each in records if _kept(each) != _USUAL]
+    first = geomean([each["first"]["with"] / each["first"]["without"] for each in records])
+    return (
+        f"{'; '.join(told)} ONNX Runtime is kept, but for {'; '.join(kept) or 'none'}. "
+        f"Compilation and {FIRST} calls take {first:.2f} of the time without autotune."
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -81,5 +83,5 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _kept(record: Record) -> str:
-    words = {"onnxruntime": "ONNX Runtime", "torch": "torch", "None": "by size"}
+    words = {"onnxruntime": _USUAL, "torch": "torch", "None": "by size"}
     return ", ".join(words.get(each, each) for each in record["kept"]) or "not measured"

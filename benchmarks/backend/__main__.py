@@ -64,7 +64,8 @@ def main() -> None:
     run = json.loads(options.from_json.read_text()) if options.from_json else measured(options)
     whole = options.models is None and not options.small
     path = options.json or (RESULTS / "backend.json" if whole else None)
-    publish(run, report.markdown(run), MODULE, path, options.docs)
+    text = report.markdown(run)
+    publish(run, text, MODULE, path, options.docs, report.details(run))
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:

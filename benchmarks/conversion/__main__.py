@@ -127,7 +127,8 @@ def main() -> None:
         path = options.json or (
             RESULTS / "conversion.json" if whole and not options.small else None
         )
-    publish(found, report.markdown(found), MODULE, path, options.docs)
+    text = report.markdown(found)
+    publish(found, text, MODULE, path, options.docs, report.details(found))
 
 
 if __name__ == "__main__":

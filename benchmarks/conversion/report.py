@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.report import made_of, number, table
 
-__all__ = ["markdown", "one_line"]
+__all__ = ["details", "markdown", "one_line"]
 
 Record = Mapping[str, Any]
 OURS, THEIRS = "ortable", "torch.onnx"
@@ -47,15 +47,15 @@ def _seconds(label: str) -> Callable[[Record], float | None]:
     return lambda record: record["median"].get(label)
 
 
-def conversions(records: Sequence[Record]) -> str:
-    """Seconds and ratios of both results."""
+def conversions(records: Sequence[Record], means_only: bool = False) -> str:
+    """Seconds and ratios of both results, of each model and in the mean."""
     columns = [(f"{who}, {label}", label) for label in (LARGE, WHOLE) for who in (OURS, THEIRS)]
-    head = ["model", "MB", "FX nodes"]
+    head = ["model", "MB"]
     for label in (LARGE, WHOLE):
         head += [f"{label}: ortable, s", "torch.onnx, s", "ratio"]
     rows = []
-    for record in records:
-        cells = [record["name"], f"{record['megabytes']:.0f}", str(record["fx_nodes"])]
+    for record in () if means_only else records:
+        cells = [record["name"], f"{record['megabytes']:.0f}"]
         for position, (column, label) in enumerate(columns):
             cells.append(number(_seconds(column)(record), 3 if position % 2 == 0 else 2))
             if position % 2:
@@ -66,7 +66,7 @@ def conversions(records: Sequence[Record]) -> str:
         (f"below {SMALL_MODEL} MB", [r for r in records if r["megabytes"] < SMALL_MODEL]),
         (f"above {LARGE_MODEL} MB", [r for r in records if r["megabytes"] > LARGE_MODEL]),
     ):
-        means = [title, "", ""]
+        means = [title, ""]
         for label in (LARGE, WHOLE):
             means += ["", "", _mean(chosen, _ratio(label), 1)]
         rows.append(means)
@@ -91,7 +91,7 @@ def graphs(records: Sequence[Record]) -> str:
     head = ["model", "nodes: ortable", "torch.onnx", "ratio"]
     timed = any("latency" in record for record in records)
     if timed:
-        head += ["eager, ms", "ortable, ms", "torch.onnx, ms", "ortable / torch.onnx", "A/A band"]
+        head += ["ortable, ms", "ortable / torch.onnx", "A/A band"]
     head += ["peak MB: ortable", "torch.onnx"]
     rows = []
     for record in records:
@@ -100,8 +100,7 @@ def graphs(records: Sequence[Record]) -> str:
         cells.append(number(_node_ratio(record), 2))
         if timed:
             latency = record.get("latency", {})
-            for who in ("eager", OURS, THEIRS):
-                cells.append(f"{1e3 * latency[who]:.3g}" if who in latency else "-")
+            cells.append(f"{1e3 * latency[OURS]:.3g}" if OURS in latency else "-")
             cells.append(number(record.get("latency_ratio"), 3))
             cells.append(f"{100 * record['band']:.1f} %" if "band" in record else "-")
         cells += [number(record["memory"].get(who), 0) for who in (OURS, THEIRS)]
@@ -110,7 +109,7 @@ def graphs(records: Sequence[Record]) -> str:
     means = ["geometric mean", _mean(both, _nodes_of(OURS), 0), _mean(both, _nodes_of(THEIRS), 0)]
     means.append(_mean(both, _node_ratio, 3))
     if timed:
-        means += ["", "", "", _mean(both, lambda record: record.get("latency_ratio"), 3), ""]
+        means += ["", _mean(both, lambda record: record.get("latency_ratio"), 3), ""]
     rows.append([*means, "", ""])
     return table(head, rows)
 
@@ -147,7 +146,7 @@ def depths(records: Sequence[Record]) -> str:
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """The tables, with what they mean."""
+    """The tables of the page: models with fixed dimensions, means of those with free ones."""
     records = [record for record in found["records"] if "failed" not in record]
     parts = [made_of(found)] if "commit" in found else []
     parts.append(f"{found['machine']}. Medians of rounds in which both exporters take turns.")
@@ -157,17 +156,10 @@ def markdown(found: Mapping[str, Any]) -> str:
             continue
         kind = "Free dimensions" if dynamic else "Fixed dimensions"
         parts.append(f"{kind}, from the same ExportedProgram; a ratio is torch.onnx / ortable.")
-        parts.append(conversions(chosen))
-        parts.append(
-            f"{kind}: both graphs in ONNX Runtime. Below 1, ortable's is smaller or faster; within "
-            "the A/A band nothing can be told."
-        )
-        parts.append(graphs(chosen))
-        parts.append(f"{kind}: where ortable's time goes.")
-        parts.append(shares(chosen))
-    deep = [record for record in found.get("depths", ()) if "failed" not in record]
-    if deep:
-        parts += ["What a node costs, weights left in torch:", depths(deep)]
+        parts.append(conversions(chosen, means_only=dynamic))
+        if not dynamic:
+            parts.append(_BOTH_GRAPHS.format(kind=kind))
+            parts.append(graphs(chosen))
     lost = [
         f"`{record['name']}`, {'free' if record['dynamic'] else 'fixed'}: {text}"
         for record in [*found["records"], *found.get("depths", ())]
@@ -179,4 +171,28 @@ def markdown(found: Mapping[str, Any]) -> str:
     ]
     if lost:
         parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
+    return "\n\n".join(parts)
+
+
+_BOTH_GRAPHS = (
+    "{kind}: both graphs in ONNX Runtime. Below 1, ortable's is smaller or faster; within the A/A "
+    "band nothing can be told."
+)
+
+
+def details(found: Mapping[str, Any]) -> str:
+    """Tables that no page has: models with free dimensions, phases, deeper models."""
+    records = [record for record in found["records"] if "failed" not in record]
+    parts = []
+    for dynamic in (False, True):
+        chosen = [record for record in records if record["dynamic"] == dynamic]
+        kind = "Free dimensions" if dynamic else "Fixed dimensions"
+        if chosen and dynamic:
+            parts += [f"{kind}:", conversions(chosen), _BOTH_GRAPHS.format(kind=kind)]
+            parts.append(graphs(chosen))
+        if chosen:
+            parts += [f"{kind}: where ortable's time goes.", shares(chosen)]
+    deep = [record for record in found.get("depths", ()) if "failed" not in record]
+    if deep:
+        parts += ["What a node costs, weights left in torch:", depths(deep)]
     return "\n\n".join(parts)

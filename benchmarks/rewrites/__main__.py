@@ -155,7 +155,8 @@ def main() -> None:
     else:
         found = run_all(options)
         path = options.json or (RESULTS / "rewrites.json" if options.whole else None)
-    publish(found, report.markdown(found), MODULE, path, options.docs)
+    text = report.markdown(found)
+    publish(found, text, MODULE, path, options.docs, report.details(found))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.report import made_of, number, percent, table
 
-__all__ = ["markdown", "merged", "one_line"]
+__all__ = ["details", "markdown", "merged", "one_line"]
 
 Record = Mapping[str, Any]
 THEIRS, WITHOUT, WITH = "torch.onnx", "without", "with"
@@ -73,15 +73,14 @@ def graphs(records: Sequence[Record]) -> str:
 
 def latency(records: Sequence[Record]) -> str:
     """Milliseconds and ratios of every model."""
-    head = ["model", "torch.onnx, ms", *RATIOS, "spread", "A/A band", "max error: without", WITH]
+    head = ["model", "torch.onnx, ms", *RATIOS, "A/A band"]
     rows = []
     for record in records:
         theirs = record["latency"].get(THEIRS)
         cells = [record["name"], "-" if theirs is None else f"{1e3 * theirs:.3g}"]
         cells += [number(record["ratio"].get(name), 3) for name in RATIOS]
         shown = RATIOS[1] if RATIOS[1] in record["ratio"] else RATIOS[2]
-        cells += [percent(record["spread"][shown]), percent(band(record, shown))]
-        rows.append([*cells, *(f"{record['difference'][each]:.0e}" for each in (WITHOUT, WITH))])
+        rows.append([*cells, percent(band(record, shown))])
     others = [record for record in records if record["name"] != APART]
     chosen: list[tuple[str, Callable[[Sequence[float]], float], Sequence[Record]]]
     chosen = [("geometric mean", geomean, records), ("worst", max, records)]
@@ -90,7 +89,7 @@ def latency(records: Sequence[Record]) -> str:
     for title, summary, some in chosen:
         values = [[r["ratio"][name] for r in some if name in r["ratio"]] for name in RATIOS]
         means = [number(summary(each) if each else None, 3) for each in values]
-        rows.append([title, "", *means, "", "", "", ""])
+        rows.append([title, "", *means, ""])
     return table(head, rows)
 
 
@@ -243,34 +242,18 @@ def ablation(records: Sequence[Record]) -> str:
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """The tables, with what they mean."""
+    """The tables of the page, with what they mean."""
     done = [record for record in found["records"] if "failed" not in record]
-    drawn = [record for record in done if "nodes" in record]
+    timed = [record for record in done if "ratio" in record]
     names = ", ".join(found["set"])
     parts = [made_of(found)] if "commit" in found else []
     parts.append(f'{found["machine"]}. `target="onnxruntime"`, `rewrites={names}`.')
-    if drawn:
+    if timed:
         parts.append(
-            f"Nodes as they are written: {THEIRS} (opset {_opsets(drawn, THEIRS)}), ortable "
-            f"without and with rewrites (opset {_opsets(drawn, WITH)}); and as ONNX Runtime runs "
-            "them, after its own optimizer."
+            "Latency in ONNX Runtime. Below 1, the first of the two is faster; within the A/A "
+            f"band nothing can be told. The band is that of {RATIOS[1]}."
         )
-        parts.append(graphs(drawn))
-        timed = [record for record in drawn if "ratio" in record]
-        if timed:
-            parts.append(
-                "Latency in ONNX Runtime. Below 1, the first of the two is faster; within the A/A "
-                f"band nothing can be told. Spread and band are those of {RATIOS[1]}."
-            )
-            parts += [latency(timed), verdicts(timed)]
-        if any(record["rules"] for record in drawn):
-            parts += ["Which rules fired:", rules(drawn)]
-        parts.append("A second conversion, weights left in torch:")
-        parts.append(conversions(drawn))
-    deep = [record for record in found["depths"] if "failed" not in record]
-    if deep:
-        parts.append("Deeper models: 96 / 12 is 8 for work that grows with the nodes.")
-        parts.append(depths(deep))
+        parts += [latency(timed), verdicts(timed)]
     if any(record.get("ablation") for record in done):
         parts.append("Single rules: latency without the rule / with it. Above 1, the rule pays.")
         parts.append(ablation(done))
@@ -280,6 +263,27 @@ def markdown(found: Mapping[str, Any]) -> str:
     if lost:
         parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
     return "\n\n".join(part for part in parts if part)
+
+
+def details(found: Mapping[str, Any]) -> str:
+    """Tables that no page has: nodes, firings of rules, seconds of conversions, deeper models."""
+    drawn = [record for record in found["records"] if "nodes" in record]
+    parts = []
+    if drawn:
+        parts = [
+            f"Nodes as they are written: {THEIRS} (opset {_opsets(drawn, THEIRS)}), ortable "
+            f"without and with rewrites (opset {_opsets(drawn, WITH)}); and as ONNX Runtime runs "
+            "them, after its own optimizer.",
+            graphs(drawn),
+        ]
+        if any(record["rules"] for record in drawn):
+            parts += ["Which rules fired:", rules(drawn)]
+        parts += ["A second conversion, weights left in torch:", conversions(drawn)]
+    deep = [record for record in found["depths"] if "failed" not in record]
+    if deep:
+        parts.append("Deeper models: 96 / 12 is 8 for work that grows with the nodes.")
+        parts.append(depths(deep))
+    return "\n\n".join(parts)
 
 
 def _opsets(records: Sequence[Record], label: str) -> str:

@@ -27,6 +27,16 @@ OPTIONS = {
     "WeightOptions": "options.md#weightoptions",
     "CacheOptions": "options.md#cacheoptions",
 }
+# Functions whose keywords another section lists: where, and the names of these keywords.
+_EXPORT = "[Options of to_onnx and export](options.md#to_onnx-and-export)"
+_BACKEND = "[Options of torch.compile](options.md#torchcompile)"
+SHARED: dict[str, tuple[str, Callable[..., Any]]] = {
+    "to_onnx": (_EXPORT, ortable.to_onnx),
+    "export": (_EXPORT, ortable.to_onnx),
+    "onnx_custom_backend": (_BACKEND, ortable.OrtOptions),
+    "onnx_debug_backend": (_BACKEND, ortable.OrtOptions),
+    "OnnxProgram.draw": ("Those of [`ortable.draw`](#ortabledraw)", ortable.draw),
+}
 # Classes whose objects a user makes; of the others, ortable makes them.
 MADE_BY_USERS = (
     "Dispatcher", "DynamoInterpreter", "ExtendedReferenceEvaluator", "GraphBuilder",
@@ -37,15 +47,12 @@ _INTRODUCTION = """\
 
 <!-- Written by `python -m tests.reference`. Do not edit. -->
 
-Everything that you may count on, by topic. Each name is one of `ortable` itself: write
-`ortable.export`, or `from ortable import export`. Modules below are the house's own and may change
-from one version to the next, but for `ortable.errors`. `help(ortable.export)` says in Python what
-this page says.
+The public names, by topic. Each is a name of `ortable` itself: write `ortable.export`, or
+`from ortable import export`. Modules below `ortable` are private and may change, except
+`ortable.errors`. `help(ortable.export)` prints what this page says.
 
-If you look for a way to a goal, begin with [Getting started](getting-started.md). Options have
-[a page of their own](options.md).
-
-In signatures, `T | None` is a value or nothing, and what stands behind `*` is given by name."""
+To find a way to a goal, begin with [Getting started](getting-started.md). Options have
+[a page of their own](options.md). Arguments behind `*` are given by name."""
 
 
 @dataclass(frozen=True)
@@ -79,27 +86,49 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def signature(name: str, value: Callable[..., Any], first: str = "") -> str:
+def signature(name: str, value: Callable[..., Any], first: str = "", owner: str = "") -> str:
     """The head of a function as Python, on one line where it fits; ``first`` is `self` or `cls`,
-    which stands in place of the argument that a method gets without being told."""
+    which stands in place of the argument that a method gets without being told. Keywords that
+    another section lists are one ``**options``."""
     found = inspect.signature(inspect.unwrap(value))
-    given = list(found.parameters.values())
-    if first and given and given[0].name in ("self", "cls"):
-        given = given[1:]
     rows = [first] if first else []
-    for number, each in enumerate(given):
-        before = given[number - 1].kind if number else None
-        if each.kind is each.KEYWORD_ONLY and before not in (
-            each.KEYWORD_ONLY,
-            each.VAR_POSITIONAL,
-        ):
-            rows.append("*")
-        rows.append(_parameter(each))
+    rows += _parameters(found, _shared(owner + name))
     back = "" if found.return_annotation is found.empty else f" -> {shown(found.return_annotation)}"
     line = f"def {name}({', '.join(rows)}){back}: ..."
     if len(line) <= 88:
         return line
     return f"def {name}(\n" + "".join(f"    {row},\n" for row in rows) + f"){back}: ..."
+
+
+def _shared(name: str) -> set[str]:
+    """The keywords of a function that another section lists."""
+    if name not in SHARED:
+        return set()
+    listed = SHARED[name][1]
+    found = inspect.signature(inspect.unwrap(listed)).parameters.values()
+    kinds = (inspect.Parameter.KEYWORD_ONLY,)
+    if inspect.isclass(listed):
+        kinds += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
+    said = parts(inspect.getdoc(getattr(ortable, name, None)) or "").said()
+    other = name == "onnx_debug_backend"  # it describes some options for itself
+    return {each.name for each in found if each.kind in kinds and not (other and each.name in said)}
+
+
+def _parameters(found: inspect.Signature, shared: set[str]) -> Iterator[str]:
+    before: Any = None
+    given = [each for each in found.parameters.values() if each.name not in ("self", "cls")]
+    for each in given:
+        if each.name in shared:
+            continue
+        if each.kind is each.KEYWORD_ONLY and before not in (
+            each.KEYWORD_ONLY,
+            each.VAR_POSITIONAL,
+        ):
+            yield "*"
+        before = each.kind
+        yield _parameter(each)
+    if shared:
+        yield "**options"
 
 
 def _parameter(each: inspect.Parameter) -> str:
@@ -117,23 +146,27 @@ def _code(text: str) -> str:
     return f"```py\n{text}\n```"
 
 
-def _rows(head: str, rows: tuple[Row, ...]) -> str:
+def _rows(head: str, rows: tuple[Row, ...], name: str = "") -> str:
     if head in ("Returns", "Yields"):
         return f"{head}: {rows[0].text}"
     lines = [f"{head.replace('Args', 'Arguments')}:", ""]
+    if head == "Args" and name in SHARED:
+        shared = _shared(name)
+        rows = tuple(row for row in rows if row.name.split(",")[0] not in shared)
+        rows += (Row("**options", f"{SHARED[name][0]}."),)
     for row in rows:
         names = ", ".join(f"`{each.strip()}`" for each in row.name.split(","))
         lines.append(f"- {names}: {row.text}" if row.name else f"- {row.text}")
     return "\n".join(lines)
 
 
-def _sections(found: Parts, without: tuple[str, ...] = ()) -> list[str]:
-    return [_rows(head, rows) for head, rows in found.sections.items() if head not in without]
+def _sections(found: Parts, name: str = "", without: tuple[str, ...] = ()) -> list[str]:
+    return [_rows(head, rows, name) for head, rows in found.sections.items() if head not in without]
 
 
 def _function(name: str, value: Callable[..., Any]) -> list[str]:
     found = parts(inspect.getdoc(value) or "")
-    return [_code(signature(name, value)), found.text, *_sections(found)]
+    return [_code(signature(name, value)), found.text, *_sections(found, name)]
 
 
 def _class(name: str, kind: type) -> list[str]:
@@ -141,9 +174,11 @@ def _class(name: str, kind: type) -> list[str]:
     found = parts(inspect.getdoc(kind) or "")
     text = [_code(_made(name, kind)), found.text]
     without = () if name in MADE_BY_USERS else ("Args",)
+    if name != "GraphBuilder":
+        without += ("Arguments of methods",)
     if name in OPTIONS:
         text.append(f"Its fields are on the page of [options]({OPTIONS[name]}).")
-    text += _sections(found, without)
+    text += _sections(found, without=without)
     text += _fields(kind, found) if name not in OPTIONS else []
     found_members = dict(members(kind))
     properties = {n: v for n, v in found_members.items() if isinstance(v, property)}
@@ -151,10 +186,33 @@ def _class(name: str, kind: type) -> list[str]:
         text.append(
             "\n".join(["Properties:", "", *map(_property, properties, properties.values())])
         )
-    for member, value in found_members.items():
-        if member not in properties:
-            text += _method(name, member, value)
-    return text
+    methods = {n: v for n, v in found_members.items() if n not in properties}
+    return text + _methods(name, kind, methods)
+
+
+def _methods(name: str, kind: type, found: dict[str, Any]) -> list[str]:
+    """The methods of a class: those that a line describes are a list."""
+    base = next((base for base in kind.__mro__[1:] if base.__name__ in ortable.__all__), None)
+    if base is not None:
+        same = [member for member in found if getattr(base, member, None)]
+        link = f"[`{base.__name__}`](#ortable{base.__name__.lower()})"
+        names = ", ".join(f"`{member}`" for member in sorted(same))
+        text = [f"Methods of {link}: {names}."] if same else []
+        return text + _methods_by_length(name, {n: v for n, v in found.items() if n not in same})
+    return _methods_by_length(name, found)
+
+
+def _methods_by_length(name: str, found: dict[str, Any]) -> list[str]:
+    short, full = [], []
+    for member, value in sorted(found.items()):
+        plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        said = parts(inspect.getdoc(plain) or "")
+        if said.sections or "\n" in said.text or "\n" in signature(member, plain, owner=name + "."):
+            full += _method(name, member, value)
+        else:
+            head = signature(member, plain).removeprefix("def ").removesuffix(": ...")
+            short.append(f"- `{head}`: {said.text}")
+    return (["\n".join(["Methods:", "", *short])] if short else []) + full
 
 
 def _fields(kind: type, found: Parts) -> list[str]:
@@ -186,8 +244,8 @@ def _method(owner: str, name: str, value: Any) -> list[str]:
     said = parts(inspect.getdoc(plain) or "")
     kind = {classmethod: ("@classmethod\n", "cls"), staticmethod: ("@staticmethod\n", "")}
     mark, first = kind.get(type(value), ("", "self"))
-    head = mark + signature(name, plain, first)
-    return [f"#### {owner}.{name}", _code(head), said.text, *_sections(said)]
+    head = mark + signature(name, plain, first, f"{owner}.")
+    return [f"#### {owner}.{name}", _code(head), said.text, *_sections(said, f"{owner}.{name}")]
 
 
 def _error(name: str, kind: type) -> list[str]:
@@ -229,8 +287,4 @@ def page() -> str:
 
 
 def _overview(topic: Topic) -> str:
-    rows = [
-        f"| [`{name}`](#ortable{name.lower()}) | {markdown(what)} |"
-        for name, what in topic.names.items()
-    ]
-    return "\n".join(["| name | what it is |", "|---|---|", *rows])
+    return ", ".join(f"[`{name}`](#ortable{name.lower()})" for name in topic.names) + "."

@@ -109,10 +109,9 @@ def examples() -> dict[str, Any]:
 def _shown(option: Option, example: Mapping[str, Any], group: Group) -> str:
     """The section of an option."""
     lines = [f"### {group.prefix}{option.name}", "", _sentence(option.text), ""]
-    lines.append(f"- type: `{option.type}`")
-    lines.append(f"- default: `{option.default}`")
-    if option.accepts and option.type != "bool":
-        lines.append(f"- accepted: {option.accepts}")
+    numbers = re.search(r"\b(int|float)\b", option.type)  # of others the type says what is accepted
+    accepted = f": {option.accepts}" if option.accepts and numbers else ""
+    lines.append(f"- `{option.type}`{accepted}; default `{option.default}`")
     if "limits" in example:
         lines.append(f"- limits: {example['limits']}")
     if "see" in example:
@@ -132,12 +131,10 @@ def _anchor(heading: str) -> str:
 
 
 def _overview(group: Group, found: list[Option], told: Mapping[str, Any]) -> str:
-    rows = ["| option | default | what for |", "|---|---|---|"]
+    rows = ["| option | what for |", "|---|---|"]
     for option in found:
         link = _anchor(group.prefix + option.name)
-        rows.append(
-            f"| [`{option.name}`](#{link}) | `{option.default}` | {told[option.name]['short']} |"
-        )
+        rows.append(f"| [`{option.name}`](#{link}) | {told[option.name]['short']} |")
     return "\n".join(rows)
 
 
