@@ -16,6 +16,7 @@ __all__ = ["MAX_RATIO", "exceeding", "exceeding_memory", "markdown", "read_reaso
 MAX_RATIO = 3.0  # of compiled calls, in time and in memory
 _SLOW, _MIN_LOSS_MS, _MIN_LOSS_MB = 2.0, 0.3, 100
 _SHOWN = 100.0  # of exported calls, on the page; the record has all
+_FREE_MS = 0.1  # views and the like, which cost torch nothing
 Rows = Mapping[str, Mapping[str, Any]]
 
 
@@ -85,7 +86,9 @@ def markdown(run: Mapping[str, Any]) -> str:
         f"{_MIN_LOSS_MS} ms, by their time over eager's.",
         table(head, counts),
     ]
-    slow = exceeding(rows, "session", _SHOWN) | exceeding(rows, "ortable")
+    slow = exceeding(rows, "session", _SHOWN)
+    slow = {name: ratio for name, ratio in slow.items() if rows[name]["ms"]["eager"] > _FREE_MS}
+    slow |= exceeding(rows, "ortable")
     slow = {name: ratio for name, ratio in slow.items() if name.endswith(" large")}
     worst: dict[str, str] = {}  # the call of each operator that loses most
     for name in sorted(slow, key=lambda name: -slow[name]):

@@ -1,4 +1,5 @@
-"""The reference of docs/shell.md: every command with its options, from the parser itself.
+"""The reference of docs/shell.md: every command with the names of its options, from the parser
+itself. What an option means is said by `--help` alone.
 
 python -m tests.cli.page  # writes it"""
 
@@ -27,7 +28,10 @@ def page() -> str:
 def _sections() -> Iterator[str]:
     parser = _parser()
     yield "## The commands"
-    yield _options("Before the command:", parser._actions)
+    yield (
+        "`ortable COMMAND --help` says what each option means. Before the command:"
+        f" {_flags(parser._actions)}."
+    )
     for name, command in _commands(parser).items():
         yield f"### ortable {name}"
         yield " ".join((command.description or "").split())
@@ -47,41 +51,36 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def _groups(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """A table of what stands first, and one for each group with a title of its own."""
+    """The arguments of a command, those of a group with a title of its own apart."""
     usual = ("positional arguments", "options")
     first = [a for g in parser._action_groups if g.title in usual for a in g._group_actions]
-    if table := _options("", first):
-        yield table
+    if flags := _flags(first):
+        yield f"Arguments: {flags}."
     for group in parser._action_groups:
         if group.title not in usual and group._group_actions:
-            yield _options(f"{str(group.title).capitalize()}:", group._group_actions)
+            yield f"{str(group.title).capitalize()}: {_flags(group._group_actions)}."
 
 
-def _options(title: str, actions: list[argparse.Action]) -> str:
-    rows = [row for each in actions if (row := _row(each))]
-    if not rows:
-        return ""
-    head = f"{title}\n\n" if title else ""
-    return head + "\n".join(["| word | says |", "|---|---|", *rows])
+def _flags(actions: list[argparse.Action]) -> str:
+    return ", ".join(shown for each in actions if (shown := _shown(each)))
 
 
-def _row(action: argparse.Action) -> str:
-    """Flags, what follows them, and the help; nothing for what every command has."""
+def _shown(action: argparse.Action) -> str:
+    """The longest flag and what follows it; nothing for what every command has."""
     if isinstance(action, (argparse._SubParsersAction, argparse._HelpAction)):
         return ""
     if "--debug" in action.option_strings and action.default is argparse.SUPPRESS:
         return ""
     value = ""
     if action.nargs != 0:
-        choices = ", ".join(map(str, action.choices or ()))
+        choices = "|".join(map(str, action.choices or ()))
         value = choices or str(action.metavar or action.dest.upper())
     if not action.option_strings:
-        shown = f"`{action.metavar or action.dest}`"
-    else:
-        shown = ", ".join(f"`{flag} {value}`".replace(" `", "`") for flag in action.option_strings)
-    text = " ".join((action.help or "").split())
-    text = text.replace("show program's version number and exit", "print the version")
-    return f"| {shown} | {text.replace('|', chr(92) + '|')} |"
+        return f"`{action.metavar or action.dest}`"
+    flag = max(action.option_strings, key=len)
+    if isinstance(action, argparse.BooleanOptionalAction):
+        flag = action.option_strings[0]
+    return f"`{flag} {value}`".replace(" `", "`")
 
 
 def main() -> int:

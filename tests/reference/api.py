@@ -37,6 +37,8 @@ SHARED: dict[str, tuple[str, Callable[..., Any]]] = {
     "onnx_debug_backend": (_BACKEND, ortable.OrtOptions),
     "OnnxProgram.draw": ("Those of [`ortable.draw`](#ortabledraw)", ortable.draw),
 }
+# Classes whose other methods are steps of these.
+STEPS = {"DynamoInterpreter": ("run", "convert_subgraph")}
 # Classes whose objects a user makes; of the others, ortable makes them.
 MADE_BY_USERS = (
     "Dispatcher", "DynamoInterpreter", "ExtendedReferenceEvaluator", "GraphBuilder",
@@ -203,6 +205,11 @@ def _methods(name: str, kind: type, found: dict[str, Any]) -> list[str]:
 
 
 def _methods_by_length(name: str, found: dict[str, Any]) -> list[str]:
+    if name in STEPS:
+        steps = [f"`{member}`" for member in sorted(found) if member not in STEPS[name]]
+        found = {member: found[member] for member in STEPS[name]}
+        overridden = [f"Steps that a subclass may override: {', '.join(steps)}."]
+        return _methods_by_length(f"{name} ", found) + overridden
     short, full = [], []
     for member, value in sorted(found.items()):
         plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
@@ -245,7 +252,12 @@ def _method(owner: str, name: str, value: Any) -> list[str]:
     kind = {classmethod: ("@classmethod\n", "cls"), staticmethod: ("@staticmethod\n", "")}
     mark, first = kind.get(type(value), ("", "self"))
     head = mark + signature(name, plain, first, f"{owner}.")
-    return [f"#### {owner}.{name}", _code(head), said.text, *_sections(said, f"{owner}.{name}")]
+    return [
+        f"#### {owner.strip()}.{name}",
+        _code(head),
+        said.text,
+        *_sections(said, f"{owner}.{name}"),
+    ]
 
 
 def _error(name: str, kind: type) -> list[str]:
@@ -255,8 +267,9 @@ def _error(name: str, kind: type) -> list[str]:
         else f"`{base.__name__}`"
         for base in kind.__bases__
     )
-    text = markdown(inspect.getdoc(kind) or "")
-    return [text, f"Derives from {bases}. [What to do](errors.md#{name.lower()})."]
+    text = [markdown(inspect.getdoc(kind) or "")] if name == "OrtableError" else []
+    link = f"[When, and what to do](errors.md#{name.lower()})."
+    return [*text, f"Derives from {bases}. {link}"]
 
 
 def _name(name: str, what: str) -> list[str]:

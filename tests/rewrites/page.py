@@ -77,22 +77,21 @@ def used() -> tuple[Counter[str], Counter[str]]:
 
 
 def table() -> str:
-    """The rows, by file as `ortable rewrites` has them."""
+    """The rules by how far they are proven, each with its graphs, programs and nodes saved."""
     known, (programs, saved) = proofs.recorded(), used()
     off = {rule.name for rule in choose.rules("all") if rule.off}
-    head = "| rule | how far it is proven | graphs | fires in | nodes saved |"
-    lines = [head, "|---|---|--:|--:|--:|"]
-    for rewrite in all_rewrites():
-        name = rewrite.name
+    groups: dict[str, list[str]] = {words: [] for words in WORDS.values()}
+    for name in sorted(rewrite.name for rewrite in all_rewrites()):
         found: dict[str, Any] = known.get(name, {"verdict": "NONE", "graphs": 0})
         verdict = WORDS[found["verdict"]]
         why = REASONS.get(name, found.get("why", ""))
         if found["verdict"] == "NONE" and why:
             verdict += f": {why}"
         title = f"`{name}`" + (" (off)" if name in off else "")
-        cells = [title, verdict, found["graphs"], programs[name], saved[name]]
-        lines.append("| " + " | ".join(str(each) for each in cells) + " |")
-    return "\n".join(lines) + "\n"
+        figures = f"{found['graphs']}/{programs[name]}/{saved[name]}"
+        groups.setdefault(verdict, []).append(f"{title} {figures}")
+    parts = [f"**{verdict}**: {', '.join(rows)}." for verdict, rows in groups.items() if rows]
+    return "\n\n".join(parts) + "\n"
 
 
 def page() -> str:

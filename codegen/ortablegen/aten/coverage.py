@@ -228,10 +228,10 @@ Every operator that ortable converts, by the spec file that holds its entry. `or
 one line an operator, with columns of tests that this page leaves out; `ortable ops --missing
 MODEL.pt2` lists what a saved program lacks.
 
-- **opsets**: opsets above 18, the floor, at which another form is used.
 - **dtypes**: of the tensors in the entry's sample calls, which run against eager in `make test`.
-- **cases**: lowering cases, numbered from 1 (`aten::addmm/2` in errors and tests), those that are
-  refused by name, and the Python lowering in `runtime/ortable/lowerings` where there is one.
+- **cases**: lowering cases, numbered from 1 (`aten::addmm/2` in errors and tests); those that are
+  refused by name; opsets above 18, the floor, from which another form is used; the Python lowering
+  in `runtime/ortable/lowerings` where there is one.
 - **exact**: samples of PyTorch's operator tests whose graph holds the operator: exact, of those
   that torch captures, forward and gradient, in the last recorded `make conformance`
   (`specs/runtime/conformance.yaml`).
@@ -261,18 +261,23 @@ def _table(file: str, rows: list[Coverage]) -> str:
     lines = [f"## {file}", ""]
     written = [row for row in rows if not row.means]
     if written:
-        lines += ["| operator | opsets | dtypes | cases | exact |", "|---|---|---|---|---|"]
+        lines += ["| operator | dtypes | cases | exact |", "|---|---|---|---|"]
     for row in written:
-        cases = f"{row.cases}" + (f" ({row.refusals} refused)" if row.refusals else "")
-        cells = (
-            _name(row), row.opsets.removeprefix("18").strip(), row.dtypes,
-            f"{cases} {row.escape}".strip(), f"{row.forward} {row.gradient}".strip(),
-        )  # fmt: skip
+        cells = (_name(row), row.dtypes, _cases(row), f"{row.forward} {row.gradient}".strip())
         lines.append("| " + " | ".join(cells) + " |")
     aliases = [f"{_name(row)} = `{row.means}`" for row in rows if row.means]
     if aliases:
         lines += [*([""] if written else []), f"Aliases: {', '.join(aliases)}."]
     return "\n".join([*lines, *_placed_lines(rows), ""])
+
+
+def _cases(row: Coverage) -> str:
+    later = row.opsets.removeprefix("18").strip()
+    parts = [str(row.cases)]
+    parts += [f"{row.refusals} refused"] if row.refusals else []
+    parts += [f"opset {later}"] if later else []
+    parts += [row.escape] if row.escape else []
+    return ", ".join(parts)
 
 
 def _name(row: Coverage) -> str:

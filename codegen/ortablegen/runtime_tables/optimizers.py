@@ -130,10 +130,9 @@ _VERDICTS = """## What the tables say
 | `disabled` | that too, and the sessions of `torch.compile` run without the optimizer |
 | `idle` | the optimizer finds nothing on the CPU, or runs only when asked for |
 
-How do we know? Each optimizer was tried at the corners of its pattern: the same graph, once with
-all optimizers and once with none. Two tests keep the tables true. Where a row says what goes wrong,
-a test shows that it still does, so the row goes when a version of ONNX Runtime is better. Another
-test compares the names with those of the installed version, so a new optimizer is noticed.
+Each optimizer was tried at the corners of its pattern: the same graph, with all optimizers and with
+none. A test shows that what a row says still goes wrong; another compares the names with those of
+the installed version.
 
 """
 
@@ -158,9 +157,11 @@ def optimizers_page(rows: list[Optimizer]) -> str:
             instead = row.instead or "it stays"
             cells = (row.name, _LEVELS[row.level], verdict, row.wrong, instead, row.cost)
             parts.append(f"| {' | '.join(cells)} |\n")
-    parts.append("\n## The others\n\n| optimizer | level | verdict |\n|---|---|---|\n")
+    parts.append("\n## The others\n\n")
+    groups: dict[str, list[str]] = {}
     for row in rows:
         if not row.wrong:
-            verdict = f"idle: {row.why}" if row.verdict == "idle" else row.verdict
-            parts.append(f"| {row.name} | {_LEVELS[row.level]} | {verdict} |\n")
+            verdict = f"idle, {row.why}" if row.verdict == "idle" else row.verdict
+            groups.setdefault(verdict, []).append(f"{row.name} ({_LEVELS[row.level]})")
+    parts += [f"- {verdict}: {', '.join(names)}\n" for verdict, names in groups.items()]
     return "".join(parts)

@@ -306,7 +306,7 @@ class GraphBuilder(Graph):
             A ModelProto, or a LargeModel.
 
         Raises:
-            BuilderError: the model would have 2 GB or more; ``large_model`` writes it.
+            BuilderError: the model would have 2 GiB or more; ``large_model`` writes it.
         """
         if optimize:
             self.optimize()

@@ -51,7 +51,7 @@ def export(
     Args:
         large_model: keep the weights in torch instead of copying them into a ModelProto; so are
             those of 1.5 GiB or more in any case. The program then has the module's own tensors.
-        external_threshold: weights of more bytes than this are kept outside of the ModelProto, or
+        external_threshold: weights of so many bytes or more are kept outside of the ModelProto, or
             written to another file, where weights are.
 
     Returns:

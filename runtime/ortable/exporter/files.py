@@ -42,7 +42,7 @@ def write_model(
 
     Every file is complete before it replaces an older one. ``record.verbose`` shows how far the
     weights are. Raises ExportError when the folder is missing or cannot be written to, the disk is
-    full, memory is, or the model is over protobuf's limit of 2 GB; nothing is left behind.
+    full, memory is, or the model is over protobuf's limit of 2 GiB; nothing is left behind.
     """
     path = checked_path("filename", Path(filename))
     try:
@@ -65,7 +65,7 @@ def _serialized(model: onnx.ModelProto) -> bytes:
         return model.SerializeToString()
     except ValueError as error:
         raise ExportError(
-            "the model is too large for one protobuf file (2 GB): use large_model=True, weights "
+            "the model is too large for one protobuf file (2 GiB): use large_model=True, weights "
             "then go to files beside it"
         ) from error
     except (EncodeError, MemoryError) as error:  # protobuf says "Failed to serialize proto"

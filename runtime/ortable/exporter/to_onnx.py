@@ -121,7 +121,7 @@ class Recipe:
     outputs: Sequence[str] | None
 
 
-# A model of 2 GB or more that is written to a file comes back as a LargeModel. Few are: `Any` says
+# A model of 2 GiB or more that is written to a file comes back as a LargeModel. Few are: `Any` says
 # so, and asks no question at each of the others.
 @overload
 def to_onnx(
@@ -265,9 +265,9 @@ def to_onnx(
             that converters have added are replaced by their nodes.
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
-        external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
+        external_threshold: with ``large_model``, weights of so many bytes or more are kept outside.
         filename: a path to which the model is written, too; the files appear whole or not at all.
-            Weights of 2 GB or more go to ``filename + ".data"``, as with ``large_model``.
+            Weights of 2 GiB or more go to ``filename + ".data"``, as with ``large_model``.
         validate: True: run the model with ONNX Runtime, compare with eager on the example call and
             on other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.

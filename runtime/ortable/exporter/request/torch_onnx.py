@@ -64,7 +64,7 @@ def _onnx_only(value: Any, _: Arguments) -> Arguments | None:
     return {} if value is None or getattr(value, "name", "") == "ONNX" else None
 
 
-_EXTERNAL = "large_model=True keeps weights beside the model; those of 2 GB or more always are"
+_EXTERNAL = "large_model=True keeps weights beside the model; those of 2 GiB or more always are"
 WORDS: dict[str, Word] = {
     "model": Word(_as("mod"), "mod"),
     "f": Word(_as("filename"), "filename='model.onnx'"),

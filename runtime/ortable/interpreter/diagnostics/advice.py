@@ -31,7 +31,7 @@ _MISSING: dict[Door, tuple[str, ...]] = {
         "  or dispatcher=OxsDispatcher() to borrow those of onnxscript (extra [onnxscript]).",
     ),
     "compile": (
-        'What to do: options={"fallback": "eager"}, the default, runs it in torch;',
+        'What to do: options={"fallback": "eager"} runs it in torch;',
         f"  or {_LOAD}.",
     ),
     "shell": (
@@ -52,7 +52,7 @@ _REFUSED: dict[Door, tuple[str, ...]] = {
     "to_onnx": (
         "What to do: change the line, or give a converter: to_onnx(..., dispatcher={'{name}': f}).",
     ),
-    "compile": ('What to do: options={"fallback": "eager"}, the default, runs it in torch.',),
+    "compile": ('What to do: options={"fallback": "eager"} runs it in torch.',),
     "shell": (
         "What to do: change the line, or replace the converter in the module of TARGET with",
         "  ortable.load_specs(path, override=True).",

@@ -173,7 +173,7 @@ class LargeModel:
         return cls(proto, external.tensors)
 
     def to_proto(self) -> ModelProto:
-        """One ModelProto that holds the tensors. BuilderError when it would reach 2 GB."""
+        """One ModelProto that holds the tensors. BuilderError when it would reach 2 GiB."""
         total = self.nbytes
         if total >= 2**31 - 1:
             raise BuilderError(

@@ -36,7 +36,7 @@ def to_onnx(
 ) -> ModelProto | LargeModel:
     """The model, or the model without its large tensors together with these.
 
-    Raises BuilderError for a model of 2 GB or more that is not asked for as a large one."""
+    Raises BuilderError for a model of 2 GiB or more that is not asked for as a large one."""
     if not large_model:
         _check_size(graph)
     model = ModelProto()
