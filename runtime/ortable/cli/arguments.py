@@ -16,23 +16,6 @@ from ortable.errors import OptionError
 
 from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
 
-__all__ = [
-    "Parser",
-    "add_compile_arguments",
-    "add_dynamic",
-    "add_fallback",
-    "add_json",
-    "add_options",
-    "add_target",
-    "add_train",
-    "add_verbose",
-    "at_least",
-    "backend_options",
-    "distance",
-    "only_json",
-    "pairs",
-]
-
 # Words that may follow --options and --inputs; the first that looks otherwise ends the list, so
 # that `ortable bench --options freeze=off my_models:bert` has a target.
 _LISTS = {

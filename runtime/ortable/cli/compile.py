@@ -25,8 +25,6 @@ from .progress import progress
 from .rewrites import named_rules
 from .target import load_target
 
-__all__ = ["add_compile_commands"]
-
 _STEADY = 3.0  # the slowest round by the fastest, where nothing else runs
 
 

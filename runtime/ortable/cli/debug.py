@@ -25,8 +25,6 @@ from .target import load_target
 if TYPE_CHECKING:
     from ortable.debug.bisection.records import Bisection
 
-__all__ = ["add_debug"]
-
 _DESCRIPTION = (
     "Compiles the model, compares it with eager, and when they differ switches parts off until "
     "they agree: options, ONNX Runtime's optimizers, rules, passes, constants, entries of the "

@@ -12,8 +12,6 @@ from ortable.errors import OptionError
 
 from .files import existing
 
-__all__ = ["add_draw"]
-
 _NO_VIEWER = (
     "no viewer is installed: `pip install ai-edge-model-explorer` or `pip install netron`, or give "
     "a file to write, as in `ortable draw model.onnx -o model.svg`"

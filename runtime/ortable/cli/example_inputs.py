@@ -15,8 +15,6 @@ from ortable.errors import OptionError
 if TYPE_CHECKING:
     from ortablegen.language.samples import TensorSample
 
-__all__ = ["Inputs", "made_inputs"]
-
 _HOW = 'an input is written "f32[2,10]", "x=f32[batch=2,10]" or "i64[4] in 0..100"'
 _NAME = re.compile(r"(\w+)\s*=(?!=)\s*(.+)", re.DOTALL)
 

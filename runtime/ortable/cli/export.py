@@ -23,8 +23,6 @@ from .progress import progress
 from .rewrites import add_choice, chosen_names
 from .target import load_target
 
-__all__ = ["add_export"]
-
 
 def add_export(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""

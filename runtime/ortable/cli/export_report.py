@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["described_values", "file_sizes", "report_of", "shown_inputs"]
-
 
 def report_of(made: Any, builder: Any, output: str) -> dict[str, Any]:
     """Everything that is known about an exported model.

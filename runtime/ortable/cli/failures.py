@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from ortable.errors import OrtableError
 
-__all__ = ["DIFFERS", "ERROR", "quiet_torch", "said", "status_of"]
-
 DIFFERS, ERROR = 1, 2
 _COMPILE = ("explain", "bench", "tune", "profile")
 

@@ -20,8 +20,6 @@ from .example_inputs import made_inputs
 from .hugging_face_inputs import example_call
 from .model_call import Target
 
-__all__ = ["TEXT_GENERATION", "from_transformers", "names_transformers"]
-
 TEXT_GENERATION = "text-generation"
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _OTHER_FILES = (".onnx", ".pt2", ".py")

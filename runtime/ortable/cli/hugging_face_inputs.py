@@ -9,8 +9,6 @@ from typing import Any
 
 from ortable.errors import InputError
 
-__all__ = ["example_call"]
-
 BATCH, TOKENS, DECODER, SAMPLES = 2, 8, 5, 16000
 _FIRST_ID = 20  # tokens below mean something, in most vocabularies
 

@@ -13,8 +13,6 @@ from ortable.errors import OptionError
 from .export_report import described_values, file_sizes
 from .model_call import Target
 
-__all__ = ["compared", "export_text_generation"]
-
 ROUNDED = ("int8", "int4")
 
 _PROMPT = 5  # tokens of the text that is compared with eager, the last of them after the others

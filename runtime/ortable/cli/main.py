@@ -23,8 +23,6 @@ from .profile import add_profile
 from .rewrites import add_rewrites
 from .specs import add_specs
 
-__all__ = ["main"]
-
 _DEBUG: Any = {"action": "store_true", "help": "print tracebacks of errors"}
 STOPPED, PIPE = 130, 141  # as shells have it: 128 and the number of the signal
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from ortable.errors import InputError
 
-__all__ = ["ModelCall", "Target", "check_called", "needed_parameters"]
-
 
 @dataclass(frozen=True)
 class Target:

@@ -8,8 +8,6 @@ from typing import Any
 
 from .files import existing
 
-__all__ = ["add_ops"]
-
 
 def add_ops(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""

@@ -18,8 +18,6 @@ from .target import load_target
 if TYPE_CHECKING:
     from ortable.debug.profiling.report import Profile
 
-__all__ = ["add_profile"]
-
 _FILES = {
     "json": "all numbers",
     "trace": "one call, for chrome://tracing and Perfetto",

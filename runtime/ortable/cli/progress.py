@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-__all__ = ["progress"]
-
 Step = Callable[..., None]
 
 

@@ -19,9 +19,6 @@ from ortable.errors import OptionError, SpecError
 if TYPE_CHECKING:
     from ortable.passes.rewrite.rule import Rule
 
-__all__ = ["ERRORS_INTO_A_FILE", "add_choice", "add_rewrites", "chosen_names", "named_rules"]
-
-
 ERRORS_INTO_A_FILE = "write what is known about an error into a file"
 
 

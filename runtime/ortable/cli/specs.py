@@ -11,8 +11,6 @@ from typing import Any
 
 from ortable.errors import OptionError, SpecError
 
-__all__ = ["add_specs"]
-
 
 def add_specs(commands: Any) -> None:
     """Adds ``specs`` with its actions to the commands of the shell."""

@@ -20,8 +20,6 @@ from .example_inputs import Inputs, made_inputs
 from .hugging_face import from_transformers, names_transformers
 from .model_call import Target, check_called, needed_parameters
 
-__all__ = ["ABOUT", "load_target"]
-
 ABOUT = (
     "module:name or file.py:name of a function that returns (model, args[, kwargs[, "
     "dynamic_shapes]]), of a module, or of its class; or a model of transformers: its folder, or "

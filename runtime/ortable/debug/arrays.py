@@ -11,8 +11,6 @@ import torch
 from ortable import dtypes
 from ortable.interpreter.complex_numbers import real_tensor
 
-__all__ = ["describe", "to_numpy", "to_torch"]
-
 # dtypes that numpy only has through ml_dtypes: carried as integers of the same width
 _CARRIERS = {
     torch.bfloat16: (torch.int16, dtypes.bfloat16),

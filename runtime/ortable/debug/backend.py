@@ -23,8 +23,6 @@ from .run import ReferenceBackend
 if TYPE_CHECKING:
     from ortable.exporter.request.options import ExportOptions
 
-__all__ = ["onnx_debug_backend"]
-
 _OWN = ("compare", "atol", "rtol", "verbose")
 _OF_ONNX_RUNTIME = ("session_options", "run_options", "cache_dir")
 

@@ -26,8 +26,6 @@ from ortable_generated.aten import traits
 
 from .arrays import describe, to_numpy, to_torch
 
-__all__ = ["UNKNOWN", "AskedTolerance", "EagerValues", "Recorder", "leaves_memory"]
-
 
 class AskedTolerance:
     """How far a float may be from eager's: `atol + rtol * |eager|`; by dtype where not given."""

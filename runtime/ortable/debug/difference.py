@@ -37,8 +37,6 @@ from .comparing.script import writable
 from .comparing.whole import Outcome, optimizers_of, optimizers_untouched, outcome_of
 from .explain_state import LOOKING, copied_arguments, model_untouched
 
-__all__ = ["first_difference"]
-
 
 def first_difference(
     model: Any,

@@ -44,8 +44,6 @@ from .explain_fusion import Fusion, fusions_of
 from .explain_records import Explanation, GraphBreak, GraphExplanation, TorchOperator
 from .explain_state import copied_arguments, model_untouched, modules_of, run_call
 
-__all__ = ["explain"]
-
 _EXPLANATION = re.compile(r"Explanation:\s*(?P<why>.*?)(?=\n\s*(?:Hint:|Developer debug)|\Z)", re.S)
 _HINT = re.compile(r"Hint:\s*(?P<hint>.*?)(?=\n\s*(?:Hint:|Developer debug)|\n\n|\Z)", re.S)
 _MEASURED = 5.0  # seconds of calls, with option autotune

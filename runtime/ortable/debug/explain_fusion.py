@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from onnx import ModelProto, NodeProto
 
-__all__ = ["Fusion", "fusions_of"]
-
 _NCHWC = "com.microsoft.nchwc"
 
 

@@ -17,15 +17,6 @@ from onnx import ModelProto
 from .explain_fusion import Fusion
 from .rewrites_text import counted, fired_lines, refused_lines, summary
 
-__all__ = [
-    "Explanation",
-    "GraphBreak",
-    "GraphExplanation",
-    "TorchOperator",
-    "as_markdown",
-    "as_text",
-]
-
 _MOST = 20  # fusions in a text
 
 

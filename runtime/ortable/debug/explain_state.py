@@ -17,8 +17,6 @@ from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import unwrapped
 from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
 
-__all__ = ["LOOKING", "copied_arguments", "model_untouched", "modules_of", "run_call"]
-
 # One looks at a time: what they change for a while (tensors of the model, what dynamo has seen, how
 # it is set) is one for all threads, and two would put back what the other one had put there. It is
 # not torch's lock of compilations: a backward may compile in a thread of its own.

@@ -16,8 +16,6 @@ from ortable.ir.constants import GatherElements
 
 from . import reference_fixes as fixes
 
-__all__ = ["ExtendedReferenceEvaluator"]
-
 
 def _transposed(x: np.ndarray, trans: int, trans_batch: int) -> np.ndarray:
     if trans_batch and x.ndim > 2:

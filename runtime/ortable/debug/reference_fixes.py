@@ -12,8 +12,6 @@ import numpy as np
 
 from ortable.compat.onnx import OnnxConvTranspose, OnnxLoop, OpRun, run_loop_body
 
-__all__ = ["ConvTranspose", "Loop", "Pad", "ReduceLogSumExp"]
-
 
 class ConvTranspose(OnnxConvTranspose):
     """Groups, and any number of dimensions."""

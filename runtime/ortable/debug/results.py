@@ -10,8 +10,6 @@ from typing import Any
 from ortable.backend.execute.results import SymbolValues, own
 from ortable.backend.roles import CompiledGraph, OutputRole, OutputRoleKind, ViewStep
 
-__all__ = ["GraphResults"]
-
 
 class GraphResults:
     """Turns what the evaluator computed, and the arguments, into the results of the graph."""

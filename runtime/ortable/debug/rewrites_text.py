@@ -10,8 +10,6 @@ from typing import Any
 
 from ortable.ir.origins import KEY
 
-__all__ = ["counted", "fired_lines", "made_by_rules", "refused_lines", "summary"]
-
 _PLACES = 3
 _NAMED = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
 

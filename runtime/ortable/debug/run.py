@@ -24,8 +24,6 @@ from .compare import AskedTolerance, EagerValues
 from .reference import ExtendedReferenceEvaluator
 from .results import GraphResults
 
-__all__ = ["ReferenceBackend", "feeds_of"]
-
 _SHOWN = {2: 10, 3: 100}  # verbosity to the number of values that are printed in full
 
 

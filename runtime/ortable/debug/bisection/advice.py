@@ -9,8 +9,6 @@ from typing import Any
 
 from .records import Fault
 
-__all__ = ["advised"]
-
 _REPORT = "Please report it with this text."
 _OPTIMIZERS = "optimization.disable_specified_optimizers"
 

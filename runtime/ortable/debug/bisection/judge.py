@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection
 
 from ortable.compat.bisector import Application
 
-__all__ = ["Switches"]
-
 
 class Switches:
     """The judge of one run: whole subsystems that are off, and one whose first applications alone

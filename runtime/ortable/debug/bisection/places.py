@@ -22,8 +22,6 @@ from ortable.interpreter.tables import LOADED
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import Rule
 
-__all__ = ["decomposition_place", "entry_place", "function_place", "optimizer_place", "rule_place"]
-
 
 def entry_place(name: str, file: str, case: int) -> Place:
     """Where an entry stands, or the case of it: `aten::relu` of `specs/aten/activation.yaml`."""

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from ortable.debug.comparing.records import Difference
 
-__all__ = ["Bisection", "Fault", "FaultKind"]
-
 FaultKind = Literal[
     "entry", "rule", "pass", "decomposition", "optimizer", "kernel", "option", "transform", "cache",
     "constants", "torch", "unknown",

@@ -24,8 +24,6 @@ from ortable.debug.explain_state import copied_arguments, model_untouched, modul
 from .judge import Switches
 from .values import Tolerances, Values, collected, differing
 
-__all__ = ["Outcome", "Runs"]
-
 Compile = Callable[[Any, OrtOptions, Any], Any]  # what `compile_aot_graph` is
 _SEED = 0
 _SECOND = "call 2: "

@@ -26,8 +26,6 @@ from .stages import GRAPHS, OPERATORS, OPTIONS, Stage, State, without_setting
 from .told import case_of, module_of, source_of
 from .values import Tolerances
 
-__all__ = ["bisect"]
-
 _log = logging.getLogger(__name__)
 
 _COUNTED = ("rewrites", "passes", "constants")  # these ask in every run whether they are off

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["GRAPHS", "OPERATORS", "OPTIONS", "Stage", "State", "without", "without_setting"]
-
 # Options that change what is computed by themselves. The others choose among ways that compute the
 # same: where one of those heals, the fault is in the way, and a later stage finds it.
 _NUMERIC = (

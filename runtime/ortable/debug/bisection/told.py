@@ -13,8 +13,6 @@ from ortable.compat.bisector import Application
 from ortable.interpreter.diagnostics.origin import module_path, source_line
 from ortable.ir.origins import Rewritten
 
-__all__ = ["case_of", "module_of", "source_of"]
-
 
 def _original(origin: Any) -> Any:
     """The FX node, or the metadata of a model that was read, behind rewrites."""

@@ -12,8 +12,6 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.exporter.account.tolerances import EXACT, Tolerance, tolerance_of
 
-__all__ = ["Tolerances", "Values", "collected", "differing"]
-
 Values = Mapping[str, Any]
 
 

@@ -25,8 +25,6 @@ from .script import (
     writable,
 )
 
-__all__ = ["AGREES", "Alone", "Differs", "shown_alone"]
-
 AGREES = "alone, on eager's values, the operator agrees with eager"
 _TORCHS = ("aten", "prims", "prim")
 _MOST_NODES = 8  # before the node that differs

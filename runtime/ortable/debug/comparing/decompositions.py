@@ -20,8 +20,6 @@ from ortable.exporter.account.gaps import Gap
 from ..compare import leaves_memory
 from .records import GraphKind
 
-__all__ = ["Decomposed", "DecompositionWatch"]
-
 GapOf = Callable[[torch.Tensor, torch.Tensor], "Gap | None"]
 Table = Mapping[Any, Callable[..., Any]]
 

@@ -23,8 +23,6 @@ from .places import Place
 from .records import Difference, GraphKind
 from .script import Exporting
 
-__all__ = ["Way", "captured", "decomposed", "described"]
-
 
 @dataclass(frozen=True)
 class Way:

@@ -21,8 +21,6 @@ from .found import Converted, Found, Measure, operator_of, producer
 from .places import Place, meant_by, place_of_rule, where_is
 from .records import Culprit
 
-__all__ = ["Cause", "cause_of", "nodes_behind", "texts_of"]
-
 
 @dataclass(frozen=True)
 class Cause:

@@ -23,8 +23,6 @@ from .models import ModelWatch
 from .records import Comparison
 from .script import Exporting
 
-__all__ = ["compared_export", "parts_of_export"]
-
 _OURS = "com.microsoft"
 
 

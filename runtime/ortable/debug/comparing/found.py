@@ -24,11 +24,6 @@ from ..compare import AskedTolerance, Recorder
 from ..reference import ExtendedReferenceEvaluator
 from .records import MOST_NAMES, Comparison, Difference, GraphKind, Unreached
 
-__all__ = [
-    "Converted", "Found", "Measure", "Reached", "Source", "Tally", "copied", "operator_of",
-    "producer", "results_of", "values_in",
-]  # fmt: skip
-
 Reached = Literal["graph", "passes", "session", "host"]
 
 

@@ -31,8 +31,6 @@ from ..run import feeds_of
 from .found import Found, Measure, Reached, copied, producer, results_of, values_in
 from .records import GraphKind
 
-__all__ = ["ComparedGraph", "GraphSource", "Watch"]
-
 
 class Watch(Measure):
     """The comparison of the graphs of one call."""

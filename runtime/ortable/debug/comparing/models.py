@@ -29,8 +29,6 @@ from ..compare import AskedTolerance
 from .found import Found, Measure, Reached, results_of, values_in
 from .records import GraphKind
 
-__all__ = ["Captured", "ModelWatch", "ProgramSource"]
-
 
 @dataclass(frozen=True)
 class ProgramGraph:

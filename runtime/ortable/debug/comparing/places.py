@@ -18,8 +18,6 @@ from ortable.interpreter.tables import LOADED, generated_tables
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import Rule
 
-__all__ = ["Place", "meant_by", "place_of_decomposition", "place_of_rule", "where_is"]
-
 _DECOMPOSITIONS = "specs/runtime/decompositions.yaml"
 _RULE = re.compile(r"- (?:\{)?rewrite:\s*([a-z][a-z0-9_]*)")
 _OP = re.compile(r"- (?:\{)?op:\s*([\w:.]+)")

@@ -14,8 +14,6 @@ from ortable.errors import OptionError
 from .places import Place
 from .script import save_script
 
-__all__ = ["Comparison", "Culprit", "Difference", "GraphKind", "Unreached"]
-
 GraphKind = Literal["inference", "forward", "backward", "export"]
 Culprit = Literal[
     "entry", "rule", "pass", "transform", "decomposition", "preparation", "kernel", "optimizer",

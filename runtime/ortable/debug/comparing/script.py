@@ -18,8 +18,6 @@ from torch.fx import Node
 
 from ortable.compat.torch import OpOverload
 
-__all__ = ["Exporting", "NoScript", "ScriptParts", "calls_text", "save_script", "script_text"]
-
 _INLINE = 64  # elements that are written into the script
 _PLAIN = (torch.dtype, torch.layout, torch.memory_format)
 _HEAD = '''\

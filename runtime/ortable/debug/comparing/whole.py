@@ -16,8 +16,6 @@ from ortable.compat.undone import undone
 
 from ..explain_state import modules_of
 
-__all__ = ["Outcome", "optimizers_of", "optimizers_untouched", "outcome_of"]
-
 Outcome = Mapping[str, torch.Tensor]
 
 

@@ -20,8 +20,6 @@ from ortable.errors import ProviderError
 from .events import BACKWARD, KERNEL, OPERATOR, PART, RUN, TORCH, KernelKey, Span, spans_of
 from .record import Recording, Window
 
-__all__ = ["Accounts", "accounts_of", "shares"]
-
 
 @dataclass(frozen=True)
 class Accounts:

@@ -34,8 +34,6 @@ from .times import (
     rows_by,
 )
 
-__all__ = ["profile"]
-
 _OF_TORCH = "train and dynamic are for torch.compile: an exported model runs as it is."
 _WHAT = {
     BACKWARD: "backward",

@@ -12,19 +12,6 @@ from dataclasses import dataclass
 from .join import Origin, origins_of
 from .record import Recording, SessionRecord, TorchCall, Window
 
-__all__ = [
-    "BACKWARD",
-    "IN_TORCH",
-    "KERNEL",
-    "OPERATOR",
-    "PART",
-    "RUN",
-    "TORCH",
-    "KernelKey",
-    "Span",
-    "spans_of",
-]
-
 IN_TORCH = "torch"  # the provider of torch's own operators
 # An instant belongs to the highest that runs: a kernel, a session, the call of a partition, an
 # operator of torch, a graph of which torch runs a part, autograd.

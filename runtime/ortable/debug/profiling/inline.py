@@ -13,8 +13,6 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from ortable.ir.proto.trust import check_functions
 
-__all__ = ["PATH", "RESULT", "named_and_inlined", "nodes_below"]
-
 PATH = "module_path"
 RESULT = "ortable.profile.result"
 

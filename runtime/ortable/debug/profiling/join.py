@@ -20,8 +20,6 @@ from ortable.compat.torch import higher_order_operators
 from .inline import RESULT, nodes_below
 from .metadata import told
 
-__all__ = ["ADDED", "UNKNOWN", "Origin", "common_module", "kernel_name", "origins_of"]
-
 ADDED = "added by ONNX Runtime"
 UNKNOWN = "no ATen operator is known"
 _EXPORTED = "_export_root"  # how torch.export calls what it traced a part of control flow from

@@ -12,8 +12,6 @@ from typing import Any
 
 from .inline import PATH
 
-__all__ = ["told"]
-
 _TORCH_ONNX = "pkg.torch.onnx."
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n[ \t]*(?P<code>[^\n]*)'

@@ -26,8 +26,6 @@ from ortable.exporter.program import OnnxProgram
 from .inline import named_and_inlined
 from .record import GraphRecord, Recording, profile_settings, read_session, timed_calls
 
-__all__ = ["is_onnx_model", "record_model"]
-
 _WARM = 2  # calls before the first that counts
 _UNKNOWN = 8  # what a size that is not given is
 _OPTIONS = ("providers", "session_options")

@@ -15,8 +15,6 @@ from ortable.errors import OrtableError
 from .tables import HEADS, Table, head, tables_of
 from .times import AROUND_TORCH, IN_SESSION, NO_LINE, NodeTime, Times
 
-__all__ = ["Frame", "frames_of", "html_of", "png_of"]
-
 _COLORS = {
     "call": "#cfd8dc",
     "graph": "#90a4ae",

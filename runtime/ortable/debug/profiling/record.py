@@ -37,17 +37,6 @@ from ortable.debug.explain_state import copied_arguments, model_untouched, modul
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.origin import module_path
 
-__all__ = [
-    "GraphRecord",
-    "Recording",
-    "SessionRecord",
-    "Window",
-    "profile_settings",
-    "read_session",
-    "record_call",
-    "timed_calls",
-]
-
 Window = tuple[int, int]  # begin and end, in nanoseconds of time.time_ns
 _MOST_EVENTS = 1_000_000  # what the profiler of ONNX Runtime keeps of a session
 _MOST_WARM = 6  # calls before the first that counts

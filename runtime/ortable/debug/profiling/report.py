@@ -15,8 +15,6 @@ from .tables import head, lines_of, tables_of
 from .times import Times
 from .trace import trace_of
 
-__all__ = ["Profile"]
-
 
 @dataclass(frozen=True)
 class Profile(Times):

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from .times import Row, Times
 
-__all__ = ["HEADS", "Table", "head", "lines_of", "tables_of"]
-
 _SMALL = 0.01  # of the call: modules below it are not in a table
 
 

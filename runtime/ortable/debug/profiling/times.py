@@ -8,22 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = [
-    "AROUND_TORCH",
-    "IN_AUTOGRAD",
-    "IN_PYTHON",
-    "IN_SESSION",
-    "NO_LINE",
-    "GraphTime",
-    "ModuleTime",
-    "NodeTime",
-    "Row",
-    "Step",
-    "Times",
-    "module_rows",
-    "rows_by",
-]
-
 NO_LINE = "no source line is known"
 IN_SESSION = "outside of kernels (session)"
 AROUND_TORCH = "torch around its operators"

@@ -12,8 +12,6 @@ from typing import Any
 
 from .times import Step, Times
 
-__all__ = ["trace_of"]
-
 
 def trace_of(profile: Times) -> dict[str, Any]:
     """The trace, times in microseconds."""

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from .scene import Box, Group, Item, Row
 from .view import View, summary
 
-__all__ = ["color_of", "dot_of"]
-
 _FONT = "Helvetica,Arial,sans-serif"
 _HEAD = f"""digraph onnx {{{{
   graph [rankdir={{rankdir}}, fontname="{_FONT}", ranksep=0.32, nodesep=0.22, pad=0.2, \

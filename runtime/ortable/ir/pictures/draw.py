@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Direction = Literal["TB", "LR", "BT", "RL"]
 
-__all__ = ["Look", "draw", "draw_onnx", "plot_dot", "rendered", "to_dot"]
-
 MOST = 1000  # boxes that graphviz lays out in seconds; beyond it, minutes
 _REMEDY = (
     "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "

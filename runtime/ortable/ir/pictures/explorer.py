@@ -19,8 +19,6 @@ from ortable.ir.origins import KEY as REWRITES
 from .dot import color_of
 from .scene import Box, Constant, Edge, Group, Scene
 
-__all__ = ["Overlay", "explorer_files"]
-
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8590c"}]
 _SEPARATORS = str.maketrans("/;", "__")  # of namespaces
 

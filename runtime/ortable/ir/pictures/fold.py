@@ -11,8 +11,6 @@ from collections.abc import Hashable, Sequence
 
 from .scene import Box, Edge, Group, Item, Scene, boxes_of
 
-__all__ = ["fold", "gather_ends"]
-
 _LONGEST = 400  # items of a block
 _FEWEST = 3  # blocks in a row that are worth folding
 _SMALLEST = 3  # boxes of a block

@@ -16,8 +16,6 @@ from onnx import NodeProto
 
 from .scene import Group
 
-__all__ = ["CLASSES", "Part", "Placer", "compact_classes", "parts_of_node", "parts_of_path"]
-
 CLASSES = "ortable.modules"  # of the model's metadata_props
 _LONGEST = 100_000  # characters of a list of scopes
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole part of a path

@@ -31,8 +31,6 @@ from ortable.ir.schemas import find_schema
 from .modules import CLASSES, Part, Placer, class_reader, parts_of_node, parts_of_path
 from .scene import Box, Constant, Edge, Group, Item, Row, Scene, boxes_of
 
-__all__ = ["scene_of"]
-
 _MOST_CALLS = 64  # of functions, one inside the other
 _MOST_NODES = 10_000  # after which functions are no longer drawn in the places of their calls
 _DTYPES = ("to", "dtype")  # attributes whose number is an element type

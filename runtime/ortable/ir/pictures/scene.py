@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Box", "Constant", "Edge", "Group", "Item", "Row", "Scene", "boxes_of", "groups_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Constant:

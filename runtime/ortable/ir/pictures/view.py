@@ -14,8 +14,6 @@ from ortable.errors import OptionError
 
 from .scene import Box, Edge, Group, Item, Scene, boxes_of, groups_of
 
-__all__ = ["Link", "View", "count_text", "part_of", "shown", "summary", "view_of"]
-
 FEW = 24  # boxes that fit a screen: as deep is it opened when nobody says how deep
 _LONG = 4  # ranks that an edge passes to be drawn as a long one
 
