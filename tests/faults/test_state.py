@@ -17,8 +17,7 @@ import ortable
 from ortable.compat import bisector
 from ortable.compat import torch as compat
 from ortable.compat.torch_explain import own_profile
-from ortable.debug.comparing.whole import optimizers_untouched
-from ortable.debug.explain_state import model_untouched
+from ortable.debug.explain_state import model_untouched, optimizers_untouched
 from ortable.exporter.capture import (
     branch_constants,
     flat_calls,

@@ -1,5 +1,5 @@
-"""Values of the debug backend: tensors as numpy arrays and back, and arrays as short text.
-Called by `run` and `compare`."""
+"""Values of the debugger: tensors as numpy arrays and back, and arrays and ONNX nodes as short
+text. Called by `run` and `comparing`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from onnx import NodeProto
 
 from ortable import dtypes
 from ortable.interpreter.complex_numbers import real_tensor
@@ -70,3 +71,9 @@ def describe(value: Any, most: int = 10) -> str:
     if rest:
         parts.append(f"nan={int(np.isnan(numbers).sum())} inf={int(np.isinf(numbers).sum())}")
     return " ".join(parts)
+
+
+def node_text(proto: NodeProto) -> str:
+    """An ONNX node as a line: `Relu(x) -> y`."""
+    name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
+    return f"{name}({', '.join(proto.input)}) -> {', '.join(proto.output)}"

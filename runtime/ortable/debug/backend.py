@@ -16,8 +16,8 @@ from ortable.backend.aot.entry import compile_from_torch
 from ortable.backend.options import OrtOptions, Provider, Transform
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
+from ortable.exporter.account.tolerances import AskedTolerance
 
-from .compare import AskedTolerance
 from .run import ReferenceBackend
 
 if TYPE_CHECKING:

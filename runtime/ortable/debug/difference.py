@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,22 +19,21 @@ from onnx import ModelProto
 from ortable.backend.aot.decompositions import get_decomposition_table, resolve_table
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
-from ortable.compat.torch_explain import compiled_apart, innermost, own_profile
+from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError, OrtableError
+from ortable.exporter.account.tolerances import AskedTolerance
 from ortable.exporter.program import OnnxProgram
 from ortable.exporter.request.options import ExportOptions
 
-from .compare import AskedTolerance
 from .comparing.alone import Differs
 from .comparing.decompositions import Decomposed, DecompositionWatch
-from .comparing.describing import Way, captured, decomposed, described
+from .comparing.diagnosis import Way, captured, decomposed, described
 from .comparing.exports import compared_export, parts_of_export
 from .comparing.graphs import Watch
+from .comparing.outcome import Call, Outcome, differing
 from .comparing.places import place_of_decomposition
 from .comparing.records import Comparison, Difference
 from .comparing.script import writable
-from .comparing.whole import Outcome, optimizers_of, optimizers_untouched, outcome_of
-from .explain_state import LOOKING, copied_arguments, model_untouched
 
 
 def first_difference(
@@ -83,7 +81,8 @@ def first_difference(
         _refuse(train=train, dynamic=dynamic, options=options)
         parts = parts_of_export(model, args, kwargs, exported)
         return compared_export(parts, asked)
-    run = _Run(model, (tuple(args), dict(kwargs or {})), train, dynamic, options, asked)
+    call = Call(innermost(model), args, kwargs or {}, train, dynamic)
+    run = _Run(call, options, asked)
     watch, outcome = run.compiled()
     if watch.found is not None:
         return watch.tally.comparison(described(watch.found, watch, _way(run)))
@@ -101,48 +100,30 @@ def _refuse(**given: Any) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """A call of a model, which can be run in eager and compiled."""
+    """A call of a model, and the options that it is compiled with."""
 
-    model: Any
-    given: tuple[Any, Any]
-    train: bool
-    dynamic: bool | None
+    call: Call
     options: Mapping[str, Any] | None
     tolerance: AskedTolerance
 
     def compiled(self) -> tuple[Watch, Outcome]:
         """The call graph by graph beside eager, and what it leaves behind with eager's values."""
         watch = Watch(self.tolerance)
-        return watch, self.called(watch)
+        return watch, self.watched(watch, watch.runner)
 
-    def called(self, watch: Watch | DecompositionWatch | None, **changes: Any) -> Outcome:
-        """What the call leaves behind in eager, or with graphs that `watch` compiles."""
+    def watched(
+        self, watch: Watch | DecompositionWatch, runner: Any = None, **changes: Any
+    ) -> Outcome:
+        """What the call leaves behind with graphs that `watch` compiles."""
         chosen = OrtOptions.from_mapping(self.options)
         chosen = replace(chosen, hints=False, autotune=False, tune=None, **changes)
-        runner = watch.runner if isinstance(watch, Watch) else None
-        function = innermost(self.model)
-        call = copied_arguments(*self.given)
 
         def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
-            assert watch is not None
             return compile_with_autograd(
                 graph_module, example_inputs, chosen, runner, watch.compile_graph
             )
 
-        with ExitStack() as stack:
-            steps = bool(optimizers_of(function))
-            stack.enter_context(LOOKING)
-            stack.enter_context(optimizers_untouched(function))
-            stack.enter_context(model_untouched(function, call, self.train and not steps))
-            stack.enter_context(own_profile())
-            stance = "force_eager" if watch is None else "default"
-            stack.enter_context(torch.compiler.set_stance(stance))
-            stack.enter_context(torch.inference_mode(False))
-            stack.enter_context(torch.set_grad_enabled(self.train))
-            called = function
-            if watch is not None:
-                called = compiled_apart(function, backend, self.dynamic)
-            return outcome_of(called, function, call, self.train)
+        return self.call.compiled_by(backend)
 
     def table(self) -> Mapping[Any, Any]:
         """The decompositions of the compilation."""
@@ -152,9 +133,8 @@ class _Run:
 
 def _before_graphs(run: _Run, watch: Watch, outcome: Outcome) -> Difference | None:
     """What differs between eager and the graphs that were to be converted: decompositions."""
-    expected = run.called(None)
-    for name, value in expected.items():
-        if name not in outcome:
+    for name, value in run.call.outcome().items():
+        if name not in outcome or not isinstance(value, torch.Tensor):
             continue
         gap = watch.gap(value, outcome[name])
         if gap is None:
@@ -162,13 +142,13 @@ def _before_graphs(run: _Run, watch: Watch, outcome: Outcome) -> Difference | No
             continue
         options = ExportOptions(decomposition_table={})
         decompositions = DecompositionWatch(run.table(), watch.gap)
-        run.called(decompositions, export_options=options)
+        run.watched(decompositions, export_options=options)
         if decompositions.found is not None:
             return _decomposed(decompositions.found, watch, run)
         if watch.draws:
             watch.tally.leave("the model draws random numbers, in another order than eager", [name])
             return None
-        return captured(name, "inference", gap, value, outcome[name], "torch.compile")
+        return captured(name, gap, "inference", "torch.compile")
     return None
 
 
@@ -192,15 +172,13 @@ def _differ(run: _Run) -> Differs:
     """Whether a function differs between eager and ortable, compiled with the same options."""
 
     def differ(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
-        inner = replace(run, model=function, given=(tuple(args), {}), train=False, dynamic=dynamic)
+        inner = replace(run, call=Call(function, args, {}, dynamic=dynamic))
         try:
             watch, outcome = inner.compiled()
-            if watch.found is not None:
-                return True
-            expected = inner.called(None)
+            return watch.found is not None or bool(
+                differing(inner.call.outcome(), outcome, run.tolerance)
+            )
         except OrtableError:
             return False
-        pairs = ((value, outcome[name]) for name, value in expected.items() if name in outcome)
-        return any(watch.gap(*pair) is not None for pair in pairs)
 
     return differ

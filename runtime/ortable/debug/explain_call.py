@@ -37,12 +37,11 @@ from ortable.compat.torch_explain import (
     breaks_collected,
     compiled_apart,
     innermost,
-    own_profile,
 )
 
 from .explain_fusion import Fusion, fusions_of
 from .explain_records import Explanation, GraphBreak, GraphExplanation, TorchOperator
-from .explain_state import copied_arguments, model_untouched, modules_of, run_call
+from .explain_state import call_apart, copied_arguments, modules_of, run_call
 
 _EXPLANATION = re.compile(r"Explanation:\s*(?P<why>.*?)(?=\n\s*(?:Hint:|Developer debug)|\Z)", re.S)
 _HINT = re.compile(r"Hint:\s*(?P<hint>.*?)(?=\n\s*(?:Hint:|Developer debug)|\n\n|\Z)", re.S)
@@ -88,11 +87,7 @@ def explain(
     with ExitStack() as stack:
         watch = _Watch(chosen, Path(stack.enter_context(tempfile.TemporaryDirectory())))
         stack.callback(watch.forget)
-        stack.enter_context(model_untouched(function, call, train))
-        stack.enter_context(own_profile())
-        stack.enter_context(torch.compiler.set_stance("default"))
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.set_grad_enabled(train))
+        stack.enter_context(call_apart(function, call, train))
         compiled = compiled_apart(function, watch.backend, dynamic)
         with breaks_collected() as breaks:
             notes = _run(compiled, call, train)

@@ -1,6 +1,5 @@
-"""The caller's model and arguments while `explain` and `profile` run them: copies of what a call
-may write, and everything as it was when the block ends. In come a model or a function and the
-arguments of a call; called by both."""
+"""The caller's model, optimizers and arguments while `explain`, `profile` and comparisons run them:
+copies of what a call may write, and everything as it was when the block ends."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import pytree
-from ortable.compat.torch_explain import unwrapped
+from ortable.compat.torch_explain import own_profile, unwrapped
+from ortable.compat.undone import undone
 from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
 
 # One looks at a time: what they change for a while (tensors of the model, what dynamo has seen, how
@@ -39,18 +39,44 @@ def modules_of(function: Any) -> list[torch.nn.Module]:
         elif isinstance(each, functools.partial):
             stack += [each.func, *each.args, *each.keywords.values()]
         else:
-            stack += _seen_by(each)
+            kinds = torch.nn.Module | functools.partial
+            stack += [seen for seen in _seen_by(each) if isinstance(seen, kinds)]
     return list(found.values())
 
 
+def optimizers_of(function: Any) -> list[torch.optim.Optimizer]:
+    """The optimizers that a function steps: whose method it is, or that it reads."""
+    found = [each for each in _seen_by(function) if isinstance(each, torch.optim.Optimizer)]
+    return list({id(each): each for each in found}.values())
+
+
+def stepped_by(function: Any) -> list[torch.Tensor]:
+    """The parameters that optimizers of a function change."""
+    groups = (group for each in optimizers_of(function) for group in each.param_groups)
+    return [parameter for group in groups for parameter in group["params"]]
+
+
 def _seen_by(function: Any) -> list[Any]:
+    """What a function is bound to, closes over and reads of the globals."""
     seen = [getattr(function, "__self__", None)]
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # an empty cell
             seen.append(cell.cell_contents)
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    seen += [scope[name] for name in getattr(code, "co_names", ()) if name in scope]
-    return [each for each in seen if isinstance(each, torch.nn.Module | functools.partial)]
+    return [*seen, *(scope[n] for n in getattr(code, "co_names", ()) if n in scope)]
+
+
+@contextlib.contextmanager
+def call_apart(function: Any, call: Any, train: bool, stance: str = "default") -> Iterator[None]:
+    """In the block a function may be compiled and called apart from what is compiled elsewhere,
+    with gradients or without; afterwards its modules are as they were."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(model_untouched(function, call, train))
+        stack.enter_context(own_profile())
+        stack.enter_context(torch.compiler.set_stance(stance))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.set_grad_enabled(train))
+        yield
 
 
 @contextlib.contextmanager
@@ -88,6 +114,48 @@ def _stand_in(tensor: torch.Tensor, train: bool) -> torch.Tensor:
         made = tensor.detach().clone().requires_grad_(tensor.requires_grad)
     made.__dict__.update(vars(tensor))
     return made
+
+
+@contextlib.contextmanager
+def optimizers_untouched(function: Any) -> Iterator[None]:
+    """After the block the optimizers of a function, their parameters and gradients are as they
+    were."""
+    parameters = [(each, each.detach().clone(), each.grad) for each in stepped_by(function)]
+    gradients = [None if each.grad is None else each.grad.clone() for each, *_ in parameters]
+    states = [
+        (
+            each,
+            {key: dict(value) for key, value in each.state.items()},
+            [dict(group) for group in each.param_groups],
+        )
+        for each in optimizers_of(function)
+    ]
+    tensors = [
+        (value, value.clone())
+        for _, state, _ in states
+        for values in state.values()
+        for value in values.values()
+        if isinstance(value, torch.Tensor)
+    ]
+
+    def undo() -> None:
+        with torch.no_grad():
+            for (parameter, before, gradient), values in zip(parameters, gradients, strict=True):
+                parameter.copy_(before)
+                parameter.grad = gradient
+                if gradient is not None and values is not None:
+                    gradient.copy_(values)
+            for tensor, before in tensors:
+                tensor.copy_(before)
+        for optimizer, state, groups in states:
+            optimizer.state.clear()
+            optimizer.state.update(state)
+            for group, settings in zip(optimizer.param_groups, groups, strict=True):
+                group.clear()
+                group.update(settings)
+
+    with undone(undo):
+        yield
 
 
 def copied_arguments(args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ comes a CompiledGraph, out comes a callable; called by `backend`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,25 @@ from torch.fx import GraphModule
 
 from ortable import dtypes
 from ortable.backend.execute.feeds import check_memory
-from ortable.backend.execute.results import SymbolValues, as_promised
-from ortable.backend.roles import CompiledGraph, InputRoleKind
-from ortable.errors import OrtableError
+from ortable.backend.execute.results import SymbolValues, as_promised, own
+from ortable.backend.roles import (
+    CompiledGraph,
+    InputRoleKind,
+    OutputRole,
+    OutputRoleKind,
+    ViewStep,
+)
+from ortable.errors import MismatchError, OrtableError
+from ortable.exporter.account.gaps import Gap
+from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.interpreter.diagnostics.failures import describe_node
+from ortable.interpreter.tables import generated_tables
 
-from .arrays import describe, to_numpy, to_torch
-from .compare import AskedTolerance, EagerValues
+from .arrays import describe, node_text, to_numpy, to_torch
+from .comparing.found import producer
+from .comparing.outcome import gap_of
+from .comparing.values import Recorder
 from .reference import ExtendedReferenceEvaluator
-from .results import GraphResults
 
 _SHOWN = {2: 10, 3: 100}  # verbosity to the number of values that are printed in full
 
@@ -90,7 +101,7 @@ class ReferenceBackend:
         except Exception as error:
             origin = {entry.key: entry.value for entry in proto.metadata_props}
             lines = [
-                f"The reference evaluator cannot run {_text(proto)}: {type(error).__name__}: "
+                f"The reference evaluator cannot run {node_text(proto)}: {type(error).__name__}: "
                 f"{error}",
                 *(f"  {n}: {describe(known[n])}" for n in proto.input if n in known),
                 *(f"  {key}: {value}" for key, value in origin.items()),
@@ -129,7 +140,7 @@ class ReferenceBackend:
             return
         origin = {entry.key: entry.value for entry in proto.metadata_props}
         told = [origin[key] for key in ("fx_node", "source") if key in origin]
-        print(_text(proto) + (f"  # {', '.join(told)}" if told else ""))
+        print(node_text(proto) + (f"  # {', '.join(told)}" if told else ""))
 
     def _print_results(self, proto: NodeProto, known: Mapping[str, Any]) -> None:
         for name in proto.output:
@@ -139,6 +150,52 @@ class ReferenceBackend:
     def _print_value(self, mark: str, name: str, value: Any) -> None:
         if self.verbose > 1:
             print(f"{mark} {name}: {describe(value, _SHOWN.get(self.verbose, 1000))}")
+
+
+class EagerValues:
+    """What every node of an FX graph computes in torch for one list of arguments, and the
+    comparison with results of the ONNX graph, which `fx_names` names after nodes."""
+
+    def __init__(
+        self,
+        graph_module: GraphModule,
+        args: Sequence[Any],
+        fx_names: Mapping[str, str],
+        tolerance: AskedTolerance,
+    ) -> None:
+        self.fx_names = fx_names
+        self.tolerance = tolerance
+        self.agreed = 0
+        recorder = Recorder(graph_module, set(fx_names.values()))
+        recorder.results(args)
+        self.values = recorder.values
+        self.nodes = {node.name: node for node in graph_module.graph.nodes}
+
+    def check(self, proto: NodeProto, known: Mapping[str, Any]) -> None:
+        """Compares the results that `proto` has just added to `known`.
+
+        :raises MismatchError: one is not eager's
+        """
+        for name in proto.output:
+            fx_name = self.fx_names.get(name)
+            if fx_name not in self.values:
+                continue
+            gap = gap_of(self.values[fx_name], to_torch(known[name]), self.tolerance)
+            if gap is not None:
+                raise MismatchError(self._message(fx_name.partition(".")[0], proto, known, gap))
+            self.agreed += 1
+
+    def _message(self, name: str, proto: NodeProto, known: Mapping[str, Any], gap: Gap) -> str:
+        lines = [
+            f"The ONNX graph differs from eager at FX node '{name}': {gap.what}",
+            *describe_node(producer(self.nodes[name]), generated_tables().spec_files),
+            f"  eager: {describe(to_numpy(gap.expected))}",
+            f"  ONNX: {describe(to_numpy(gap.got))}",
+            f"  computed by: {node_text(proto)}",
+            *(f"    {name}: {describe(known[name])}" for name in proto.input if name),
+            f"  {self.agreed} results before it agree with eager",
+        ]
+        return "\n".join(lines)
 
 
 def feeds_of(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarray]:
@@ -166,11 +223,6 @@ def feeds_of(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarr
     return feeds
 
 
-def _text(proto: NodeProto) -> str:
-    domain = f"{proto.domain}." if proto.domain else ""
-    return f"{domain}{proto.op_type}({', '.join(proto.input)}) -> {', '.join(proto.output)}"
-
-
 def tensor_proto(value: np.ndarray, name: str) -> TensorProto:
     """A numpy array as a TensorProto, whatever its dtype."""
     array = np.ascontiguousarray(value).reshape(np.shape(value))
@@ -179,3 +231,69 @@ def tensor_proto(value: np.ndarray, name: str) -> TensorProto:
     proto = TensorProto(name=name, dims=array.shape, data_type=dtypes.from_numpy(array.dtype))
     proto.raw_data = array.tobytes()
     return proto
+
+
+# -- results
+
+
+class GraphResults:
+    """Turns what the evaluator computed, and the arguments, into the results of the graph."""
+
+    def __init__(self, compiled: CompiledGraph) -> None:
+        self.roles = compiled.outputs
+        self.n_results = compiled.n_results
+        self.mutations = compiled.mutations
+        self.checks = compiled.checks
+        self.sources = tuple(compiled.sources.values())
+
+    def __call__(self, args: Sequence[Any], fetched: Sequence[Any]) -> list[Any]:
+        """`fetched` holds torch tensors, in the order of `CompiledGraph.fetches`."""
+        for check in self.checks:
+            if not fetched[check.fetch].item():
+                raise RuntimeError(check.message)
+        values = SymbolValues(args, self.sources)
+        results: list[Any] = []
+        for role in self.roles:
+            results.append(self._result(role, args, fetched, results, values))
+        if self.mutations:
+            for mutation in self.mutations:
+                args[mutation.source].copy_(results[mutation.result])
+            del results[self.n_results :]
+        return results
+
+    def _result(
+        self,
+        role: OutputRole,
+        args: Sequence[Any],
+        fetched: Sequence[Any],
+        results: Sequence[Any],
+        values: SymbolValues,
+    ) -> Any:
+        kind = role.kind
+        if kind is OutputRoleKind.TENSOR:
+            return fetched[role.fetch]
+        if kind is OutputRoleKind.INPUT:
+            return args[role.source]
+        if kind is OutputRoleKind.VIEW:
+            base = fetched[role.fetch] if role.fetch >= 0 else args[role.source]
+            view = _apply_steps(base, role.steps, values)
+            return own(view) if role.alone else view
+        if kind is OutputRoleKind.NONE:
+            return None
+        if kind is OutputRoleKind.DIMENSION:
+            return int(fetched[role.fetch]) if role.fetch >= 0 else values(role.value)
+        if kind is OutputRoleKind.DUPLICATE:
+            return results[role.source]
+        if kind is OutputRoleKind.NUMBER:
+            return fetched[role.fetch].item()
+        return role.value
+
+
+def _apply_steps(tensor: Any, steps: Sequence[ViewStep], values: Callable[[Any], Any]) -> Any:
+    """Applies view steps to a tensor; `values` turns symbolic dimensions into ints."""
+    for step in steps:
+        if step.symbolic:
+            tensor = step.op(tensor, *values(step.args), **values(step.kwargs))
+        else:
+            tensor = step.op(tensor, *step.args, **step.kwargs)
+    return tensor

@@ -6,29 +6,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from ortable.debug.comparing.records import Difference
+from ortable.debug.comparing.records import WORDS, Difference
 
 FaultKind = Literal[
     "entry", "rule", "pass", "decomposition", "optimizer", "kernel", "option", "transform", "cache",
     "constants", "torch", "unknown",
 ]  # fmt: skip
-_WORDS: dict[str, str] = {
-    "entry": "the entry of the specs converts its operator to something else",
-    "rule": "a rule of rewriting changes what the graph computes",
-    "pass": "a pass over the graph changes what it computes",
-    "decomposition": "an operator is decomposed into others that compute something else",
-    "optimizer": "ONNX Runtime's optimizer changes what the graph computes",
-    "kernel": "ONNX Runtime's kernel computes something else than its operator means",
-    "option": "an option that you gave changes what is computed",
-    "transform": "a function of option pre_ort_model_transforms changes what is computed",
-    "cache": "a conversion that was kept is not that of this model",
-    "constants": "weights that are constants of the session are not those of the model",
-    "torch": "torch's own capture of the model differs from eager: ortable is not to blame",
-    "unknown": "no part could be told: it is in what runs a compiled graph",
-}
 
 
 @dataclass(frozen=True)
@@ -73,9 +58,8 @@ class Fault:
         return f"{self.file}:{self.line}" if self.file and self.line else self.file
 
     def __str__(self) -> str:
-        lines = [f"{self.kind} {self.name}" + (f" at {self.place}" if self.file else "")]
-        if self.kind in _WORDS:
-            lines.append(f"  {_WORDS[self.kind]}")
+        head = f"{self.kind} {self.name}" + (f" at {self.place}" if self.file else "")
+        lines = [head, f"  {WORDS[self.kind]}"]
         if self.case:
             lines.append(f"  case {self.case} of the entry's lower")
         if self.application:

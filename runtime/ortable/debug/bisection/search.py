@@ -4,6 +4,7 @@ out comes a `Bisection`; called by users and by `ortable debug`."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,20 +12,34 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch.fx import Node
+
 from ortable.backend.options import OrtOptions
+from ortable.backend.roles import CompiledGraph
 from ortable.compat.bisector import Application
 from ortable.compat.torch_explain import innermost
+from ortable.debug.comparing.outcome import Call
+from ortable.debug.comparing.places import (
+    Place,
+    module_of,
+    place_of_decomposition,
+    place_of_entry,
+    place_of_function,
+    place_of_optimizer,
+    place_of_rule,
+)
 from ortable.debug.run import ReferenceBackend
 from ortable.errors import OrtableError, ProviderError
+from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.interpreter.diagnostics.origin import source_line
+from ortable.ir.origins import Rewritten
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.rule import Rule
 
 from .advice import advised
-from .judge import Switches
-from .places import decomposition_place, entry_place, function_place, optimizer_place, rule_place
 from .records import Bisection, Fault
-from .runs import Outcome, Runs
-from .stages import GRAPHS, OPERATORS, OPTIONS, Stage, State, without_setting
-from .told import case_of, module_of, source_of
-from .values import Tolerances
+from .runs import RunResult, Runs
+from .stages import GRAPHS, OPERATORS, OPTIONS, Stage, State, Switches, without_setting
 
 _log = logging.getLogger(__name__)
 
@@ -71,16 +86,11 @@ def bisect(
     given = dict(options or {})
     if not export:
         OrtOptions.from_mapping(given)  # raises for what is wrong with them
-    runs = Runs(
-        innermost(model),
-        tuple(args),
-        dict(kwargs or {}),
-        train=train,
-        dynamic=dynamic,
-        export=export,
-        tolerances=Tolerances(atol, rtol),
-    )
-    return _Search(runs, given).found()
+    call = Call(
+        innermost(model), args, kwargs or {}, train, dynamic,
+        times=1 if export else 2, state=not export, parameters=False,
+    )  # fmt: skip
+    return _Search(Runs(call, export, AskedTolerance(atol, rtol)), given).found()
 
 
 @dataclass(frozen=True)
@@ -90,8 +100,8 @@ class _Narrowed:
     application: Application
     number: int
     of: int
-    present: Outcome
-    absent: Outcome
+    present: RunResult
+    absent: RunResult
 
 
 class _Search:
@@ -100,7 +110,7 @@ class _Search:
     def __init__(self, runs: Runs, options: Mapping[str, Any]) -> None:
         self.runs = runs
         self.options = options
-        self.first = Outcome()
+        self.first = RunResult()
         self.kept: Mapping[Path, int] = {}  # files of `cache_dir` before the first run
         self.switched_off: list[str] = []
 
@@ -153,13 +163,13 @@ class _Search:
         self.switched_off += [stage.name for stage in stages]
         return changed
 
-    def _without(self, name: str, state: State) -> tuple[Outcome, Counter[str]]:
+    def _without(self, name: str, state: State) -> tuple[RunResult, Counter[str]]:
         switches = Switches(state.off)
         outcome = self.runs.compiled(state.options, switches)
         _log.info("without %s: %s", name, outcome.kind)
         return outcome, switches.counts
 
-    def _run(self, state: State, searching: str = "", limit: int | None = None) -> Outcome:
+    def _run(self, state: State, searching: str = "", limit: int | None = None) -> RunResult:
         return self.runs.compiled(state.options, Switches(state.off, searching, limit))
 
     # -- from a part to what is wrong in it
@@ -189,18 +199,18 @@ class _Search:
         about = found.application
         kind, name, case = stage.kind, about.name, 0
         if kind == "entry":
-            case = case_of(about, found.present.graphs)
-            place = entry_place(name, about.file, case)
+            case = _case_of(about, found.present.graphs)
+            place = place_of_entry(name, case)
             if self._is_kernel(state, found.number):
                 kind = "kernel"
         elif kind == "rule":
-            place = rule_place(about.subject)
+            place = _place_of_rule(about.subject)
         elif kind == "optimizer":
-            place = optimizer_place(name, about.file)
+            place = place_of_optimizer(name, about.file)
         elif kind == "decomposition":
-            place = decomposition_place(name, about.subject)
+            place = _place_of_decomposition(name, about.subject)
         else:
-            place = function_place(about.subject)
+            place = place_of_function(about.subject)
         return Fault(
             kind,  # type: ignore[arg-type]
             name,
@@ -210,8 +220,7 @@ class _Search:
             found.number,
             found.of,
             about.nodes,
-            module_of(about.origin),
-            source_of(about.origin),
+            *_module_and_source(about.origin),
             found.present.text,
             found.absent.text,
         )
@@ -220,7 +229,7 @@ class _Search:
         """The first of `of` applications with which the model differs, by halves; None where it
         differs with none of them, but with all."""
         low, high, about = 0, of, None
-        present, absent = self.first, Outcome()
+        present, absent = self.first, RunResult()
         while high > low and (about is None or high - low > 1):
             middle = (low + high) // 2 if high - low > 1 else high
             switches = Switches(state.off, subsystem, middle)
@@ -267,7 +276,7 @@ class _Search:
                 break
             number += 1
         function = functions[number - 1]
-        place = function_place(function)
+        place = place_of_function(function)
         name = getattr(function, "__qualname__", type(function).__name__)
         before, of = self.first.text, len(functions)
         return Fault("transform", name, place.file, place.line, 0, number, of, before=before)
@@ -307,7 +316,7 @@ class _Search:
             found = self._difference()
             if found is not None:
                 name, case = found.operator, found.case
-                place = entry_place(name, found.spec_file, case)
+                place = place_of_entry(name, case)
                 fault = Fault(
                     "entry", name, place.file, place.line, case, nodes=(found.node,),
                     module=found.module, source=found.source, before=before, after="not tried",
@@ -330,14 +339,14 @@ class _Search:
         """What a comparison node by node says; None where it sees nothing, or cannot be made."""
         from ortable.debug.difference import first_difference
 
-        runs = self.runs
-        how: dict[str, Any] = {"atol": runs.tolerances.atol, "rtol": runs.tolerances.rtol}
+        call, tolerance = self.runs.call, self.runs.tolerance
+        how: dict[str, Any] = {"atol": tolerance.atol, "rtol": tolerance.rtol}
         try:
-            if runs.export:
-                how["exported"] = runs.exported(self.options)
+            if self.runs.export:
+                how["exported"] = self.runs.exported(self.options)
             else:
-                how |= {"train": runs.train, "dynamic": runs.dynamic, "options": self.options}
-            return first_difference(runs.function, runs.args, runs.kwargs, **how).difference
+                how |= {"train": call.train, "dynamic": call.dynamic, "options": self.options}
+            return first_difference(call.function, call.args, call.kwargs, **how).difference
         except Exception:  # the fault is told without it
             return None
 
@@ -348,3 +357,41 @@ def _kept_files(options: Mapping[str, Any]) -> dict[Path, int]:
     if folder is None or not Path(folder).is_dir():
         return {}
     return {path: path.stat().st_mtime_ns for path in sorted(Path(folder).iterdir())}
+
+
+# -- where an application stands
+
+
+def _place_of_rule(rule: Rule) -> Place:
+    """Where a rule stands, in the package's files or in one of the user."""
+    own = choose.path_of(rule)
+    return place_of_rule(rule, () if own is None else (str(own),))
+
+
+def _place_of_decomposition(name: str, function: Any) -> Place:
+    """Where a decomposition stands: the function of the user, or what ortable says of torch's."""
+    if getattr(inspect.unwrap(function), "__module__", "").partition(".")[0] == "torch":
+        return place_of_decomposition(name, function)
+    return place_of_function(function)
+
+
+def _module_and_source(origin: Any) -> tuple[str, str]:
+    """The module that an application is in, and the line of the model: of the FX node, or of the
+    metadata of a model that was read, behind rewrites."""
+    found = origin.original() if isinstance(origin, Rewritten) else origin
+    if isinstance(found, dict):
+        return str(found.get("module", "")), str(found.get("source", ""))
+    if not isinstance(found, Node):
+        return "", ""
+    line = source_line(found)
+    return module_of(found), f"{line.file}:{line.line}: {line.code}" if line else ""
+
+
+def _case_of(about: Application, graphs: Sequence[CompiledGraph]) -> int:
+    """Which case of its entry converted the node, from 1; 0 for an entry with one case."""
+    for graph in graphs:
+        for name in about.nodes:
+            key, _, number = graph.cases.get(name, "").partition("/")
+            if key == about.name and number.isdigit():
+                return int(number)
+    return 0

@@ -1,12 +1,15 @@
 """What a search switches off, in order: a stage is a part of a compilation, and how a run goes
-without it. In come the options of the user, out come options and the names of subsystems that are
-off; called by `search`."""
+without it; `Switches` answer the parts of a compilation that ask whether they are off. In come the
+options of the user, out come options and the names of subsystems; called by `search`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from ortable.compat.bisector import Application
 
 # Options that change what is computed by themselves. The others choose among ways that compute the
 # same: where one of those heals, the fault is in the way, and a later stage finds it.
@@ -107,3 +110,38 @@ OPERATORS: tuple[Stage, ...] = (
     _subsystem("entry", "lowerings", exports=False),
     _subsystem("decomposition", "decompositions", exports=False),
 )
+
+
+class Switches:
+    """The judge of one run: whole subsystems that are off, and one whose first applications alone
+    are on.
+
+    :param off: subsystems without any application
+    :param searching: the subsystem whose applications are counted
+    :param limit: how many of them are on; None: all
+    """
+
+    def __init__(
+        self, off: Collection[str] = (), searching: str = "", limit: int | None = None
+    ) -> None:
+        self.off = frozenset(off)
+        self.searching = searching
+        self.limit = limit
+        self.counts: Counter[str] = Counter()  # of the applications that asked
+        self.last: Application | None = None  # the last one that is on
+
+    def searches(self, subsystem: str) -> bool:
+        """Whether applications of a subsystem have to stay where they are."""
+        return subsystem == self.searching or subsystem in self.off
+
+    def disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
+        """Whether the next application of a subsystem is off."""
+        self.counts[subsystem] += 1
+        if subsystem in self.off:
+            return True
+        if subsystem != self.searching:
+            return False
+        count = self.counts[subsystem]
+        if count == self.limit:
+            self.last = about()
+        return self.limit is not None and count > self.limit

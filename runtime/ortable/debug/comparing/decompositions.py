@@ -17,8 +17,8 @@ from ortable.backend.options import OrtOptions
 from ortable.compat.torch import TorchDispatchMode, pytree
 from ortable.exporter.account.gaps import Gap
 
-from ..compare import leaves_memory
 from .records import GraphKind
+from .values import leaves_memory
 
 GapOf = Callable[[torch.Tensor, torch.Tensor], "Gap | None"]
 Table = Mapping[Any, Callable[..., Any]]
@@ -27,14 +27,12 @@ Table = Mapping[Any, Callable[..., Any]]
 @dataclass(frozen=True)
 class Decomposed:
     """An operator that its decomposition computes otherwise: the graph it is in, its node, what
-    the nodes before it computed, and both results."""
+    the nodes before it computed, and the difference."""
 
     kind: GraphKind
     node: Node
     values: Mapping[Node, Any]
     gap: Gap
-    expected: torch.Tensor
-    got: torch.Tensor
 
 
 class DecompositionWatch:
@@ -69,9 +67,7 @@ class _Checking(Interpreter):
     """Runs a graph, and every operator that has a decomposition a second time by that."""
 
     def __init__(self, module: GraphModule, kind: str, watch: DecompositionWatch) -> None:
-        super().__init__(module)
-        self.garbage_collect_values = False
-        self.user_to_last_uses = {}
+        super().__init__(module, garbage_collect_values=False)
         self.kind = kind
         self.watch = watch
 
@@ -92,7 +88,7 @@ class _Checking(Interpreter):
         for one, other in pairs:
             gap = watch.gap(one, other) if isinstance(one, torch.Tensor) else None
             if gap is not None:
-                watch.found = Decomposed(self.kind, n, dict(self.env), gap, one, other)  # type: ignore[arg-type]
+                watch.found = Decomposed(self.kind, n, dict(self.env), gap)  # type: ignore[arg-type]
                 break
         return expected
 

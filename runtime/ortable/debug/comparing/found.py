@@ -1,28 +1,32 @@
-"""What was compared, and the first result that differs, before anybody knows why; and the results
-inside an ONNX graph. In come values, out come records; called by `graphs` and `models`, read by
-`diagnosis`."""
+"""Two versions of a graph side by side: what torch computes and what the ONNX graph computes, as
+converters make it, after passes, and as the session returns it, until something differs. In comes
+a `Source`, out come a `Found` and a `Tally`; called by `graphs` and `exports`."""
 
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import torch
 from onnx import ModelProto
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
-from ortable.exporter.account.gaps import Gap, gap_between, intermediate_results
+from ortable.backend.lower.aot_graph import writes_argument
+from ortable.exporter.account.gaps import Gap, intermediate_results
 from ortable.exporter.account.sessions import proto_of
+from ortable.exporter.account.tolerances import AskedTolerance
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.passes.rewrite.rule import Rule
 
 from ..arrays import to_torch
-from ..compare import AskedTolerance, Recorder
 from ..reference import ExtendedReferenceEvaluator
+from .outcome import gap_of
 from .records import MOST_NAMES, Comparison, Difference, GraphKind, Unreached
+from .values import UNKNOWN, leaves_memory
 
 Reached = Literal["graph", "passes", "session", "host"]
 
@@ -41,33 +45,72 @@ class Converted(Protocol):
     def rewrites(self) -> Mapping[str, int]: ...
 
 
-class Source(Protocol):
-    """A graph and one call of it, which can be converted and run in other ways: `GraphSource`,
-    `ProgramSource`."""
+class Source(ABC):
+    """A graph and one call of it, which can be converted and run in other ways.
 
-    @property
-    def kind(self) -> GraphKind: ...
-    @property
-    def module(self) -> GraphModule: ...
-    @property
-    def providers(self) -> Sequence[Any] | None: ...
-    @property
-    def transforms(self) -> Sequence[Any]: ...
-    @property
-    def rule_files(self) -> Sequence[str]: ...
-    @property
-    def settings(self) -> Any: ...
-    def rules(self) -> Mapping[str, Rule]: ...
-    def same_again(self) -> Any: ...
-    def without_rule(self, name: str) -> Any: ...
-    def with_transforms(self, chosen: Sequence[Any]) -> Any: ...
-    def feeds(self, converted: Any) -> dict[str, Any]: ...
+    Attributes:
+        kind: which graph it is.
+        module: the FX graph.
+        providers: what runs it.
+        transforms: the user's functions that change the model.
+        rule_files: the user's files of rules.
+        settings: of the session.
+        is_part: whether what it returns goes on to other graphs.
+    """
+
+    kind: GraphKind
+    module: GraphModule
+    providers: Sequence[Any] | None
+    transforms: Sequence[Any] = ()
+    rule_files: Sequence[str] = ()
+    settings: Any = None
+    is_part = False
+
+    @abstractmethod
+    def rules(self) -> Mapping[str, Rule]:
+        """The rules that run, by name."""
+
+    @abstractmethod
+    def whole(self) -> Any:
+        """The graph as the user has it converted."""
+
+    @abstractmethod
+    def again(
+        self, *, optimize: bool = True, without: str = "", transforms: Sequence[Any] | None = None
+    ) -> Any:
+        """The graph converted anew: as it was, as converters make it, without one of the rules, or
+        with these transforms."""
+
+    @abstractmethod
+    def feeds(self, converted: Any) -> dict[str, Any]:
+        """The call as inputs of the ONNX graph."""
+
+    @abstractmethod
+    def eager(
+        self, names: Mapping[str, str], given: Mapping[str, torch.Tensor]
+    ) -> tuple[Mapping[str, torch.Tensor], Sequence[Any]]:
+        """Eager's values of the FX nodes that ONNX results are named after, and of what the graph
+        returns; `given` are values of the ONNX graph, for what torch cannot compute again."""
+
+    @abstractmethod
+    def in_session(self, converted: Any, settings: Any = None) -> list[Any]:
+        """What the session of a converted graph returns; `settings` instead of those asked for."""
+
+    @abstractmethod
+    def outputs(self) -> list[Any]:
+        """The nodes that the graph returns, and constants."""
+
+    @abstractmethod
+    def torch_values(self, given: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
+        """What the nodes compute in torch."""
+
     def values_of(
-        self, converted: Any, wanted: str | None = None
-    ) -> tuple[dict[str, torch.Tensor], str]: ...
-    def in_session(self, converted: Any, settings: Any = None) -> list[Any]: ...
-    def outputs(self) -> list[Any]: ...
-    def torch_values(self, given: Mapping[str, torch.Tensor]) -> dict[Node, Any]: ...
+        self, converted: Converted, wanted: str | None = None
+    ) -> tuple[dict[str, torch.Tensor], str]:
+        """Results of a converted graph that are values of FX nodes, or of the one that is `wanted`,
+        and why there are none."""
+        names = [n for n, node in converted.fx_names.items() if wanted in (None, node)]
+        return results_of(converted.model, self.feeds(converted), names, self.providers)
 
 
 @dataclass(frozen=True)
@@ -79,9 +122,7 @@ class Found:
         converted: what was compared.
         node: the FX node.
         result: name of the ONNX result; empty where only what is returned differs.
-        gap: how far it is from eager.
-        expected: eager's value.
-        got: that of the ONNX graph.
+        gap: how far it is from eager, and both values.
         agreed: ONNX results before it that agree, with their values.
         reached: what was compared: `"graph"`, results inside the ONNX graph as converters make
             it; `"passes"`, those after passes and transforms; `"session"`, what the session
@@ -93,9 +134,7 @@ class Found:
     node: Node
     result: str
     gap: Gap
-    expected: torch.Tensor
-    got: torch.Tensor
-    agreed: Mapping[str, torch.Tensor]
+    agreed: Mapping[str, torch.Tensor] = field(default_factory=dict)
     reached: Reached = "graph"
 
 
@@ -113,11 +152,6 @@ class Tally:
         """These nodes are not compared."""
         if names:
             self.unreached.setdefault(why, []).extend(names)
-
-    def agree(self, value: torch.Tensor, tolerance: tuple[float, float]) -> None:
-        """One more result agrees."""
-        self.compared += 1
-        self.tolerances[str(value.dtype).removeprefix("torch.")] = tuple(tolerance)  # type: ignore[assignment]
 
     def comparison(self, difference: Difference | None) -> Comparison:
         """What was found, as the caller gets it."""
@@ -138,16 +172,109 @@ class Measure:
         self.tally = Tally()
         self.found: Found | None = None
 
-    def gap(self, expected: torch.Tensor, got: torch.Tensor) -> Gap | None:
-        """How far a result is from eager; None where it is near enough. Complex numbers are pairs,
-        or parts."""
-        expected, got = real_tensor(expected), real_tensor(got)
-        return gap_between(expected, got, self.tolerance.of(expected.dtype))
+    def gap(self, expected: Any, got: Any) -> Gap | None:
+        """How far a result is from eager; None where it is near enough."""
+        return gap_of(expected, got, self.tolerance)
 
     def agree(self, value: torch.Tensor) -> None:
         """One more result agrees with `value`, eager's."""
-        value = real_tensor(value)
-        self.tally.agree(value, self.tolerance.of(value.dtype))
+        dtype = real_tensor(value).dtype
+        self.tally.compared += 1
+        self.tally.tolerances[str(dtype).removeprefix("torch.")] = self.tolerance.of(dtype)
+
+    def beside(self, source: Source) -> list[Any]:
+        """Compares an ONNX graph with eager until something differs, and returns what the graph
+        returns: eager's values, where these are known."""
+        self.tally.graphs += 1
+        plain, whole = source.again(optimize=False), source.whole()
+        computed, why = source.values_of(plain)
+        given = {plain.fx_names[name]: value for name, value in computed.items()}
+        eager, results = source.eager({**whole.fx_names, **plain.fx_names}, given)
+        self.found = found = _first(self, source, plain, eager, computed, "graph")
+        self._count(source, _by_node(plain, computed), eager, why)
+        after, _ = source.values_of(whole)
+        self.found = _first(self, source, whole, eager, after, "passes")
+        handed = self._returned(source, whole, results)
+        if found is not None and self.found is None:
+            self.tally.leave(f"passes mend it: {found.gap.what}", [found.node.name])
+        else:
+            self.found = found or self.found
+        return handed
+
+    def _count(
+        self,
+        source: Source,
+        names: Mapping[str, Sequence[str]],
+        eager: Mapping[str, torch.Tensor],
+        why: str,
+    ) -> None:
+        """Counts the results before the difference that were compared, and those that were not."""
+        unknown, gone = [], []
+        for node in source.module.graph.nodes:
+            if self.found is not None and node is self.found.node:
+                break
+            compared = [each for each in _values_of(node) if each in names]
+            known = [each for each in compared if each in eager]
+            if known:
+                self.agree(eager[known[0]])
+            elif compared:
+                unknown.append(node.name)
+            elif node.op == "call_function" and not writes_argument(node):
+                gone += [node.name] if isinstance(node.meta.get("val"), torch.Tensor) else []
+        self.tally.leave(why or "the ONNX graph has no result of their own", gone)
+        self.tally.leave("their numbers are random, or memory that nothing wrote", unknown)
+
+    def _returned(self, source: Source, whole: Converted, results: Sequence[Any]) -> list[Any]:
+        """What the session returns, optimizers and all: compared with eager, and handed on where
+        eager does not know the value."""
+        if self.found is not None and not source.is_part:
+            return []
+        handed = []
+        computed = source.in_session(whole)
+        for node, expected, got in zip(source.outputs(), results, computed, strict=True):
+            known = isinstance(expected, torch.Tensor) and isinstance(got, torch.Tensor)
+            handed.append(got if expected is UNKNOWN else expected)
+            if self.found is not None or not known or is_uninitialized(node):
+                continue
+            gap = self.gap(expected, got)
+            if gap is not None:
+                self.found = Found(source, whole, node, "", gap, reached="session")
+        return handed
+
+
+def _first(
+    measure: Measure,
+    source: Source,
+    converted: Converted,
+    eager: Mapping[str, torch.Tensor],
+    computed: Mapping[str, torch.Tensor],
+    reached: Reached,
+) -> Found | None:
+    """Compares what the nodes of the ONNX graph compute, in the order of the FX graph."""
+    names = _by_node(converted, computed)
+    agreed: dict[str, torch.Tensor] = {}
+    for node in source.module.graph.nodes:
+        for fx_name in _values_of(node):
+            for name in names.get(fx_name, ()) if fx_name in eager else ():
+                gap = measure.gap(eager[fx_name], computed[name])
+                if gap is not None:
+                    return Found(source, converted, node, name, gap, agreed, reached)
+                agreed[name] = computed[name]
+    return None
+
+
+def _by_node(converted: Converted, computed: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The ONNX results that were computed, by the names of their FX nodes."""
+    names: dict[str, list[str]] = {}
+    for name, node in converted.fx_names.items():
+        if name in computed:
+            names.setdefault(node, []).append(name)
+    return names
+
+
+def _values_of(node: Node) -> tuple[str, str, str]:
+    """What the values of a node are called: itself, and the parts of a complex one."""
+    return node.name, f"{node.name}.real", f"{node.name}.imag"
 
 
 def results_of(
@@ -178,11 +305,6 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:100]}"
 
 
-def copied(args: Sequence[Any]) -> list[Any]:
-    """The arguments of a graph, which the copies may be written into."""
-    return [each.clone() if isinstance(each, torch.Tensor) else each for each in args]
-
-
 def operator_of(node: Node) -> str:
     """The operator of a node; of the node that made it, where it is one of several results."""
     return operator_key(producer(node))
@@ -195,20 +317,6 @@ def producer(node: Node) -> Node:
     return node
 
 
-class _Values(Recorder):
-    """Runs a graph, and keeps what every node computes."""
-
-    def __init__(self, module: GraphModule, given: Mapping[str, torch.Tensor]) -> None:
-        super().__init__(module, set(), given)
-        self.garbage_collect_values = False
-        self.user_to_last_uses = {}
-
-
-def values_in(
-    module: GraphModule, args: Sequence[Any], given: Mapping[str, torch.Tensor] | None = None
-) -> dict[Node, Any]:
-    """What every node of a graph computes in torch; the arguments are left alone."""
-    recorder = _Values(module, given or {})
-    with torch.no_grad():
-        Interpreter.run(recorder, *copied(args))
-    return dict(recorder.env)
+def is_uninitialized(node: Any) -> bool:
+    """Whether an output has nothing to compare: memory that torch left as it was."""
+    return isinstance(node, Node) and leaves_memory(producer(node))

@@ -1,26 +1,31 @@
-"""File and line of an entry of the specs, of one of its cases, and of a rule of rewriting. The
-lines are found by reading the YAML file when somebody asks. In comes a name, out comes a `Place`;
-called for differences, by the shell and by tests."""
+"""File and line of what can be wrong: an entry of the specs and its case, a rule of rewriting, an
+optimizer, a function; and the module of a node. Lines of YAML files are found by reading them when
+somebody asks. In comes a name or an object, out comes a `Place`, whose line is 0 where the file is
+not at hand; called for differences and faults, by the shell and by tests."""
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx import Node
 
+from ortable.interpreter.diagnostics.origin import module_path
 from ortable.interpreter.tables import LOADED, generated_tables
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import Rule
 
 _DECOMPOSITIONS = "specs/runtime/decompositions.yaml"
-_RULE = re.compile(r"- (?:\{)?rewrite:\s*([a-z][a-z0-9_]*)")
-_OP = re.compile(r"- (?:\{)?op:\s*([\w:.]+)")
+_RULE = r"- (?:\{)?rewrite:\s*([a-z][a-z0-9_]*)"
+_OP = r"- (?:\{)?op:\s*([\w:.]+)"
+_NAME = r".*\bname: (\w+)"
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def where_is(name: str, case: int = 0) -> Place | None:
         return Place(file, lines[case] if case < len(lines) else lines[0])
     for rule in choose.packaged():
         if rule.name == key:
-            return Place(rule.file, _rule_lines(rule.file).get(key, 0))
+            return Place(rule.file, _lines(rule.file, _RULE).get(key, 0))
     return None
 
 
@@ -64,23 +69,50 @@ def place_of_rule(rule: Rule, files: Iterable[str] = ()) -> Place:
     """Where a rule stands; `files`: those of the user, by whose names such rules know them."""
     for file in files:
         if Path(file).name == rule.file:
-            return Place(file, _rule_lines(file).get(rule.name, 0))
-    return Place(rule.file, _rule_lines(rule.file).get(rule.name, 0))
+            return Place(file, _lines(file, _RULE).get(rule.name, 0))
+    return Place(rule.file, _lines(rule.file, _RULE).get(rule.name, 0))
+
+
+def place_of_entry(name: str, case: int = 0) -> Place:
+    """Where an entry stands, or the case of it; a user's by the path of its file."""
+    place = where_is(name, case) or Place("")
+    loaded = next((each.file for each in reversed(LOADED) if name in each.operators), "")
+    return replace(place, file=loaded or place.file)
 
 
 def place_of_decomposition(name: str, function: Any) -> Place:
     """Where a decomposition stands: the entry by which ortable asks for it, or its function."""
-    line = _decomposition_lines().get(name)
-    if line is not None:
-        return Place(_DECOMPOSITIONS, line)
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return Place(getattr(function, "__module__", "") or repr(function))
-    file = Path(code.co_filename)
-    above = Path(str(torch.__file__)).parents[1]
-    shown = file.relative_to(above) if file.is_relative_to(above) else file
-    return Place(shown.as_posix(), code.co_firstlineno)
+    line = _lines(_DECOMPOSITIONS, _OP).get(name)
+    return place_of_function(function) if line is None else Place(_DECOMPOSITIONS, line)
+
+
+def place_of_optimizer(name: str, file: str) -> Place:
+    """Where the table of optimizers says what is known about one."""
+    return Place(file, _lines(file, _NAME).get(name, 0))
+
+
+def place_of_function(function: Any) -> Place:
+    """Where a Python function, or the class of a callable object, is defined."""
+    found: Any = inspect.unwrap(function)
+    found = getattr(found, "func", found)  # functools.partial
+    if not (inspect.isfunction(found) or inspect.ismethod(found) or inspect.isclass(found)):
+        found = type(found)
+    try:
+        file, line = inspect.getsourcefile(found), inspect.getsourcelines(found)[1]
+    except (OSError, TypeError):
+        return Place("")
+    path = Path(os.path.realpath(file or ""))
+    for module, depth, above in ((__file__, 3, "runtime/"), (torch.__file__, 1, "")):
+        root = Path(str(module)).resolve().parents[depth]  # files as their repository calls them
+        if path.is_relative_to(root):
+            return Place(f"{above}{path.relative_to(root).as_posix()}", line)
+    return Place(file or "", line)
+
+
+def module_of(node: Node) -> str:
+    """Path and class of the module that a node comes from: `layers.1 (ReLU)`."""
+    path, kind = module_path(node)
+    return f"{path or '(root)'} ({kind})" if kind else path
 
 
 def meant_by(name: str) -> str:
@@ -131,21 +163,11 @@ def _entries(file: str) -> _Entries:
 
 
 @lru_cache(maxsize=64)
-def _rule_lines(file: str) -> dict[str, int]:
-    """Lines of the rules of a file: a rule begins an entry, `- rewrite: its_name`."""
-    found = {}
-    for number, line in enumerate((_text(file) or "").splitlines(), 1):
-        match = _RULE.match(line)
-        if match:
-            found[match[1]] = number
-    return found
-
-
-@lru_cache(maxsize=1)
-def _decomposition_lines() -> dict[str, int]:
-    lines = (_text(_DECOMPOSITIONS) or "").splitlines()
-    matches = ((_OP.match(line), number) for number, line in enumerate(lines, 1))
-    return {match[1]: number for match, number in matches if match}
+def _lines(file: str, pattern: str) -> dict[str, int]:
+    """Lines of a file that match, by what the pattern's group is: `- rewrite: its_name`."""
+    lines = enumerate((_text(file) or "").splitlines(), 1)
+    matches = [(re.match(pattern, line), number) for number, line in lines]
+    return {match[1]: number for match, number in reversed(matches) if match}
 
 
 def _text(file: str) -> str | None:

@@ -19,22 +19,25 @@ Culprit = Literal[
     "entry", "rule", "pass", "transform", "decomposition", "preparation", "kernel", "optimizer",
     "session", "accumulated", "capture", "model",
 ]  # fmt: skip
-_WORDS: dict[str, str] = {
-    "entry": "the ONNX nodes that this entry of the specs makes compute something else",
-    "rule": "without this rule of rewriting the result is eager's",
-    "pass": "without the passes the result is eager's, and no rule alone is the reason",
-    "transform": "without this function of pre_ort_model_transforms the result is eager's",
+WORDS: dict[str, str] = {  # of culprits, and of the faults that `ortable.bisect` finds
+    "entry": "the entry of the specs converts its operator to something else",
+    "rule": "a rule of rewriting changes what the graph computes",
+    "pass": "a pass over the graph changes what it computes",
+    "transform": "a function of option pre_ort_model_transforms changes what is computed",
     "decomposition": "the operators that it is decomposed into compute something else",
     "preparation": "converted as torch made it, the graph is right",
     "kernel": "the ONNX nodes are right: onnx's reference evaluator computes eager's result",
-    "optimizer": "without ONNX Runtime's optimizers the result is eager's",
+    "optimizer": "ONNX Runtime's optimizer changes what the graph computes",
     "session": "node by node ONNX Runtime computes eager's result, with these options it does not",
     "accumulated": "alone the operator agrees: tolerances of the results before it add up",
     "capture": "every graph that ortable is given computes eager's results: torch made other ones",
     "model": "exported once more, the model computes eager's result: it was changed, or is older",
+    "option": "an option that you gave changes what is computed",
+    "cache": "a conversion that was kept is not that of this model",
+    "constants": "weights that are constants of the session are not those of the model",
+    "torch": "torch's own capture of the model differs from eager: ortable is not to blame",
+    "unknown": "no part could be told: it is in what runs a compiled graph",
 }
-
-
 MOST_NAMES = 5  # of a reason
 
 
@@ -94,18 +97,18 @@ class Difference:
 
     graph: GraphKind
     node: str
-    operator: str
     culprit: Culprit
     name: str
-    spec_file: str
-    spec_line: int
-    case: int
-    module: str
-    source: str
     what: str
     largest: float
     eager: str
     onnx: str
+    operator: str = ""
+    spec_file: str = ""
+    spec_line: int = 0
+    case: int = 0
+    module: str = ""
+    source: str = ""
     arguments: tuple[str, ...] = ()
     computed_by: tuple[str, ...] = ()
     script: str = ""
@@ -119,7 +122,7 @@ class Difference:
     @property
     def explanation(self) -> str:
         """Why it is the culprit, in words."""
-        return _WORDS[self.culprit]
+        return WORDS[self.culprit]
 
     def save(self, path: str | Path) -> Path:
         """Writes the script, and beside it the tensors that it reads (`PATH.pt`).

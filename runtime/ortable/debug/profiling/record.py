@@ -32,8 +32,8 @@ from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.providers import CPU, CUDA, provider_names
 from ortable.compat.torch_dispatch import OperatorClock
-from ortable.compat.torch_explain import compiled_apart, own_profile
-from ortable.debug.explain_state import copied_arguments, model_untouched, modules_of, run_call
+from ortable.compat.torch_explain import compiled_apart
+from ortable.debug.explain_state import call_apart, copied_arguments, modules_of, run_call
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.origin import module_path
 
@@ -172,11 +172,7 @@ def record_call(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         watch = _Watch(options, folder)
         stack.callback(watch.forget)
-        stack.enter_context(model_untouched(function, copied_arguments(*call), train))
-        stack.enter_context(own_profile())
-        stack.enter_context(torch.compiler.set_stance("default"))
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.set_grad_enabled(train))
+        stack.enter_context(call_apart(function, copied_arguments(*call), train))
         compiled = compiled_apart(function, watch.backend, dynamic)
         modules = modules_of(function)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import onnx
@@ -23,10 +23,12 @@ __all__ = ["Gap", "gap_between", "intermediate_results", "with_outputs"]
 @dataclass(frozen=True)
 class Gap:
     """A difference over the tolerance: the largest one (infinite where dtypes or shapes differ, or
-    only one value is finite), and what differs, in words."""
+    only one value is finite), what differs, in words, and the values."""
 
     largest: float
     what: str
+    expected: torch.Tensor = field(repr=False, compare=False)
+    got: torch.Tensor = field(repr=False, compare=False)
 
 
 def gap_between(expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance) -> Gap | None:
@@ -35,31 +37,40 @@ def gap_between(expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance)
     Two NaN are equal, and so are two infinities of one sign. Both are real.
     """
     if expected.dtype != got.dtype:
-        return Gap(math.inf, f"dtype {_name(got)} in place of {_name(expected)}")
+        what = f"dtype {_name(got)} in place of {_name(expected)}"
+        return Gap(math.inf, what, expected, got)
     if expected.shape != got.shape:
-        return Gap(math.inf, f"shape {list(got.shape)} in place of {list(expected.shape)}")
+        what = f"shape {list(got.shape)} in place of {list(expected.shape)}"
+        return Gap(math.inf, what, expected, got)
     if not expected.numel():
         return None
-    a, b = _comparable(expected), _comparable(got)
-    same = (a == b) | (a.isnan() & b.isnan()) if a.dtype.is_floating_point else a == b
-    wide_a, wide_b = _wide(a), _wide(b)
-    away = (wide_a - wide_b).abs().to(torch.float64).nan_to_num(math.inf, math.inf)
-    away = torch.where(same, 0.0, away)
-    wrong = ~same
+    away = distances(expected, got)
+    wrong = away != 0
     if tolerance != EXACT:
-        near = away <= tolerance.atol + tolerance.rtol * wide_a.abs()
-        wrong = wrong & ~(near & wide_a.isfinite())
+        wide = _wide(expected)
+        near = away <= tolerance.atol + tolerance.rtol * wide.abs()
+        wrong = wrong & ~(near & wide.isfinite())
     if not bool(wrong.any()):
         return None
     flat = int(torch.where(wrong, away, -1.0).argmax())
-    place = [int(each) for each in torch.unravel_index(torch.tensor(flat), a.shape)]
+    place = [int(each) for each in torch.unravel_index(torch.tensor(flat), away.shape)]
+    at = f" at {place}" if place else ""
     atol, rtol = tolerance
-    found, wanted = b.reshape(-1)[flat].item(), a.reshape(-1)[flat].item()
-    return Gap(
-        float(away.reshape(-1)[flat]),
-        f"{int(wrong.sum())} of {wrong.numel()} values, most at {place}: {_text(found)} in place "
-        f"of {_text(wanted)} (atol {atol:g}, rtol {rtol:g})",
+    found, wanted = (_comparable(each).reshape(-1)[flat].item() for each in (got, expected))
+    what = (
+        f"{int(wrong.sum())} of {wrong.numel()} values, most{at}: {_text(found)} in place of "
+        f"{_text(wanted)} (atol {atol:g}, rtol {rtol:g})"
     )
+    return Gap(float(away.reshape(-1)[flat]), what, expected, got)
+
+
+def distances(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
+    """How far values are from each other, as float64: 0 for two NaN and for equal infinities,
+    infinity where only one of them is a finite number."""
+    a, b = _wide(expected), _wide(got)
+    same = (a == b) | (a.isnan() & b.isnan()) if a.dtype.is_floating_point else a == b
+    away = (a - b).abs().to(torch.float64).nan_to_num(math.inf, math.inf)
+    return torch.where(same, 0.0, away)
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
@@ -71,6 +82,7 @@ def _comparable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = _comparable(tensor)
     return tensor.to(torch.float64 if tensor.dtype.is_floating_point else torch.int64)
 
 

@@ -23,10 +23,11 @@ from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 
+from .gaps import distances, gap_between
 from .resize import ExampleCall, other_sizes
 from .sessions import array_of, make_session, not_loaded, proto_of, run_session
 from .tables import text_table
-from .tolerances import Tolerance, tolerance_of
+from .tolerances import AskedTolerance
 
 _MOST_ROWS = 3  # of a table in a message
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
@@ -286,17 +287,12 @@ def difference(
         )
     if not expected.numel():
         return 0.0, ""
-    exact, wide = value.to(torch.float64), expected.to(torch.float64)
-    # equal infinities and two NaN are no difference
-    same = (exact == wide) | (exact.isnan() & wide.isnan())
-    gap = torch.where(same, 0.0, (exact - wide).abs().nan_to_num(float("inf"))).max().item()
-    tolerance = tolerance_of(value.dtype)
-    if accepted is not None and value.dtype.is_floating_point:
-        tolerance = Tolerance(atol=accepted, rtol=0.0)
-    if torch.allclose(value, expected, **tolerance._asdict(), equal_nan=True):
-        return gap, ""
+    largest = distances(expected, value).max().item()
+    asked = AskedTolerance() if accepted is None else AskedTolerance(accepted, 0.0)
+    if gap_between(expected, value, asked.of(value.dtype)) is None:
+        return largest, ""
     limit = f"tolerance of {value.dtype}" if accepted is None else f"accepted {accepted}"
-    return gap, f"over the {limit}"
+    return largest, f"over the {limit}"
 
 
 def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
