@@ -32,16 +32,16 @@ from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.model import Rewrite
 from ortablegen.rewrites.read import read_rewrites
-from ortablegen.runtime_tables.decompositions import emit_decompositions
 from ortablegen.runtime_tables.foreach import emit_foreach
 from ortablegen.runtime_tables.kernels import (
+    emit_cuda_kernels,
     emit_kernels,
     installed_kernels,
+    read_cuda_kernels,
     write_kernel_table,
     write_mended,
 )
-from ortablegen.runtime_tables.kernels_cuda import emit_cuda_kernels, read_cuda_kernels
-from ortablegen.runtime_tables.operator_cost import emit_operator_costs
+from ortablegen.runtime_tables.operators import emit_decompositions, emit_operator_costs
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
 from ortablegen.runtime_tables.sessions import emit_settings, read_settings, settings_page
 from ortablegen.schemas.ranges import dotted, listed

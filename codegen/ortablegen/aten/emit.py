@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ortablegen.language import kinds, vocabulary
 from ortablegen.language.emit import Needs, block_lines, expression_text
 from ortablegen.language.kinds import of_torch
 from ortablegen.schemas.torch import Argument, OpSchema
-from ortablegen.source.templates import environment
+from ortablegen.source.templates import render
 
 from . import draws, numbers, rule_words
 from .data_checks import check_lines
@@ -39,9 +39,7 @@ TORCH = "TORCH"  # what generated code calls the major and minor version of the 
 def emit_aten(specs: Specs) -> dict[str, str]:
     """``ortable_generated/aten/*.py`` as relative path -> text."""
     files = {
-        "ortable_generated/aten/__init__.py": environment()
-        .get_template("aten_init.py.jinja")
-        .render(),
+        "ortable_generated/aten/__init__.py": render("aten_init.py.jinja"),
         "ortable_generated/aten/dispatch.py": _dispatch(specs),
         "ortable_generated/aten/traits.py": emit_traits(specs.traits),
     }
@@ -94,25 +92,23 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     )
     text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
     signatures = "\n".join(lines[0] for _, lines in functions)
-    return (
-        environment()
-        .get_template("aten_family.py.jinja")
-        .render(
-            file=file,
-            imports=needs.lines(),
-            functions=text,
-            kinds=_annotation_names(signatures),
-            ir=["Graph", "ResultSpec"] if "res: ResultSpec" in signatures else ["Graph"],
-            typing=["TYPE_CHECKING", "Any"]
-            if re.search(r"(: |-> )Any\b", signatures)
-            else ["TYPE_CHECKING"],
-            rules="-> Rules" in text,
-        )
+    return render(
+        "aten_family.py.jinja",
+        file=file,
+        imports=needs.lines(),
+        functions=text,
+        kinds=_annotation_names(signatures),
+        ir=["Graph", "ResultSpec"] if "res: ResultSpec" in signatures else ["Graph"],
+        typing=["TYPE_CHECKING", *_names_in(signatures, ["Any"])],
+        rules="-> Rules" in text,
     )
 
 
 def _annotation_names(text: str) -> list[str]:
-    words = kinds.WORDS - {kinds.ANY, kinds.RES, kinds.OPAQUE}
+    return _names_in(text, kinds.WORDS - {kinds.ANY, kinds.RES, kinds.OPAQUE})
+
+
+def _names_in(text: str, words: Iterable[str]) -> list[str]:
     return sorted(word for word in words if re.search(rf"(: |-> ){word}\b", text))
 
 
@@ -373,20 +369,17 @@ def _dispatch(specs: Specs) -> str:
     hops = sorted(
         (entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops
     )
-    return (
-        environment()
-        .get_template("aten_dispatch.py.jinja")
-        .render(
-            operators=operators,
-            version=TORCH,
-            versioned=any(row.condition for row in operators) or any(c for _, c, _ in placed),
-            hops=hops,
-            callables=_call_rows(specs.calls, "callable"),
-            methods=_call_rows(specs.calls, "method"),
-            numbers=numbers.rows(specs.numbers, "number"),
-            conditions=numbers.rows(specs.numbers, "condition"),
-            place=placed,
-        )
+    return render(
+        "aten_dispatch.py.jinja",
+        operators=operators,
+        version=TORCH,
+        versioned=any(row.condition for row in operators) or any(c for _, c, _ in placed),
+        hops=hops,
+        callables=_call_rows(specs.calls, "callable"),
+        methods=_call_rows(specs.calls, "method"),
+        numbers=numbers.rows(specs.numbers, "number"),
+        conditions=numbers.rows(specs.numbers, "condition"),
+        place=placed,
     )
 
 

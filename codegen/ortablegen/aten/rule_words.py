@@ -4,13 +4,11 @@ they become."""
 from __future__ import annotations
 
 import ast
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ortablegen.language import vocabulary
 from ortablegen.language.parse import Code
-from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from .model import PROMOTE_KINDS, OpEntry, ShapeRule
 
@@ -112,14 +110,14 @@ def _check_expression(
         return
     if isinstance(node, ast.Name) and words is DTYPE_WORDS:
         if node.id not in vocabulary.DTYPES:
-            hint = _hint(node.id, vocabulary.DTYPES)
+            hint = did_you_mean(node.id, vocabulary.DTYPES)
             fix = "a dtype such as int64, or same(x)"
             diagnostics.error(code.at(node), f"'{node.id}' is no dtype{hint}", fix=fix)
         return
     name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
     if not isinstance(node, ast.Call) or name not in words:
         text = name or ast.unparse(node)
-        hint = _hint(text, words)
+        hint = did_you_mean(text, words)
         diagnostics.error(
             code.at(node), f"unknown rule word '{text}'{hint}", [f"words are {', '.join(words)}"]
         )
@@ -160,16 +158,11 @@ def _check_names(code: Code, node: ast.expr, names: set[str], diagnostics: Diagn
             continue
         if id(each) in called:
             if each.id not in vocabulary.prelude() and each.id not in vocabulary.BUILTINS:
-                hint = _hint(each.id, [*vocabulary.prelude(), *vocabulary.BUILTINS])
+                hint = did_you_mean(each.id, [*vocabulary.prelude(), *vocabulary.BUILTINS])
                 diagnostics.error(code.at(each), f"unknown word '{each.id}' in a rule{hint}")
         elif each.id not in known:
-            hint = _hint(each.id, known)
+            hint = did_you_mean(each.id, known)
             diagnostics.error(code.at(each), f"unknown name '{each.id}' in a rule{hint}")
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 @dataclass

@@ -5,12 +5,11 @@ trait, a dict where the trait has arguments."""
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ortablegen.language.parse import python_tree
-from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 from .model import Traits, TraitUse
@@ -149,10 +148,9 @@ def _read_one(node: YNode, kind: str, diagnostics: Diagnostics) -> TraitUse | No
     name, given = call
     trait = TRAITS.get(name)
     if trait is None:
-        close = difflib.get_close_matches(name, TRAITS, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
         notes = [f"traits are {', '.join(sorted(TRAITS))}"]
-        diagnostics.error(node.span, f"unknown trait '{name}'{hint}", notes)
+        message = f"unknown trait '{name}'{did_you_mean(name, TRAITS)}"
+        diagnostics.error(node.span, message, notes)
         return None
     if _OF_KIND.get(kind) not in trait.of:
         nouns = " or ".join(_NOUNS[each] for each in trait.of)

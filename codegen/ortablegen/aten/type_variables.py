@@ -6,7 +6,6 @@ spelled out. Called by `read.py`; what is proven of the members stands in `types
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ from ortablegen.language import vocabulary
 from ortablegen.language.entries import EntryReader
 from ortablegen.language.parse import Code
 from ortablegen.schemas.torch import OpSchema
-from ortablegen.source.diagnostics import Span
+from ortablegen.source.diagnostics import Span, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar
 
 from .model import LowerCase, OpEntry, OutRule, Promote, TypeVariable
@@ -54,8 +53,7 @@ def members_of(text: str) -> tuple[int, ...] | str:
 
 def unknown_class(word: str) -> str:
     """What to say of a word that names no dtypes."""
-    close = difflib.get_close_matches(word, [*CLASSES, *DTYPES], n=1)
-    return f"'{word}' names no dtypes" + (f"; did you mean '{close[0]}'?" if close else "")
+    return f"'{word}' names no dtypes{did_you_mean(word, [*CLASSES, *DTYPES])}"
 
 
 def read_types(

@@ -4,12 +4,11 @@ sets."""
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ortable import dtypes
-from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from . import kinds, narrowing, vocabulary
 from .kinds import ANY, BOOL, FLOAT, INT, NONE, RES, RESULT, RESULTS, Kind, fits, join
@@ -166,8 +165,7 @@ class CodeChecker:
         if node.id in vocabulary.CONSTANTS:
             return Value(Kind(FLOAT))
         known = [*self.env, *vocabulary.DTYPES, *vocabulary.CONSTANTS]
-        close = difflib.get_close_matches(node.id, known, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(node.id, known)
         if node.id in self.words:
             hint = f"; '{node.id}' is a prelude word and must be called"
         self.error(
@@ -193,8 +191,7 @@ class CodeChecker:
         if name in vocabulary.BUILTINS:
             return self.builtin(node, name)
         known = [*self.words, *vocabulary.BUILTINS]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(name, known)
         self.error(
             node,
             f"unknown word '{name}'{hint}",

@@ -4,13 +4,12 @@ opset, values of cases. YAML nodes come in, each problem is reported where it st
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import math
 import re
 from collections.abc import Iterable
 
-from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.diagnostics import Diagnostics, Span, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 from .parse import Code, parse_expression
@@ -37,13 +36,8 @@ class EntryReader:
     def keys(self, node: YMap, allowed: tuple[str, ...], what: str) -> None:
         for key, _ in node.items():
             if key.text not in allowed:
-                close = difflib.get_close_matches(key.text, allowed, n=1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
-                self.error(
-                    key.span,
-                    f"unknown key '{key.text}' in {what}{hint}",
-                    [f"keys are {', '.join(allowed)}"],
-                )
+                message = f"unknown key '{key.text}' in {what}{did_you_mean(key.text, allowed)}"
+                self.error(key.span, message, [f"keys are {', '.join(allowed)}"])
 
     def text(self, node: YNode | None, what: str) -> str | None:
         if isinstance(node, YScalar):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortable import dtypes
 from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxSchema, operators, versions_between
+from ortablegen.source.diagnostics import did_you_mean
 
 from . import kinds, narrowing
 from .kinds import ANY, NONE, RESULT, RESULTS, Kind
@@ -81,8 +81,7 @@ def check_onnx_call(call: OnnxCall, error: Report) -> Value:
 
 def _schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxSchema, ...]:
     if op not in operators(domain):
-        close = difflib.get_close_matches(op, operators(domain), n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(op, operators(domain))
         error(call.node, f"ONNX has no operator '{op}' in domain '{domain or 'ai.onnx'}'{hint}")
         return ()
     if domain == "com.microsoft" and call.target != "onnxruntime":
@@ -208,8 +207,7 @@ def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None
             continue
         attribute = schema.attribute(attribute_name)
         if attribute is None:
-            close = difflib.get_close_matches(attribute_name, known, n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
+            hint = did_you_mean(attribute_name, known)
             note = f"attributes are {', '.join(known)}" if known else f"{name} has no attributes"
             error(keyword, f"{name} has no attribute '{attribute_name}'{hint}", [note])
             continue

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ortable import dtypes
-from ortablegen.schemas.onnx_model import OnnxSchema, key_of
+from ortablegen.schemas.onnx import OnnxSchema, key_of
 from ortablegen.source.diagnostics import Span
 from ortablegen.source.yaml_source import load_plain
 

@@ -10,13 +10,13 @@ literals; in them a bare name stands for a dynamic dimension, and dtypes are wri
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from ortablegen.schemas.onnx import all_operators
+from ortablegen.source.diagnostics import did_you_mean
 
 from .parse import python_tree
 
@@ -83,8 +83,7 @@ def unknown_operators(expected: str) -> list[tuple[str, str]]:
     found = []
     for word in dict.fromkeys(expected.split()):
         if word not in all_operators():
-            close = difflib.get_close_matches(word, sorted(all_operators()), n=1)
-            found.append((word, f"; did you mean '{close[0]}'?" if close else ""))
+            found.append((word, did_you_mean(word, sorted(all_operators()))))
     return found
 
 

@@ -5,8 +5,7 @@ it stands in; attributes bring their defaults. `read` calls, and gets Python sou
 from __future__ import annotations
 
 import ast
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ortable import dtypes
@@ -18,7 +17,7 @@ from ortablegen.language.narrowing import Value
 from ortablegen.language.parse import parse_expression
 from ortablegen.language.vocabulary import Word, inference_words
 from ortablegen.schemas.onnx import OnnxAttribute, OnnxSchema
-from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 from ortablegen.source.yaml_source import YScalar
 
 ASPECTS = ("shape", "dtype", "value")
@@ -49,12 +48,6 @@ class Expression:
 
     source: str
     inputs: frozenset[str]
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def read_expression(
@@ -123,7 +116,7 @@ class RuleCode(CodeChecker):
         if name in self.words:
             return self.word(node, self.words[name])
         notes = ("words are the public functions of ortable/inference/*.py",)
-        self.error(node, f"unknown word '{name}'{suggestion(name, self.words)}", notes)
+        self.error(node, f"unknown word '{name}'{did_you_mean(name, self.words)}", notes)
         return Value(Kind(kinds.ANY))
 
     def accessor(self, node: ast.Call, aspect: str) -> Value:
@@ -166,7 +159,7 @@ class RuleCode(CodeChecker):
                 f"inputs are {', '.join(inputs) or 'none'}",
                 f"attributes are {', '.join(attributes) or 'none'}",
             ]
-            close = suggestion(name, [*inputs, *attributes, *_FACTS])
+            close = did_you_mean(name, [*inputs, *attributes, *_FACTS])
             self.error(node, f"{self.schema.key} has no input or attribute '{name}'{close}", notes)
         return Value(Kind(kinds.ANY))
 
@@ -175,7 +168,7 @@ class RuleCode(CodeChecker):
         name = node.id
         found = _input(self.versions, name)
         if found is None:
-            close = suggestion(name, [f.name for f in self.schema.inputs])
+            close = did_you_mean(name, [f.name for f in self.schema.inputs])
             self.error(node, f"{self.schema.key} has no input '{name}'{close}")
             return Value(Kind(kinds.ANY))
         if len({s.input_index(name) for s in self.versions} - {None}) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 
-from ortablegen.source.templates import environment
+from ortablegen.source.templates import render
 
 from .check import Expression
 from .model import OnnxModel, OnnxRule
@@ -15,9 +15,7 @@ from .traits import TRAITS
 def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
     """Relative path -> text of ``ortable_generated/onnx``: one module per family, the dispatch
     table and the traits."""
-    files = {
-        "ortable_generated/onnx/__init__.py": environment().get_template("onnx_init.jinja").render()
-    }
+    files = {"ortable_generated/onnx/__init__.py": render("onnx_init.jinja")}
     for family, rules in sorted(model.families.items()):
         functions = [
             _function(rule)
@@ -30,11 +28,7 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
                 for m in ("dtypes", "inference")
                 if any(f"{m}." in line for f in functions for line in f)
             ]
-            text = (
-                environment()
-                .get_template("onnx_family.jinja")
-                .render(family=family, uses=uses, functions=functions)
-            )
+            text = render("onnx_family.jinja", family=family, uses=uses, functions=functions)
             files[f"ortable_generated/onnx/{family}.py"] = text
     modules = sorted({r.family for r in model.rules if r.python is None})
     table = [
@@ -42,11 +36,7 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
         for r in model.rules
     ]
     uses_rules = any(r.python for r in model.rules)
-    text = (
-        environment()
-        .get_template("onnx_dispatch.jinja")
-        .render(modules=modules, table=table, rules=uses_rules)
-    )
+    text = render("onnx_dispatch.jinja", modules=modules, table=table, rules=uses_rules)
     files["ortable_generated/onnx/dispatch.py"] = text
     files["ortable_generated/onnx/traits.py"] = _traits(model)
     return files
@@ -58,7 +48,7 @@ def _traits(model: OnnxModel) -> str:
         (name.upper(), trait.meaning, sorted(model.having(name))) for name, trait in TRAITS.items()
     ]
     traits = [each for each in traits if each[2]]
-    return environment().get_template("onnx_traits.jinja").render(traits=traits)
+    return render("onnx_traits.jinja", traits=traits)
 
 
 def _function(rule: OnnxRule) -> list[str]:

@@ -15,10 +15,10 @@ from ortablegen.schemas.onnx import (
     operators,
     versions_between,
 )
-from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.diagnostics import Diagnostics, Span, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 
-from .check import Expression, read_expression, suggestion
+from .check import Expression, read_expression
 from .model import OnnxModel, OnnxRule, Output
 from .traits import TRAITS, has_graph
 
@@ -85,7 +85,7 @@ class _EntryReader:
             if key.text not in _KEYS:
                 notes = [f"keys are {', '.join(_KEYS)}"]
                 self.diagnostics.error(
-                    key.span, f"unknown key '{key.text}'{suggestion(key.text, _KEYS)}", notes
+                    key.span, f"unknown key '{key.text}'{did_you_mean(key.text, _KEYS)}", notes
                 )
         schema = self._schemas()
         if schema is None:
@@ -120,7 +120,7 @@ class _EntryReader:
             if text not in TRAITS:
                 notes = [f"traits are {', '.join(TRAITS)}"]
                 self.diagnostics.error(
-                    name.span, f"unknown trait '{text}'{suggestion(text, TRAITS)}", notes
+                    name.span, f"unknown trait '{text}'{did_you_mean(text, TRAITS)}", notes
                 )
                 continue
             if text in found:
@@ -181,7 +181,7 @@ class _EntryReader:
             names = [d for d in known_domains() if d]
             notes = [f"domains are {', '.join(names)}; without one it is the standard domain"]
             self.diagnostics.error(
-                span, f"unknown domain '{domain_text}'{suggestion(domain_text, names)}", notes
+                span, f"unknown domain '{domain_text}'{did_you_mean(domain_text, names)}", notes
             )
             return None
         versions = versions_between(op.text, domain_text)
@@ -191,7 +191,7 @@ class _EntryReader:
             self.diagnostics.error(
                 op.span,
                 f"no supported opset of {where} has an operator '{op.text}'"
-                f"{suggestion(op.text, known)}",
+                f"{did_you_mean(op.text, known)}",
             )
             return None
         return versions
@@ -216,7 +216,7 @@ class _EntryReader:
             self.diagnostics.error(
                 node.span,
                 f"'{text}' is not a function of ortable.inference"
-                f"{suggestion(name, inference_words())}",
+                f"{did_you_mean(name, inference_words())}",
             )
             return None
         parameters = inference_words()[name].parameters
@@ -292,7 +292,7 @@ class _EntryReader:
         found = {}
         for name, child in node.items():
             if name.text not in names:
-                close = suggestion(name.text, names)
+                close = did_you_mean(name.text, names)
                 self.diagnostics.error(
                     name.span,
                     f"no output '{name.text}'{close}",

@@ -5,7 +5,7 @@ and the record of torch's schemas, out goes the text of the module. Called by `c
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.language.parse import python_tree
@@ -13,7 +13,9 @@ from ortablegen.schemas.ranges import listed
 from ortablegen.schemas.record import Record
 from ortablegen.schemas.torch import Argument, OpSchema, from_torch_schema, parsed_schema
 from ortablegen.source.diagnostics import Diagnostics
-from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
+from ortablegen.source.yaml_source import YMap, YScalar, YSeq
+
+from .operators import rows_of
 
 _PREFIX = "aten::_foreach_"
 _KEYS = ("op", "each", "elements", "ignore")
@@ -36,14 +38,15 @@ class _Row:
     op: YScalar
     each: YScalar
     elements: tuple[str, ...] = ()
-    ignored: frozenset[str] = field(default=frozenset())
+    ignored: frozenset[str] = frozenset()
 
 
 def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
     """Rows are ``{op: aten::_foreach_x, each: "x(self)"}``, one for every functional overload of a
     supported torch; the result is a function for each, and ``FOREACH``, which has them by name."""
-    display = "specs/runtime/" + path.name
-    rows = [row for entry in load(path, display, diagnostics) if (row := _row(entry, diagnostics))]
+    form = "a row is {op: aten::_foreach_x, each: calls}"
+    entries = rows_of(path, diagnostics, form)
+    rows = [row for entry in entries if (row := _row(entry, diagnostics))]
     functions: dict[str, str] = {}
     for row in rows:
         schema = _schema(row.op, diagnostics, record)
@@ -62,10 +65,7 @@ def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[s
     return {"ortable_generated/foreach.py": text}
 
 
-def _row(entry: YNode, diagnostics: Diagnostics) -> _Row | None:
-    if not isinstance(entry, YMap):
-        diagnostics.error(entry.span, "a row is {op: aten::_foreach_x, each: calls}")
-        return None
+def _row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
     for key, _ in entry.items():
         if key.text not in _KEYS:
             diagnostics.error(key.span, f"unknown key '{key.text}'; a row has {', '.join(_KEYS)}")

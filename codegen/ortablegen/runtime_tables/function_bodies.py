@@ -12,10 +12,11 @@ import numpy as np
 from ortable import dtypes
 from ortablegen.schemas.onnx import Formal, OnnxSchema, element_type
 
-PROVIDER = "CPUExecutionProvider"
+from .precision import node_session, run_node
+
 # Types of tensors that graphs of torch hold; functions are measured for these.
 MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
-_HALVES = (dtypes.float16, dtypes.bfloat16)
+HALVES = (dtypes.float16, dtypes.bfloat16)
 _PLAIN: dict[str, Any] = {"INT": 1, "FLOAT": 1.0, "STRING": "", "INTS": [1], "FLOATS": [1.0]}
 # Rows for a body to work on: numbers of all sizes, and sums that leave the range of float16.
 _ROWS = (
@@ -66,9 +67,9 @@ def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> 
     in float32.
 
     False where the rows are no inputs for the operator: nothing is known then."""
-    if not set(binding.values()) & set(_HALVES):
+    if not set(binding.values()) & set(HALVES):
         return True
-    wide = {name: dtypes.float32 if t in _HALVES else t for name, t in binding.items()}
+    wide = {name: dtypes.float32 if t in HALVES else t for name, t in binding.items()}
     formals = _required(schema)
     sessions = [_session(schema, types, formals, opset) for types in (binding, wide)]
     for row in _ROWS:
@@ -78,7 +79,7 @@ def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> 
         ]
         if found[0] is None or found[1] is None:
             return False
-        if dtypes.from_torch(found[0].dtype) not in _HALVES:
+        if dtypes.from_torch(found[0].dtype) not in HALVES:
             return True  # a comparison, or a cast to another type: nothing is rounded
         narrow, wanted = found[0].double(), found[1].to(found[0].dtype).double()
         if not np.array_equal(narrow.numpy(), wanted.numpy(), equal_nan=True):
@@ -95,21 +96,13 @@ def _run(
     binding: Mapping[str, int],
 ) -> Any:
     """The result for ``row`` in every input, as the narrow types hold it; None if there is none."""
-    import torch
-    from onnxruntime import OrtValue
-
     feeds = {}
     for formal in formals:
-        element = _element(schema, formal, types)
         with np.errstate(over="ignore", invalid="ignore"):
             held = np.array([row]).astype(dtypes.to_numpy(_element(schema, formal, binding)))
-            held = held.astype(dtypes.to_numpy(element))
-        feeds[formal.name] = OrtValue.ortvalue_from_numpy_with_onnx_type(held, element)
-    try:
-        (found,) = session.run_with_ort_values(None, feeds)
-    except Exception:  # the runtime's many error classes share no base; any refusal is a refusal
-        return None
-    return torch.from_dlpack(found._ortvalue.to_dlpack())
+            held = held.astype(dtypes.to_numpy(_element(schema, formal, types)))
+        feeds[formal.name] = held
+    return run_node(session, feeds)
 
 
 def _element(schema: OnnxSchema, formal: Formal, binding: Mapping[str, int]) -> int:
@@ -120,7 +113,6 @@ def _session(
     schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal], opset: int
 ) -> Any:
     """A session of one node, or None when it does not load."""
-    import onnxruntime
     from onnx import helper
 
     names = [f.name for f in formals]
@@ -129,16 +121,4 @@ def _session(
     ]
     attributes = {a.name: _PLAIN[a.type] for a in schema.attributes if a.required}
     node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)
-    # an output without a type: the session infers it
-    graph = helper.make_graph([node], "probe", inputs, [helper.make_empty_tensor_value_info("out")])
-    imports = [helper.make_opsetid(schema.domain, opset)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    try:
-        return onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=[PROVIDER]
-        )
-    except Exception:  # the runtime's many error classes share no base; any refusal is a refusal
-        return None
+    return node_session(node, inputs, opset)

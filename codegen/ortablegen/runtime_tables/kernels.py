@@ -1,11 +1,14 @@
-"""Which types ONNX Runtime's CPU provider has kernels for: reads them from the installed package
-into specs/runtime/kernels_cpu.yaml (a verb, checked in), and emits
-``ortable_generated/kernels.py`` from that file."""
+"""Which types ONNX Runtime's CPU and CUDA providers have kernels for.
+
+Verbs read them from the installed package into specs/runtime/kernels_cpu.yaml and kernels_cuda.yaml
+(the latter on a machine with a GPU), which are checked in; ``ortable_generated/kernels.py`` and
+``kernels_cuda.py`` are emitted from these files.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +24,13 @@ from ortablegen.schemas.onnx import (
     record_installed,
     versions_between,
 )
-from ortablegen.source.templates import environment
+from ortablegen.source.templates import render
 from ortablegen.source.yaml_source import load_plain
 
-from .function_bodies import MEASURED, PROVIDER, bindings, elements
-from .precision import measured
+from .function_bodies import HALVES, MEASURED, bindings, elements
+from .precision import PROVIDER, measured
 
-DOMAINS = ("", MICROSOFT)
+_CUDA = "CUDAExecutionProvider"
 _OPEN_END = 2147483647
 Kernel = Mapping[str, tuple[int, ...]]
 # Types by deviation, by variant of the operator; empty for exact kernels.
@@ -83,22 +86,50 @@ def installed_kernels() -> list[Any]:
 def read_kernels(numbers: bool = True) -> str:
     """The YAML text of the kernel table: one line per operator and schema version, sorted; what the
     kernels do to numbers is measured where ``numbers`` says so."""
-    raw: dict[tuple[str, str], list[Any]] = {}
-    for found in installed_kernels():
-        if found.provider == PROVIDER and found.domain in DOMAINS:
-            raw.setdefault((found.op_name, found.domain), []).append(found)
     lines = [_HEADER]
-    for domain in DOMAINS:
-        for op in operators(domain):
-            rows = [
-                row
-                for schema in versions_between(op, domain)
-                for row in _rows(schema, raw.get((op, domain), []))
-            ]
-            if any(row.kernels or row.functions or row.rounds for row in rows):
-                # a version without any kernel has its line too: it must hide the older one
-                lines += [_line(with_numbers(row) if numbers else row) for row in rows]
+    for schemas, found in _by_operator(installed_kernels(), PROVIDER):
+        rows = [row for schema in schemas for row in _rows(schema, found)]
+        if any(row.kernels or row.functions or row.rounds for row in rows):
+            # a version without any kernel has its line too: it must hide the older one
+            lines += [_line(_with_numbers(row) if numbers else row) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def read_cuda_kernels(found: Sequence[Any]) -> str:
+    """The YAML text of the table of CUDA.
+
+    Args:
+        found: kernels as ONNX Runtime lists them, those of other providers among them. It starts
+            every provider of its build for the list, so that those need their libraries.
+    """
+    lines = [_CUDA_HEADER]
+    for schemas, here in _by_operator(found, _CUDA):
+        for schema in schemas:
+            if kernels := _kernels(schema, here):
+                lines.append(_line(_Row(schema, schema.since, kernels)))
+    return "\n".join(lines) + "\n"
+
+
+def _by_operator(
+    found: Iterable[Any], provider: str
+) -> Iterator[tuple[tuple[OnnxSchema, ...], list[Any]]]:
+    """Yield the versions of every operator, with the kernels that the provider has for it."""
+    raw: dict[tuple[str, str], list[Any]] = {}
+    for each in found:
+        if each.provider == provider:
+            raw.setdefault((each.op_name, each.domain), []).append(each)
+    for domain in ("", MICROSOFT):
+        for op in operators(domain):
+            yield versions_between(op, domain), raw.get((op, domain), [])
+
+
+def _kernels(schema: OnnxSchema, found: Iterable[Any]) -> list[Kernel]:
+    """Those of an operator's kernels that run a version of it."""
+    return merge_kernels(
+        _by_parameter(schema, each.type_constraints)
+        for each in found
+        if kernel_matches(each.version_range[0], each.version_range[1], schema.since)
+    )
 
 
 def write_mended(path: Path, table: Path) -> list[str]:
@@ -109,7 +140,7 @@ def write_mended(path: Path, table: Path) -> list[str]:
     version = ".".join(onnxruntime.__version__.split(".")[:2])
     lines, worse = [_MENDED], []
     for row in load_plain(table):
-        schema = schema_of(row)
+        schema = _schema_of(row)
         if schema is None or "numbers" not in row:
             continue
         said, found = flat_numbers(row["numbers"]), numbers_of(row, schema) or set()
@@ -133,8 +164,8 @@ def numbers_of(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str, ...
     """What the installed kernels of a line of the table do to numbers: word and type, with the
     variant in front; None where they do not run."""
     kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
-    line = _Row(schema, row.get("opset", schema.since), kernels, [], [])
-    found = with_numbers(line).numbers
+    line = _Row(schema, row.get("opset", schema.since), kernels)
+    found = _with_numbers(line).numbers
     if found is None:
         return None
     return {
@@ -169,6 +200,11 @@ _HEADER = """\
 # of these types are cast to float32. `numbers` is how the kernels compute, measured against exact
 # arithmetic: `exact`, or what they do otherwise, and with which types (of the operand that gives
 # the result its type). An operator without it is not measured."""
+_CUDA_HEADER = """\
+# Read from an installed onnxruntime-gpu by `python -m ortablegen kernels-cuda`, on a machine with a
+# GPU; not written by hand. One line per operator and schema version that has kernels on CUDA; a
+# kernel runs a node when each type parameter it names has one of the types listed. Others run on
+# the CPU, behind a copy, if that has a kernel."""
 
 
 @dataclass(frozen=True)
@@ -179,20 +215,17 @@ class _Row:
     schema: OnnxSchema
     opset: int
     kernels: Sequence[Kernel]
-    functions: Sequence[Kernel]
-    rounds: Sequence[Kernel]
+    functions: Sequence[Kernel] = ()
+    rounds: Sequence[Kernel] = ()
     numbers: Numbers | None = None
 
 
 def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
     """One row per schema version; more where the operators of its function body gain or lose
     kernels in between."""
-    matching = [
-        k for k in found if kernel_matches(k.version_range[0], k.version_range[1], schema.since)
-    ]
-    kernels = merge_kernels(by_parameter(schema, k.type_constraints) for k in matching)
+    kernels = _kernels(schema, found)
     if not schema.has_function:
-        return [_Row(schema, schema.since, kernels, [], [])]
+        return [_Row(schema, schema.since, kernels)]
     rows: list[_Row] = []
     for opset in _opsets(schema):
         functions, rounds = _measure(schema, kernels, opset)
@@ -210,23 +243,20 @@ def _opsets(schema: OnnxSchema) -> range:
 
 def _line(row: _Row) -> str:
     schema = row.schema
-    name = (
-        f"op: {schema.op}"
-        + (f", domain: {schema.domain}" if schema.domain else "")
-        + f", since: {schema.since}"
-    )
+    domain = f", domain: {schema.domain}" if schema.domain else ""
+    name = f"op: {schema.op}{domain}, since: {schema.since}"
     if row.opset != schema.since:
         name += f", opset: {row.opset}"
-    text = f"- {{{name}, kernels: [{', '.join(map(flow, row.kernels))}]"
+    text = f"- {{{name}, kernels: [{', '.join(map(_flow, row.kernels))}]"
     for key, types in (("functions", row.functions), ("rounds", row.rounds)):
         if types:
-            text += f", {key}: [{', '.join(map(flow, types))}]"
+            text += f", {key}: [{', '.join(map(_flow, types))}]"
     if row.numbers is not None:
         text += f", numbers: {_numbers(row.numbers)}"
     return text + "}"
 
 
-def with_numbers(row: _Row) -> _Row:
+def _with_numbers(row: _Row) -> _Row:
     """The row with what its kernels and function bodies do to numbers."""
     kernels = (*row.kernels, *row.functions)
     held = {t for kernel in kernels for types in kernel.values() for t in types}
@@ -237,20 +267,20 @@ def with_numbers(row: _Row) -> _Row:
 def _numbers(found: Numbers) -> str:
     if not found:
         return "exact"
-    variants = {name: flow(types) for name, types in found.items()}
+    variants = {name: _flow(types) for name, types in found.items()}
     plain = variants.pop("", "{}")[1:-1]
     parts = [plain] * bool(plain) + [f"{name}: {text}" for name, text in variants.items()]
     return "{" + ", ".join(parts) + "}"
 
 
-def flow(kernel: Kernel) -> str:
+def _flow(kernel: Kernel) -> str:
     pairs = (
         f"{name}: [{', '.join(map(dtypes.name, types))}]" for name, types in sorted(kernel.items())
     )
     return "{" + ", ".join(pairs) + "}"
 
 
-def by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
+def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
     """A kernel's constraints by type parameter of the schema; it may name an input or output
     instead."""
     parameters = {name for name, _ in schema.type_params}
@@ -308,27 +338,59 @@ def emit_kernels(path: Path) -> dict[str, str]:
     """``ortable_generated/kernels.py`` from the checked-in table at ``path``."""
     table: dict[str, list[str]] = {}
     for row in load_plain(path) or ():
-        schema = schema_of(row)
+        schema = _schema_of(row)
         if schema is not None:
-            table.setdefault(schema.key, []).append(_entry(schema, row))
-    text = (
-        environment()
-        .get_template("kernels.jinja")
-        .render(table=sorted(table.items()), wider=sorted(WIDER.items()), name=path.name)
-    )
+            entry = _entry(schema, row, _kernels_of_row(schema, row))
+            table.setdefault(schema.key, []).append(entry)
+    rows = sorted(table.items())
+    text = render("kernels.jinja", table=rows, wider=sorted(WIDER.items()), name=path.name)
     return {"ortable_generated/kernels.py": text}
 
 
-def schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
+def emit_cuda_kernels(cuda: Path, cpu: Path, rounded: Path) -> dict[str, str]:
+    """``ortable_generated/kernels_cuda.py`` from the checked-in tables of both providers, and from
+    the list of kernels whose half floats are worse than torch's.
+
+    Where CUDA has kernels of an operator, the CPU's serve for types other than half floats only:
+    those are cast, and stay on the device.
+    """
+    worse = _element_numbers({row["op"]: row["types"] for row in load_plain(rounded) or ()})
+    own = {_key(row): row for row in load_plain(cuda) or ()}
+    behind = load_plain(cpu) or []
+    alone = own.keys() - {_key(row) for row in behind}
+    table: dict[str, list[str]] = {}
+    for row in (*behind, *(row for key, row in own.items() if key in alone)):
+        schema, key = _schema_of(row), _key(row)
+        if schema is None:
+            continue
+        kernels = [] if key in alone else _kernels_of_row(schema, row)
+        if key in own:
+            first = _without(_kernels_of_row(None, own[key]), worse.get(schema.key, ()))
+            kernels = [*first, *_without(kernels, HALVES)]
+        table.setdefault(schema.key, []).append(_entry(schema, row, kernels))
+    text = render("kernels_cuda.jinja", table=sorted(table.items()), name=cuda.name)
+    return {"ortable_generated/kernels_cuda.py": text}
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, int]:
+    return row["op"], row.get("domain", ""), row["since"]
+
+
+def _without(kernels: Sequence[Kernel], types: Sequence[int]) -> list[Kernel]:
+    """The kernels without some types; one of which a parameter has no others is none."""
+    left = [
+        {name: tuple(t for t in held if t not in types) for name, held in kernel.items()}
+        for kernel in kernels
+    ]
+    return [kernel for kernel in left if all(kernel.values())]
+
+
+def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
     domain = row.get("domain", "")
     return next((s for s in versions_between(row["op"], domain) if s.since == row["since"]), None)
 
 
-def _entry(schema: OnnxSchema, row: Mapping[str, Any]) -> str:
-    return entry_of(schema, row, kernels_of_row(schema, row))
-
-
-def kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[Kernel]:
+def _kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[Kernel]:
     """The kernels that a line lists, function bodies among them; with the float16 that the CPU
     provider is cast for, where ``schema`` is that of one of its lines."""
     kernels: list[Kernel] = [
@@ -339,7 +401,7 @@ def kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[Ke
     return [_with_half(k) for k in kernels]
 
 
-def entry_of(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
+def _entry(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
     """A line of a generated table."""
     legal = {name: tuple(elements(schema, name)) for name, _ in schema.type_params}
     legal = {name: types for name, types in legal.items() if types}

@@ -4,13 +4,13 @@ kernels; `language/precision.py` refuses entries that need more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ortable import dtypes
-from ortablegen.schemas.onnx_model import OnnxSchema
+from ortablegen.schemas.onnx import OnnxSchema
 
 from .probes import ANYTHING, PROBES, VARIANTS, Array, Maker, Probe, exact, float_info
 
@@ -70,7 +70,6 @@ def _kind_of(probe: Probe) -> object:
 
 
 def _session(schema: OnnxSchema, probe: Probe, opset: int) -> Any:
-    import onnxruntime
     from onnx import helper
 
     given = [(f"x{i}", x) for i, x in enumerate(probe.inputs) if x is not None]
@@ -82,9 +81,18 @@ def _session(schema: OnnxSchema, probe: Probe, opset: int) -> Any:
     outputs = [f"y{i}" for i in range(probe.outputs)]
     extra = {"num_outputs": 1} if schema.op == "Split" else {}
     node = helper.make_node(schema.op, names, outputs, **{**probe.attributes, **extra})
-    results = [helper.make_empty_tensor_value_info(outputs[0])]
+    return node_session(node, inputs, opset)
+
+
+def node_session(node: Any, inputs: Sequence[Any], opset: int) -> Any:
+    """Make a session of one node, of which the first output is read; None if it does not load."""
+    import onnxruntime
+    from onnx import helper
+
+    # an output without a type: the session infers it
+    results = [helper.make_empty_tensor_value_info(node.output[0])]
     graph = helper.make_graph([node], "probe", inputs, results)
-    imports = [helper.make_opsetid("", opset)]
+    imports = [helper.make_opsetid(node.domain, opset)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -98,27 +106,34 @@ def _session(schema: OnnxSchema, probe: Probe, opset: int) -> Any:
         return None
 
 
-def _run(session: Any, probe: Probe) -> Array | None:
+def run_node(session: Any, feeds: Mapping[str, Array]) -> Any:
+    """Run such a session; None if it refuses the inputs, which are of any type of ONNX."""
     import torch
     from onnxruntime import OrtValue
 
-    if session is None:
-        return None
-    feeds = {
-        f"x{i}": OrtValue.ortvalue_from_numpy_with_onnx_type(
+    values = {
+        name: OrtValue.ortvalue_from_numpy_with_onnx_type(
             np.ascontiguousarray(x), dtypes.from_numpy(x.dtype)
         )
-        for i, x in enumerate(probe.inputs)
-        if x is not None
+        for name, x in feeds.items()
     }
     try:
-        (found,) = session.run_with_ort_values(None, feeds)
+        (found,) = session.run_with_ort_values(None, values)
     except Exception:  # as above
         return None
-    tensor = torch.from_dlpack(found._ortvalue.to_dlpack())
-    if tensor.dtype == torch.bfloat16:
+    return torch.from_dlpack(found._ortvalue.to_dlpack())
+
+
+def _run(session: Any, probe: Probe) -> Array | None:
+    import torch
+
+    if session is None:
+        return None
+    feeds = {f"x{i}": x for i, x in enumerate(probe.inputs) if x is not None}
+    tensor = run_node(session, feeds)
+    if tensor is not None and tensor.dtype == torch.bfloat16:
         return tensor.view(torch.uint16).numpy().view(dtypes.to_numpy(dtypes.bfloat16))
-    return tensor.numpy()
+    return None if tensor is None else tensor.numpy()
 
 
 # -- judging

@@ -1,22 +1,26 @@
-"""ONNX operator schemas, asked for by opset: as `onnx_record.py` has them, whatever is installed.
-Read from the installed packages are operators that it lacks, and the record itself: onnx.defs for
-the standard domains, ONNX Runtime's own registry for com.microsoft and for the operators it adds to
-the standard domain."""
+"""ONNX operator schemas, asked for by opset: as `onnx_schemas.jsonl` has them.
+
+That record was read from the oldest supported onnx and ONNX Runtime by `python -m ortablegen
+kernels`, so that codegen and `load_specs` say the same whatever is installed; newer versions must
+still take what it says, which `tests/codegen/schemas` compares. Operators that it lacks are read
+from the installed packages: onnx.defs for the standard domains, ONNX Runtime's own registry for
+com.microsoft and for the operators that it adds to the standard domain.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import onnx
 
 from ortable import dtypes
 
-from .onnx_model import Formal, OnnxAttribute, OnnxSchema, key_of
-from .onnx_record import recorded, write_record
-
-__all__ = ["Formal", "OnnxAttribute", "OnnxSchema", "key_of"]
-
+PATH = Path(__file__).with_name("onnx_schemas.jsonl")
 FLOOR = 18
 # The newest default-domain opset that the oldest supported ONNX Runtime loads; a test loads a model
 # of this opset and, there, one newer.
@@ -31,6 +35,98 @@ DOMAIN_RANGE: dict[str, tuple[int, int]] = {
 # ONNX writes two types in C's words, the others as ortable does
 _ELEMENT = {n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")}
 _ELEMENT |= {"float": dtypes.float32, "double": dtypes.float64}
+History = Mapping[tuple[str, str], "tuple[OnnxSchema, ...]"]
+
+
+@dataclass(frozen=True)
+class Formal:
+    """One formal input or output. ``type`` is a type parameter (``T``) or a type
+    (``tensor(int64)``)."""
+
+    name: str
+    type: str
+    optional: bool = False
+    variadic: bool = False
+    homogeneous: bool = True
+
+
+@dataclass(frozen=True)
+class OnnxAttribute:
+    """One attribute. ``type`` is the AttributeProto name (``INTS``); ``default`` a Python value,
+    None when there is none."""
+
+    name: str
+    type: str
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class OnnxSchema:
+    """One version of an operator: in force from opset ``since`` on, until the next version.
+
+    ``type_params`` maps a type parameter to the types it allows (``tensor(float)``,
+    ``seq(tensor(float))``).
+    """
+
+    op: str
+    domain: str
+    since: int
+    inputs: tuple[Formal, ...]
+    outputs: tuple[Formal, ...]
+    attributes: tuple[OnnxAttribute, ...]
+    type_params: tuple[tuple[str, tuple[str, ...]], ...]
+    min_inputs: int
+    max_inputs: int
+    min_outputs: int
+    max_outputs: int
+    deprecated: bool = False
+    has_function: bool = False
+
+    @property
+    def key(self) -> str:
+        """``Gemm`` in the standard domain, ``com.microsoft::BiasGelu`` elsewhere."""
+        return key_of(self.op, self.domain)
+
+    def attribute(self, name: str) -> OnnxAttribute | None:
+        """The attribute of that name, or None."""
+        return next((a for a in self.attributes if a.name == name), None)
+
+    def input_index(self, name: str) -> int | None:
+        """Position of the formal input of that name, or None."""
+        return next((i for i, f in enumerate(self.inputs) if f.name == name), None)
+
+    def allowed(self, type_name: str) -> tuple[str, ...]:
+        """The types that a formal of this type may have: those of the parameter, or the type
+        itself."""
+        return dict(self.type_params).get(type_name, (type_name,))
+
+    def accepts_inputs(self, count: int) -> bool:
+        """True when a node may have ``count`` inputs (trailing optional inputs left out)."""
+        return self.min_inputs <= count <= self.max_inputs
+
+    def accepts_outputs(self, count: int) -> bool:
+        """True when a node may have ``count`` outputs."""
+        return self.min_outputs <= count <= self.max_outputs
+
+    def signature(self) -> str:
+        """``Gemm(A: T, B: T, C?: T) -> (Y: T)``: one line for people."""
+        return f"{self.op}({_formals(self.inputs)}) -> ({_formals(self.outputs)})"
+
+
+def key_of(op: str, domain: str = "") -> str:
+    """The key of an operator in tables: ``Gemm``, ``com.microsoft::BiasGelu``."""
+    return f"{domain}::{op}" if domain else op
+
+
+def _formals(formals: tuple[Formal, ...]) -> str:
+    marks = {(True, False): "?", (False, True): "*"}
+    return ", ".join(
+        f"{f.name}{marks.get((f.optional, f.variadic), '')}: {f.type}" for f in formals
+    )
+
+
+# -- asked for by opset
 
 
 def known_domains() -> tuple[str, ...]:
@@ -110,73 +206,38 @@ def record_installed() -> None:
 @cache
 def installed_history() -> dict[tuple[str, str], tuple[OnnxSchema, ...]]:
     """(op, domain) -> all versions that the installed packages know, oldest first."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    every = [(raw, True) for raw in state.get_all_operator_schema()]
+    # onnx's word counts where both know a version
+    every += [(raw, False) for raw in onnx.defs.get_all_schemas_with_history()]
     found: dict[tuple[str, str], dict[int, OnnxSchema]] = {}
-    for raw in _runtime_schemas():
+    for raw, of_runtime in every:
         if raw.domain in DOMAIN_RANGE:
-            found.setdefault((raw.name, raw.domain), {})[raw.since_version] = _from_runtime(raw)
-    for raw in onnx.defs.get_all_schemas_with_history():
-        if raw.domain in DOMAIN_RANGE:
-            # onnx's word counts where both know a version
-            found.setdefault((raw.name, raw.domain), {})[raw.since_version] = _from_onnx(raw)
+            versions = found.setdefault((raw.name, raw.domain), {})
+            versions[raw.since_version] = _schema(raw, of_runtime)
     return {key: tuple(v[n] for n in sorted(v)) for key, v in found.items()}
 
 
-def _runtime_schemas() -> list[Any]:
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+def _schema(raw: Any, of_runtime: bool) -> OnnxSchema:
+    """A schema as onnx lists it, or as ONNX Runtime does, which names some fields otherwise."""
 
-    return list(state.get_all_operator_schema())
-
-
-def _from_onnx(raw: Any) -> OnnxSchema:
     def formal(f: Any) -> Formal:
-        return Formal(
-            f.name,
-            f.type_str,
-            f.option.name == "Optional",
-            f.option.name == "Variadic",
-            f.is_homogeneous,
-        )
+        kind, alike = (f.typeStr, f.isHomogeneous) if of_runtime else (f.type_str, f.is_homogeneous)
+        return Formal(f.name, kind, f.option.name == "Optional", f.option.name == "Variadic", alike)
 
-    attributes = tuple(
-        OnnxAttribute(name, a.type.name, a.required, _default(a.default_value))
-        for name, a in sorted(raw.attributes.items())
-    )
-    has_function = raw.has_function or raw.has_context_dependent_function
-    return _schema(raw, formal, attributes, has_function)
+    def attribute(name: str, a: Any) -> OnnxAttribute:
+        read = onnx.AttributeProto.FromString
+        default = read(a._default_value) if of_runtime else a.default_value
+        return OnnxAttribute(name, a.type.name, a.required, _default(default))
 
-
-def _from_runtime(raw: Any) -> OnnxSchema:
-    def formal(f: Any) -> Formal:
-        return Formal(
-            f.name,
-            f.typeStr,
-            f.option.name == "Optional",
-            f.option.name == "Variadic",
-            f.isHomogeneous,
-        )
-
-    attributes = tuple(
-        OnnxAttribute(
-            name,
-            a.type.name,
-            a.required,
-            _default(onnx.AttributeProto.FromString(a._default_value)),
-        )
-        for name, a in sorted(raw.attributes.items())
-    )
-    return _schema(raw, formal, attributes, False)
-
-
-def _schema(
-    raw: Any, formal: Any, attributes: tuple[OnnxAttribute, ...], has_function: bool
-) -> OnnxSchema:
     return OnnxSchema(
         op=raw.name,
         domain=raw.domain,
         since=raw.since_version,
-        inputs=tuple(formal(f) for f in raw.inputs),
-        outputs=tuple(formal(f) for f in raw.outputs),
-        attributes=attributes,
+        inputs=tuple(map(formal, raw.inputs)),
+        outputs=tuple(map(formal, raw.outputs)),
+        attributes=tuple(attribute(*pair) for pair in sorted(raw.attributes.items())),
         type_params=tuple(
             (t.type_param_str, tuple(t.allowed_type_strs)) for t in raw.type_constraints
         ),
@@ -185,7 +246,7 @@ def _schema(
         min_outputs=raw.min_output,
         max_outputs=raw.max_output,
         deprecated=raw.deprecated,
-        has_function=has_function,
+        has_function=not of_runtime and (raw.has_function or raw.has_context_dependent_function),
     )
 
 
@@ -206,3 +267,94 @@ def element_type(text: str) -> int | None:
     """``tensor(float)`` -> 1; None for sequences, optionals, maps and unknown types."""
     inner = text.removeprefix("tensor(").removesuffix(")")
     return _ELEMENT.get(inner) if text.startswith("tensor(") else None
+
+
+# -- the record
+
+
+@cache
+def recorded() -> History:
+    """(op, domain) -> the recorded versions, oldest first."""
+    lines = PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []
+    found: dict[tuple[str, str], tuple[OnnxSchema, ...]] = {}
+    for line in lines[1:]:
+        schema = _read(json.loads(line))
+        key = (schema.op, schema.domain)
+        found[key] = (*found.get(key, ()), schema)
+    return found
+
+
+def recorded_versions() -> dict[str, str]:
+    """The versions that were read: ``{"onnx": "1.23.2", "onnxruntime": "1.31.1"}``."""
+    with PATH.open(encoding="utf-8") as file:
+        found: dict[str, str] = json.loads(file.readline())
+    return found
+
+
+def write_record(schemas: Iterable[OnnxSchema], versions: Mapping[str, str]) -> None:
+    """Write the record; ``versions`` are those of the installed packages."""
+    rows = sorted(schemas, key=lambda schema: (schema.domain, schema.op, schema.since))
+    lines = [json.dumps(dict(sorted(versions.items())))]
+    lines += [json.dumps(_written(schema)) for schema in rows]
+    PATH.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recorded.cache_clear()
+
+
+def _written(schema: OnnxSchema) -> dict[str, Any]:
+    """A schema as a line holds it; what is usual is left out."""
+    row: dict[str, Any] = {"op": schema.op, "domain": schema.domain, "since": schema.since}
+    row["inputs"] = [_formal_written(each) for each in schema.inputs]
+    row["outputs"] = [_formal_written(each) for each in schema.outputs]
+    row["counts"] = [
+        schema.min_inputs, schema.max_inputs, schema.min_outputs, schema.max_outputs
+    ]  # fmt: skip
+    row["types"] = {name: "|".join(map(_short, types)) for name, types in schema.type_params}
+    row["attributes"] = {
+        a.name: [a.type, "required"] if a.required else [a.type, "default", a.default]
+        for a in schema.attributes
+    }
+    flags = {"deprecated": schema.deprecated, "function": schema.has_function}
+    return row | {name: True for name, flag in flags.items() if flag}
+
+
+def _read(row: Mapping[str, Any]) -> OnnxSchema:
+    fewest_in, most_in, fewest_out, most_out = row["counts"]
+    return OnnxSchema(
+        row["op"],
+        row["domain"],
+        row["since"],
+        tuple(map(_formal_read, row["inputs"])),
+        tuple(map(_formal_read, row["outputs"])),
+        tuple(
+            OnnxAttribute(name, kind, how == "required", default[0] if default else None)
+            for name, (kind, how, *default) in row["attributes"].items()
+        ),
+        tuple((name, tuple(map(_long, text.split("|")))) for name, text in row["types"].items()),
+        fewest_in,
+        most_in,
+        fewest_out,
+        most_out,
+        row.get("deprecated", False),
+        row.get("function", False),
+    )
+
+
+def _formal_written(formal: Formal) -> list[str]:
+    marks = "?" * formal.optional + "*" * formal.variadic + "!" * (not formal.homogeneous)
+    return [formal.name + marks, formal.type]
+
+
+def _formal_read(pair: list[str]) -> Formal:
+    name = pair[0].rstrip("?*!")
+    marks = pair[0][len(name) :]
+    return Formal(name, pair[1], "?" in marks, "*" in marks, "!" not in marks)
+
+
+def _short(type_name: str) -> str:
+    """``tensor(float)`` as ``float``; other types as they are, which have brackets."""
+    inner = type_name.removeprefix("tensor(").removesuffix(")")
+    return inner if type_name == f"tensor({inner})" and "(" not in inner else type_name
+
+
+def _long(text: str) -> str:
+    return text if "(" in text else f"tensor({text})"

@@ -3,6 +3,7 @@ the fix."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -47,6 +48,12 @@ class Diagnostic:
     message: str
     notes: tuple[str, ...] = ()
     fix: str | None = None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the known word that is closest, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 class SpecErrors(SpecError):

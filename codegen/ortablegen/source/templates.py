@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
 
 @cache
-def environment() -> jinja2.Environment:
-    """Where ``get_template("aten_family.py.jinja")`` is asked; a name without a value is an
-    error."""
+def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
         keep_trailing_newline=True,
@@ -20,3 +19,8 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a file of ``templates``; a name without a value is an error."""
+    return _environment().get_template(template).render(**values)

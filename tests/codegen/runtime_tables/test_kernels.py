@@ -21,8 +21,7 @@ from ortablegen.runtime_tables.kernels import (
     merge_kernels,
     read_kernels,
 )
-from ortablegen.schemas.onnx import Formal, OnnxSchema, schema_at
-from ortablegen.schemas.onnx_record import recorded_versions
+from ortablegen.schemas.onnx import Formal, OnnxSchema, recorded_versions, schema_at
 
 _ROOT = Path(__file__).parents[3]
 _TABLE = _ROOT / "specs" / "runtime" / "kernels_cpu.yaml"

@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.ir import versions
 from ortable_generated.kernels import KERNELS_CPU
 from ortable_generated.kernels_cuda import KERNELS_CUDA
-from ortablegen.runtime_tables.kernels_cuda import emit_cuda_kernels, read_cuda_kernels
+from ortablegen.runtime_tables.kernels import emit_cuda_kernels, read_cuda_kernels
 
 RUNTIME = Path(__file__).parents[3] / "specs" / "runtime"
 CUDA = yaml.safe_load((RUNTIME / "kernels_cuda.yaml").read_text())

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.runtime_tables.decompositions import emit_decompositions
-from ortablegen.runtime_tables.operator_cost import emit_operator_costs
+from ortablegen.runtime_tables.operators import emit_decompositions, emit_operator_costs
 from ortablegen.runtime_tables.optimizers import Optimizer, read_optimizers
 from ortablegen.runtime_tables.sessions import Setting, read_settings
 from ortablegen.schemas.record import Record

@@ -14,15 +14,46 @@ from onnx import TensorProto, helper
 from ortablegen.schemas import onnx as onnx_schemas
 from ortablegen.schemas.onnx import (
     CEILING,
+    PATH,
     Formal,
     OnnxSchema,
     installed_history,
     key_of,
     operators,
+    recorded,
+    recorded_versions,
     schema_at,
     versions_between,
+    write_record,
 )
-from ortablegen.schemas.onnx_record import PATH, lost, recorded, recorded_versions, write_record
+
+
+def _lost(before: OnnxSchema, after: OnnxSchema) -> list[str]:
+    """What a node that ``before`` allows may use and ``after`` has no more; nothing where the newer
+    schema only adds optional inputs, outputs, attributes and types."""
+    said = []
+    for what, old, new in (
+        ("input", before.inputs, after.inputs),
+        ("output", before.outputs, after.outputs),
+    ):
+        said += [f"{what} {a.name}" for a, b in _beside(old, new) if b is None or a.name != b.name]
+        said += [
+            f"{what} {a.name}: {kind}"
+            for a, b in _beside(old, new)
+            if b is not None
+            for kind in sorted(set(before.allowed(a.type)) - set(after.allowed(b.type)))
+        ]
+    if after.min_inputs > before.min_inputs or after.min_outputs > before.min_outputs:
+        said.append("inputs or outputs that were optional")
+    newer = {attribute.name: attribute for attribute in after.attributes}
+    older = {attribute.name: attribute for attribute in before.attributes}
+    said += [f"attribute {name}" for name, each in older.items() if newer.get(name) != each]
+    said += [f"no attribute {n}" for n, each in newer.items() if each.required and n not in older]
+    return said
+
+
+def _beside(old: tuple[Formal, ...], new: tuple[Formal, ...]) -> list[tuple[Formal, Formal | None]]:
+    return [(each, new[at] if at < len(new) else None) for at, each in enumerate(old)]
 
 
 def _loads(opset: int) -> bool:
@@ -119,7 +150,7 @@ def test_the_record_is_what_is_installed_or_older() -> None:
             if found is None:
                 wrong.append(f"{key_of(*key)}-{schema.since} is gone")
             elif found != schema:
-                said = ["it differs"] if same[package] else lost(schema, found)
+                said = ["it differs"] if same[package] else _lost(schema, found)
                 wrong += [f"{key_of(*key)}-{schema.since}: {each}" for each in said]
     assert wrong == [], "run `python -m ortablegen kernels` with the oldest supported versions"
 
@@ -129,7 +160,7 @@ def test_the_record_is_read_as_it_is_written(
 ) -> None:
     schemas = [schema for found in recorded().values() for schema in found]
     versions = recorded_versions()
-    monkeypatch.setattr("ortablegen.schemas.onnx_record.PATH", tmp_path / "written.jsonl")
+    monkeypatch.setattr("ortablegen.schemas.onnx.PATH", tmp_path / "written.jsonl")
     write_record(schemas, versions)
     assert (tmp_path / "written.jsonl").read_text() == PATH.read_text()
     assert [schema for found in recorded().values() for schema in found] == schemas
@@ -145,11 +176,11 @@ def test_what_a_newer_schema_takes_away_is_named() -> None:
         max_inputs=4,
         type_params=tuple((name, (*types, "tensor(bool)")) for name, types in gemm.type_params),
     )
-    assert lost(gemm, more) == []
-    assert lost(more, gemm) == ["input D", *(f"input {n}: tensor(bool)" for n in "ABC"),
+    assert _lost(gemm, more) == []
+    assert _lost(more, gemm) == ["input D", *(f"input {n}: tensor(bool)" for n in "ABC"),
                                 "output Y: tensor(bool)"]  # fmt: skip
-    assert lost(gemm, replace(gemm, attributes=gemm.attributes[1:])) == ["attribute alpha"]
-    assert lost(gemm, replace(gemm, min_inputs=3)) == ["inputs or outputs that were optional"]
+    assert _lost(gemm, replace(gemm, attributes=gemm.attributes[1:])) == ["attribute alpha"]
+    assert _lost(gemm, replace(gemm, min_inputs=3)) == ["inputs or outputs that were optional"]
 
 
 def test_an_operator_of_a_newer_runtime_is_known_to_specs_of_users(

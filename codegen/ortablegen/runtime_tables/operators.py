@@ -1,0 +1,98 @@
+"""specs/runtime/decompositions.yaml and operator_cost.yaml: what the backend knows of operators.
+
+Which ones torch decomposes, and which ones cost more in ONNX Runtime than in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ortablegen.schemas.ranges import listed
+from ortablegen.schemas.record import Record
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YScalar, load
+
+_COST_KEYS = ("op", "dtype", "from", "ratio", "why")
+
+
+def rows_of(path: Path, diagnostics: Diagnostics, form: str) -> Iterator[YMap]:
+    """Yield the mappings of a table of specs/runtime; ``form`` is said of anything else."""
+    for entry in load(path, f"specs/runtime/{path.name}", diagnostics):
+        if isinstance(entry, YMap):
+            yield entry
+        else:
+            diagnostics.error(entry.span, form)
+
+
+def header(path: Path) -> str:
+    """Return the first line of what is generated from a table of specs/runtime."""
+    return (
+        f"# Generated from specs/runtime/{path.name} by codegen. Do not edit: change the spec, then"
+        " run `make codegen`.\n"
+    )
+
+
+def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
+    """Emit ``DECOMPOSE``, the sorted names of operators that torch decomposes before conversion.
+
+    Entries are ``{op: aten::x, why: reason}``, of operators that every recorded torch has.
+    """
+    names: list[str] = []
+    for entry in rows_of(path, diagnostics, "an entry is {op: aten::name, why: reason}"):
+        for key, _ in entry.items():
+            if key.text not in ("op", "why"):
+                diagnostics.error(key.span, f"'{key.text}' is no key of an entry", fix="quote why:")
+        op, why = entry.get("op"), entry.get("why")
+        if not isinstance(op, YScalar) or not isinstance(why, YScalar) or not why.text.strip():
+            diagnostics.error(entry.span, "an entry needs 'op' and 'why'")
+        elif missing := [v for v in record.versions if record.text(op.text, v) is None]:
+            diagnostics.error(op.span, f"torch {listed(missing)} has no operator '{op.text}'")
+        elif op.text in names:
+            diagnostics.error(op.span, f"a second entry for '{op.text}'")
+        else:
+            names.append(op.text)
+    lines = "".join(f'    "{name}",\n' for name in sorted(names))
+    text = (
+        f'{header(path)}"""Operators that torch decomposes before conversion."""\n\n'
+        f"DECOMPOSE: tuple[str, ...] = (\n{lines})\n"
+    )
+    return {"ortable_generated/decompositions.py": text}
+
+
+def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
+    """Emit ``COSTS``: operator -> dtype of its first tensor -> (elements from which, ratio).
+
+    Rows are ``{op: aten::x, dtype: float32, from: 1000, ratio: 12}``; ``op: "*"`` stands for every
+    operator without a row. A row with ``why`` was not measured, and one of these without ``from``
+    is for readers: the operator stays in ONNX Runtime.
+    """
+    costs: dict[str, dict[str, tuple[int, int]]] = {}
+    seen: set[tuple[str, str]] = set()
+    form = "a row is {op: aten::x, dtype: ..., from: ..., ratio: ...}"
+    for entry in rows_of(path, diagnostics, form):
+        for key, _ in entry.items():
+            if key.text not in _COST_KEYS:
+                keys = ", ".join(_COST_KEYS)
+                diagnostics.error(key.span, f"'{key.text}' is no key of a row: {keys}")
+        given = {key.text: node.text for key, node in entry.items() if isinstance(node, YScalar)}
+        operator, dtype, start, ratio, why = (given.get(key, "") for key in _COST_KEYS)
+        if not dtype or not ratio.isdecimal() or not (start.isdecimal() or why.strip()):
+            diagnostics.error(entry.span, "a row needs 'op', 'dtype', 'ratio', and 'from' or 'why'")
+        elif operator != "*" and not any(record.text(operator, v) for v in record.versions):
+            diagnostics.error(entry.span, f"no recorded version of torch has operator '{operator}'")
+        elif (operator, dtype) in seen:
+            diagnostics.error(entry.span, f"a second row for '{operator}' and {dtype}")
+        elif start:
+            costs.setdefault(operator, {})[dtype] = int(start), int(ratio)
+        seen.add((operator, dtype))
+    lines = "".join(f'    "{name}": {_cost(row)},\n' for name, row in sorted(costs.items()))
+    text = (
+        f'{header(path)}"""Operators that cost more than torch\'s kernels, from a size on."""\n\n'
+        f"COSTS: dict[str, dict[str, tuple[int, int]]] = {{\n{lines}}}\n"
+    )
+    return {"ortable_generated/operator_cost.py": text}
+
+
+def _cost(row: dict[str, tuple[int, int]]) -> str:
+    return "{" + ", ".join(f'"{dtype}": {cost}' for dtype, cost in sorted(row.items())) + "}"
