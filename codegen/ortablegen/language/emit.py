@@ -153,6 +153,8 @@ class Emitter(ast.NodeTransformer):
             self.needs.add(word.module, word.name)
             if word.takes_graph:
                 arguments.insert(0, ast.Name("graph", ast.Load()))
+        elif node.func.id in vocabulary.MATH:
+            self.needs.add("math", node.func.id)
         return ast.Call(node.func, arguments, keywords)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:

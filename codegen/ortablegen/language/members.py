@@ -22,19 +22,12 @@ from .served import Kernels
 Vector: TypeAlias = "tuple[int | None, ...]"  # a dtype a world; None where it is not known
 Truth: TypeAlias = "tuple[bool | None, ...]"
 
-_TESTS = {
-    **narrowing.TESTS,
-    "is_wide": frozenset({dtypes.float32, dtypes.float64}),
-    "is_signed": narrowing.FLOATS
-    | frozenset({dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64}),
-    "is_half": frozenset({dtypes.float16, dtypes.bfloat16}),
-}
 _COMPUTED: dict[int | None, int] = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
 # Words whose result has the dtype of an argument: its position, and its name
 SAME = {
-    "along_axis": 0, "as_flat": 0, "as_vector_of_one": 0, "at_least_1d": 0, "at_least_2d": 0,
-    "at_least_3d": 0, "const_like": 1, "expanded": 0, "expanded_like": 0, "flipped_along": 0,
-    "hypot_of": 0, "leading_part": 0, "matrix_product": 0, "matrix_transpose": 0, "permuted": 0,
+    "along_axis": 0, "as_flat": 0, "as_vector_of_one": 0, "at_least_1d": 0, "const_like": 1,
+    "expanded": 0, "expanded_like": 0, "flipped_along": 0,
+    "hypot_of": 0, "cropped": 0, "matrix_product": 0, "matrix_transpose": 0, "permuted": 0,
     "polynomial": 0, "reshape_to": 0, "scaled": 0, "sliced": 0, "squeezed": 0, "summed_over": 0,
     "reduced_extreme": 0, "product_over": 0, "take_along_dim": 0, "triu": 0, "unsqueezed": 0,
     "with_rank_of": 0, "log1p_of": 0, "expm1_of": 0, "sinh_of": 0, "atan_of": 0, "atan2_of": 0,
@@ -125,8 +118,8 @@ class MemberChecker:
             decides = isinstance(node.op, ast.Or)
             return tuple(_joined(column, decides) for column in zip(*every, strict=True))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
-            if node.func.id in _TESTS:
-                return self.among(self.asked(node.args[0]), _TESTS[node.func.id])
+            if node.func.id in narrowing.TESTS:
+                return self.among(self.asked(node.args[0]), narrowing.TESTS[node.func.id])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
             return self.compared(node.left, node.ops[0], node.comparators[0])
         return self.unknown

@@ -19,12 +19,15 @@ DTYPES = (
     "uint16", "uint32", "uint64", "boolean", "complex64", "complex128",
 )  # fmt: skip
 CONSTANTS = {"inf": "float('inf')", "nan": "float('nan')", "pi": "3.141592653589793"}
+# Functions of Python's math that the language keeps, for numbers known while converting.
+MATH = ("sqrt", "log")
 # Python's own functions that the language keeps: (result class, or None when it follows the
 # argument).
 BUILTINS: dict[str, str | None] = {
     "len": INT, "int": INT, "float": FLOAT, "bool": BOOL, "abs": None, "min": None, "max": None,
     "sum": SYMINT, "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR,
-    "any": BOOL, "all": BOOL, "reversed": None,
+    "any": BOOL, "all": BOOL, "reversed": None, "zip": ANY, "enumerate": ANY,
+    **dict.fromkeys(MATH, FLOAT),
 }  # fmt: skip
 
 # annotations of the words of ONNX rules

@@ -3,20 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from math import sqrt
 from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
-from ortable.lowerings.normalization import per_channel
 from ortable.lowerings.pointwise import leaky, softplus_of
 from ortable.lowerings.sampling import random_slopes
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_number, is_used, rank_of, square_root
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_number, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
-from ortable.prelude.shapes import sliced
+from ortable.prelude.shapes import along_axis, sliced
 from ortable.prelude.values import cast, const, consts
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def aten_gelu(graph: Graph, res: ResultSpec, self: Result, *, approximate: Str =
         graph.case = 2
         x = opmath(graph, self)
         cube = graph.make_node('Mul', [graph.make_node('Mul', [x, x]), graph.make_node('Mul', [x, const_like(graph, 0.044715, x)])])
-        inner = graph.make_node('Mul', [graph.make_node('Add', [x, cube]), const_like(graph, square_root(2 / 3.141592653589793), x)])
+        inner = graph.make_node('Mul', [graph.make_node('Add', [x, cube]), const_like(graph, sqrt(2 / 3.141592653589793), x)])
         half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
         return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [graph.make_node('Tanh', [inner]), const_like(graph, 1, x)])]), dtype_of(graph, self))
     # onnxruntime finds the fused kernel by this Div
     graph.case = 3
     x = opmath(graph, self)
-    curve = erf_of(graph, graph.make_node('Div', [x, const_like(graph, square_root(2), x)]))
+    curve = erf_of(graph, graph.make_node('Div', [x, const_like(graph, sqrt(2), x)]))
     half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
     return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [curve, const_like(graph, 1, x)])]), dtype_of(graph, self))
 
@@ -162,7 +162,7 @@ def aten_prelu(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> R
     """aten::prelu(Tensor self, Tensor weight) -> Tensor"""
     single = rank_of(graph, self) < 2 or rank_of(graph, weight) == 0
     longer = rank_of(graph, self) == 0 and rank_of(graph, weight) == 1
-    slope = weight if single else per_channel(graph, weight, rank_of(graph, self))
+    slope = weight if single else along_axis(graph, weight, 1, rank_of(graph, self))
     fitting = graph.make_node('Squeeze', [slope, consts(graph, [0], int64)]) if longer else slope
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [fitting, self])], res.outputs)
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from math import log, sqrt
 from ortable.inference import broadcast
-from ortable.lowerings.pointwise import natural_log, softplus_of
+from ortable.lowerings.pointwise import softplus_of
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_conj, c_mul
 from ortable.prelude.error_functions import erf_of
-from ortable.prelude.facts import dtype_of, is_used, square_root
+from ortable.prelude.facts import dtype_of, is_used
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, scaled
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
@@ -53,18 +54,18 @@ def aten_gelu_backward(graph: Graph, res: ResultSpec, grad_output: Result, self:
     if approximate == 'tanh':
         graph.case = 1
         x = opmath(graph, self)
-        one, first = (const_like(graph, 1, x), const_like(graph, square_root(8 / 3.141592653589793), x))
+        one, first = (const_like(graph, 1, x), const_like(graph, sqrt(8 / 3.141592653589793), x))
         square = graph.make_node('Mul', [x, x])
-        inner = graph.make_node('Mul', [x, graph.make_node('Add', [first, graph.make_node('Mul', [square, const_like(graph, 0.044715 * square_root(8 / 3.141592653589793), x)])])])
+        inner = graph.make_node('Mul', [x, graph.make_node('Add', [first, graph.make_node('Mul', [square, const_like(graph, 0.044715 * sqrt(8 / 3.141592653589793), x)])])])
         s = graph.make_node('Sigmoid', [inner])
-        turn = graph.make_node('Mul', [x, graph.make_node('Add', [first, graph.make_node('Mul', [square, const_like(graph, 3 * 0.044715 * square_root(8 / 3.141592653589793), x)])])])
+        turn = graph.make_node('Mul', [x, graph.make_node('Add', [first, graph.make_node('Mul', [square, const_like(graph, 3 * 0.044715 * sqrt(8 / 3.141592653589793), x)])])])
         slope = graph.make_node('Mul', [s, graph.make_node('Add', [one, graph.make_node('Mul', [graph.make_node('Sub', [one, s]), turn])])])
         return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
     # with u = x / sqrt(2) the slope is (1 + erf(u) + u exp(c - u u)) / 2, where exp(c) = 2 / sqrt(pi)
     graph.case = 2
     x = opmath(graph, self)
-    u = graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])
-    bell = graph.make_node('Exp', [graph.make_node('Sub', [const_like(graph, natural_log(2 / square_root(3.141592653589793)), x), graph.make_node('Mul', [u, u])])])
+    u = graph.make_node('Mul', [x, const_like(graph, sqrt(0.5), x)])
+    bell = graph.make_node('Exp', [graph.make_node('Sub', [const_like(graph, log(2 / sqrt(3.141592653589793)), x), graph.make_node('Mul', [u, u])])])
     twice = graph.make_node('Add', [graph.make_node('Add', [erf_of(graph, u), graph.make_node('Mul', [u, bell])]), const_like(graph, 1, x)])
     return cast(graph, graph.make_node('Mul', [graph.make_node('Mul', [opmath(graph, grad_output), twice]), const_like(graph, 0.5, x)]), dtype_of(graph, self))
 

@@ -7,7 +7,7 @@ from ortable.dtypes import bfloat16, float32
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
-from ortable.prelude.shapes import without
+from ortable.prelude.shapes import other_axes
 from ortable.prelude.sums import l2_norm, summed_over
 from ortable.prelude.values import cast
 from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def aten__weight_norm_interface(graph: Graph, res: ResultSpec, v: Result, g: Result, dim: Int = 0) -> Any:
     """aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
-    axes = without([axis_of(graph, v, dim)], rank_of(graph, v))
+    axes = other_axes(rank_of(graph, v), [axis_of(graph, v, dim)])
     compute_dtype = opmath_dtype(dtype_of(graph, v))
     direction = cast(graph, v, compute_dtype)
     norms = l2_norm(graph, direction, axes, True)
@@ -30,7 +30,7 @@ def aten__weight_norm_interface(graph: Graph, res: ResultSpec, v: Result, g: Res
 
 def aten__weight_norm_interface_backward(graph: Graph, res: ResultSpec, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Any:
     """aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) -> (Tensor, Tensor)"""
-    axes = without([axis_of(graph, saved_v, dim)], rank_of(graph, saved_v))
+    axes = other_axes(rank_of(graph, saved_v), [axis_of(graph, saved_v, dim)])
     compute_dtype = opmath_dtype(dtype_of(graph, saved_v))
     grad, norms = (cast(graph, grad_w, compute_dtype), cast(graph, saved_norms, compute_dtype))
     direction = cast(graph, saved_v, compute_dtype)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import c_like, promote_complex
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_log1p
 from ortable.lowerings.pointwise import int_power
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_cast, c_div, c_exp, c_mul, c_power, c_scaled, c_where, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float, is_number, is_static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
+from ortable.prelude.pointwise import atan2_of, const_like, expanded_like, hypot_of, int_pow, is_sign_set, log1p_of
 from ortable.prelude.promotion import in_dtype, opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
@@ -340,8 +340,8 @@ def complex_aten_logaddexp(graph: Graph, res: ResultSpec, self: Result, other: R
     self, other = promote_complex(graph, 'default', [self, other])
     graph.case = 2
     lower_ = graph.make_node('Less', [re(graph, self), re(graph, other)])
-    high = c_where(graph, lower_, c_like(graph, other, self), c_like(graph, self, other))
-    low = c_where(graph, lower_, c_like(graph, self, other), c_like(graph, other, self))
+    high = c_where(graph, lower_, expanded_like(graph, other, re(graph, self)), expanded_like(graph, self, re(graph, other)))
+    low = c_where(graph, lower_, expanded_like(graph, self, re(graph, other)), expanded_like(graph, other, re(graph, self)))
     return c_add(graph, high, c_log1p(graph, c_exp(graph, c_add(graph, low, high, -1))))
 
 

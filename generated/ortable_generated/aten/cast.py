@@ -3,9 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.complex.arithmetic import c_like
 from ortable.lowerings.complex.parts import each_part
-from ortable.prelude.complex_arithmetic import c_cast
+from ortable.prelude.complex_arithmetic import c_cast, re
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import expanded_like, filled_like
@@ -164,7 +163,7 @@ def complex_aten_contiguous(graph: Graph, res: ResultSpec, self: Result, *, memo
 def complex_aten_copy(graph: Graph, res: ResultSpec, self: Result, src: Result, non_blocking: Bool = False) -> Result:
     """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
     graph.case = 2
-    return c_like(graph, c_cast(graph, src, dtype_of(graph, self)), self)
+    return expanded_like(graph, c_cast(graph, src, dtype_of(graph, self)), re(graph, self))
 
 
 def complex_aten_detach(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
 from ortable.inference import broadcast, keep_leading
-from ortable.lowerings.complex.arithmetic import c_angle, c_joined, c_unjoined, promote_complex
+from ortable.lowerings.complex.arithmetic import c_joined, c_unjoined, promote_complex
 from ortable.lowerings.complex.parts import each_part
-from ortable.prelude.complex_arithmetic import c_conj, c_polar, complex_of, im, re
+from ortable.prelude.complex_arithmetic import c_conj, complex_of, im, re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import is_complex, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, filled_like
+from ortable.prelude.pointwise import atan2_of, const_like, filled_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def complex_aten_angle(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::angle(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
-    return c_angle(graph, self)
+    return atan2_of(graph, im(graph, self), re(graph, self))
 
 
 def complex_aten_complex(graph: Graph, res: ResultSpec, real: Result, imag: Result) -> Result:
@@ -140,7 +140,7 @@ def complex_aten_isreal(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def complex_aten_polar(graph: Graph, res: ResultSpec, abs: Result, angle: Result) -> Result:
     """aten::polar(Tensor abs, Tensor angle) -> Tensor"""
-    return c_polar(graph, re(graph, abs), re(graph, angle))
+    return complex_of(graph, graph.make_node('Mul', [re(graph, abs), graph.make_node('Cos', [re(graph, angle)])]), graph.make_node('Mul', [re(graph, abs), graph.make_node('Sin', [re(graph, angle)])]))
 
 
 def complex_aten_real(graph: Graph, res: ResultSpec, self: Result) -> Result:

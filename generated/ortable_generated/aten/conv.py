@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32, float64
 from ortable.lowerings.complex.parts import products_of_parts
-from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, reaches, same_padding, wide_transposed
+from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, same_padding, wide_transposed
 from ortable.lowerings.convolution_gradient import direct_convolution_backward
 from ortable.prelude.facts import broadcast_ints, dtype_of, is_float, is_static, rank_of, shape_of, static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -99,6 +99,7 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
     strides = broadcast_ints(static(stride), n)
     pads = broadcast_ints(static(padding), n) * 2
     dilations = broadcast_ints(static(dilation), n)
+    extras = broadcast_ints(static(output_padding), n)
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
     compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
     if (dtype_of(graph, input) == float64 or not is_float(graph, input)) and (not transposed):
@@ -107,13 +108,13 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
         graph.case = 2
         return direct_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
-    if transposed and reaches(output_padding, strides):
+    if transposed and any([more >= step for more, step in zip(extras, strides)]):
         graph.case = 3
         return wide_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
     if transposed:
         graph.case = 4
         x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
-        wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=broadcast_ints(static(output_padding), n))
+        wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=extras)
         return cast(graph, squeezed(graph, wide, extra), dtype_of(graph, input))
     graph.case = 5
     x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int16, int32, int64, int8, uint8
+from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint8
 from ortable.inference import accumulate
 from ortable.lowerings.complex.arithmetic import c_cumprod
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.cumulative import c_logcumsumexp, cummax, cummin, cumprod, differences, logcumsumexp, sum_dtype
+from ortable.lowerings.cumulative import c_logcumsumexp, cummax, cummin, cumprod, differences, logcumsumexp
 from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import axis_of, dtype_of, is_float, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -52,7 +52,8 @@ def aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype:
     if is_float(graph, res):
         # torch adds up float32 in float64, the 16 bit floats in float32, and begins at 0.0, which -0.0 leaves
         graph.case = 3
-        wide = cast(graph, cast(graph, self, dtype_of(graph, res)), sum_dtype(dtype_of(graph, res)))
+        sum_dtype = float64 if dtype_of(graph, res) in (float32, float64) else float32
+        wide = cast(graph, cast(graph, self, dtype_of(graph, res)), sum_dtype)
         total = cast(graph, graph.make_node('CumSum', [wide, const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
         zero = const_like(graph, 0, total)
         return graph.make_node('Where', [graph.make_node('Equal', [total, zero]), zero, total], res.outputs)

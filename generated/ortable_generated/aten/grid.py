@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.grid import grid_sampler
-from ortable.lowerings.resize import grid_steps, on_axis
+from ortable.lowerings.resize import grid_steps
 from ortable.prelude.facts import dtype_of, is_float, product
 from ortable.prelude.metadata import dtype_or_none, given_shape
-from ortable.prelude.shapes import expanded
+from ortable.prelude.shapes import expanded, other_axes
 from ortable.prelude.values import const, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def aten_affine_grid_generator(graph: Graph, res: ResultSpec, theta: Result, siz
         graph.case = 1
         raise UnsupportedCase('aten::affine_grid_generator: an affine grid of whole numbers')
     graph.case = 2
-    axes = [on_axis(graph, grid_steps(graph, space[n - 1 - i], align_corners, dtype), n - 1 - i, n) for i in range(n)]
+    axes = [unsqueezed(graph, grid_steps(graph, space[n - 1 - i], align_corners, dtype), other_axes(n, [n - 1 - i])) for i in range(n)]
     lines = [expanded(graph, unsqueezed(graph, axis, [n]), space + [1]) for axis in axes]
     ones = expanded(graph, const(graph, 1, dtype), space + [1])
     points = reshape_to(graph, graph.make_node('Concat', [*lines, ones], axis=n), [product(space), n + 1])

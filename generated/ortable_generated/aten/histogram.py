@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dispatch import DataCheck
-from ortable.dtypes import int32, int64
-from ortable.lowerings.histogram import bincount, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
+from ortable.dtypes import float32, float64, int32, int64
+from ortable.lowerings.histogram import bincount, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between
 from ortable.prelude.facts import count_of, dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import larger_of
@@ -84,7 +84,7 @@ def rule_aten__histogramdd_from_bin_tensors(graph: Graph, self: Result, bins: Re
 
 
 def rule_aten_bincount(graph: Graph, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Rules:
-    return ((int64 if weight_dtype(graph, weights) is None else weight_dtype(graph, weights), None),)
+    return ((int64 if weights is None else float32 if dtype_of(graph, weights) == float32 else float64, None),)
 
 
 def rule_aten_histc(graph: Graph, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Rules:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
-from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_sum, c_unsqueezed, promote_complex
+from ortable.lowerings.complex.arithmetic import c_einsum, promote_complex
 from ortable.lowerings.products import c_weighted, einsum_dtype, einsum_equation, einsum_product, rounded_to, weighted, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
-from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_permuted, c_scaled
+from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_scaled
 from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_number, is_wide, product, rank_of, shape_of, transpose_perm
 from ortable.prelude.matrices import matrix_product, untransposed
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath, opmath_beside, opmath_dtype, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import cast, cast_all, consts, permuted, reshape_to
+from ortable.prelude.values import cast, cast_all, consts, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -254,9 +254,9 @@ def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Res
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         graph.case = 4
-        return c_scaled(graph, c_sum(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
+        return c_scaled(graph, summed_over(graph, matrix_product(graph, batch1, batch2), [0], False), alpha)
     graph.case = 5
-    total = c_sum(graph, c_matmul(graph, batch1, batch2), [0])
+    total = summed_over(graph, matrix_product(graph, batch1, batch2), [0], False)
     return c_add(graph, c_scaled(graph, total, alpha), c_weighted(graph, self, beta))
 
 
@@ -264,18 +264,18 @@ def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         graph.case = 7
-        return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
+        return c_scaled(graph, matrix_product(graph, mat1, mat2), alpha)
     graph.case = 8
-    return c_add(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, matrix_product(graph, mat1, mat2), alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         graph.case = 4
-        return c_scaled(graph, c_matmul(graph, mat, vec), alpha)
+        return c_scaled(graph, matrix_product(graph, mat, vec), alpha)
     graph.case = 5
-    return c_add(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, matrix_product(graph, mat, vec), alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -283,9 +283,9 @@ def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result,
     self, vec1, vec2 = promote_complex(graph, 'default', [self, vec1, vec2])
     if beta == 0:
         graph.case = 5
-        return c_scaled(graph, c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2), alpha)
+        return c_scaled(graph, c_mul(graph, unsqueezed(graph, vec1, [1]), vec2), alpha)
     graph.case = 6
-    pairs = c_mul(graph, c_unsqueezed(graph, vec1, [1]), vec2)
+    pairs = c_mul(graph, unsqueezed(graph, vec1, [1]), vec2)
     return c_add(graph, c_scaled(graph, pairs, alpha), c_weighted(graph, self, beta))
 
 
@@ -293,21 +293,21 @@ def complex_aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Re
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         graph.case = 3
-        return c_scaled(graph, c_matmul(graph, batch1, batch2), alpha)
+        return c_scaled(graph, matrix_product(graph, batch1, batch2), alpha)
     graph.case = 4
-    return c_add(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, matrix_product(graph, batch1, batch2), alpha), c_weighted(graph, self, beta))
 
 
 def complex_aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
     graph.case = 2
-    return c_matmul(graph, self, mat2)
+    return matrix_product(graph, self, mat2)
 
 
 def complex_aten_dot(graph: Graph, res: ResultSpec, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
     graph.case = 3
-    return c_matmul(graph, self, tensor)
+    return matrix_product(graph, self, tensor)
 
 
 def complex_aten_einsum(graph: Graph, res: ResultSpec, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
@@ -329,9 +329,9 @@ def complex_aten_inner(graph: Graph, res: ResultSpec, self: Result, other: Resul
     graph.case = 4
     first = shape_of(graph, self)[:-1]
     second = shape_of(graph, other)[:-1]
-    rows = c_reshaped(graph, self, [product(first), dim_of(graph, self, -1)])
-    columns = c_permuted(graph, c_reshaped(graph, other, [product(second), dim_of(graph, other, -1)]), [1, 0])
-    return c_reshaped(graph, c_matmul(graph, rows, columns), [*first, *second])
+    rows = reshape_to(graph, self, [product(first), dim_of(graph, self, -1)])
+    columns = permuted(graph, reshape_to(graph, other, [product(second), dim_of(graph, other, -1)]), [1, 0])
+    return reshape_to(graph, matrix_product(graph, rows, columns), [*first, *second])
 
 
 def complex_aten_linalg_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
@@ -343,41 +343,41 @@ def complex_aten_linear(graph: Graph, res: ResultSpec, input: Result, weight: Re
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if bias is None:
         graph.case = 5
-        return c_matmul(graph, input, c_permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1)))
+        return matrix_product(graph, input, permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1)))
     graph.case = 6
-    transposed = c_permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1))
-    return c_add(graph, c_matmul(graph, input, transposed), bias)
+    transposed = permuted(graph, weight, transpose_perm(rank_of(graph, weight), 0, -1))
+    return c_add(graph, matrix_product(graph, input, transposed), bias)
 
 
 def complex_aten_matmul(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::matmul(Tensor self, Tensor other) -> Tensor"""
     graph.case = 2
-    return c_matmul(graph, self, other)
+    return matrix_product(graph, self, other)
 
 
 def complex_aten_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
     graph.case = 2
-    return c_matmul(graph, self, mat2)
+    return matrix_product(graph, self, mat2)
 
 
 def complex_aten_mv(graph: Graph, res: ResultSpec, self: Result, vec: Result) -> Result:
     """aten::mv(Tensor self, Tensor vec) -> Tensor"""
     graph.case = 2
-    return c_matmul(graph, self, vec)
+    return matrix_product(graph, self, vec)
 
 
 def complex_aten_outer(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Result:
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_complex(graph, 'default', [self, vec2])
     graph.case = 3
-    return c_mul(graph, c_unsqueezed(graph, self, [1]), vec2)
+    return c_mul(graph, unsqueezed(graph, self, [1]), vec2)
 
 
 def complex_aten_vdot(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
     graph.case = 2
-    return c_matmul(graph, c_conj(graph, self), other)
+    return matrix_product(graph, c_conj(graph, self), other)
 
 
 def rule_aten_addbmm(graph: Graph, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:

@@ -7,14 +7,14 @@ from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.ldl import ldl_factors, ldl_solved
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
-from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, polar_parts, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_root, symmetric_values
+from ortable.lowerings.linalg.solvers import noise_floor, orthogonal_part, polar_parts, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_root, symmetric_values
 from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
 from ortable.prelude.complex_value import complex_type, part_type
-from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
-from ortable.prelude.matrices import leading_part, smaller_side, triu
+from ortable.prelude.facts import dim_of, dtype_of, maximum, minimum, rank_of, shape_of
+from ortable.prelude.matrices import triu
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import zeros_of
-from ortable.prelude.values import as_tensor, cast, const, consts
+from ortable.prelude.values import as_tensor, cast, const, consts, cropped
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -101,14 +101,14 @@ def aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpec, self:
     """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
     values = symmetric_lengths(graph, self) if hermitian else singular_lengths(graph, self)
     floors = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
-    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, self), floors[0], floors[1])])
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, self)[-2:]), floors[0], floors[1])])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
 
 
 def aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, res: ResultSpec, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
     values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
-    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), atol, rtol)])
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), atol, rtol)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
@@ -116,7 +116,7 @@ def aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, input: Res
     """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
     values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
     nothing = const(graph, 0, dtype_of(graph, values))
-    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), tol, nothing)])
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), tol, nothing)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
@@ -161,7 +161,7 @@ def aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str = 'reduce
     '''aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)'''
     rows = dim_of(graph, A, -2)
     columns = dim_of(graph, A, -1)
-    count = smaller_side(graph, A)
+    count = minimum(rows, columns)
     if mode == 'complete':
         graph.case = 1
         result = reflectors_of(graph, A)
@@ -169,11 +169,11 @@ def aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str = 'reduce
     if mode == 'r':
         graph.case = 2
         result = reflectors_of(graph, A)
-        return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, leading_part(graph, result[0], count, columns)))
+        return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, cropped(graph, result[0], [count, columns])))
     graph.case = 3
     result = reflectors_of(graph, A)
     whole = orthogonal_part(graph, result[0], result[1], count)
-    return (whole, triu(graph, leading_part(graph, result[0], count, columns)))
+    return (whole, triu(graph, cropped(graph, result[0], [count, columns])))
 
 
 def aten_linalg_svd(graph: Graph, res: ResultSpec, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Any:
@@ -218,10 +218,10 @@ def aten_pinverse(graph: Graph, res: ResultSpec, self: Result, rcond: Float = 1e
 
 def aten_qr(graph: Graph, res: ResultSpec, self: Result, some: Bool = True) -> Any:
     """aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)"""
-    count = smaller_side(graph, self) if some else dim_of(graph, self, -2)
+    count = minimum(*shape_of(graph, self)[-2:]) if some else dim_of(graph, self, -2)
     result = reflectors_of(graph, self)
     whole = orthogonal_part(graph, result[0], result[1], count)
-    return (whole, triu(graph, leading_part(graph, result[0], count, dim_of(graph, self, -1))))
+    return (whole, triu(graph, cropped(graph, result[0], [count, dim_of(graph, self, -1)])))
 
 
 def aten_svd(graph: Graph, res: ResultSpec, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
@@ -324,14 +324,14 @@ def complex_aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpe
     """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
     values = symmetric_lengths(graph, self) if hermitian else singular_lengths(graph, self)
     floors = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
-    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, self), floors[0], floors[1])])
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, self)[-2:]), floors[0], floors[1])])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
 
 
 def complex_aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, res: ResultSpec, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
     values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
-    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), atol, rtol)])
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), atol, rtol)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
@@ -339,7 +339,7 @@ def complex_aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, in
     """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
     values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
     nothing = const(graph, 0, dtype_of(graph, values))
-    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), tol, nothing)])
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), tol, nothing)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
@@ -384,7 +384,7 @@ def complex_aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str =
     '''aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)'''
     rows = dim_of(graph, A, -2)
     columns = dim_of(graph, A, -1)
-    count = smaller_side(graph, A)
+    count = minimum(rows, columns)
     if mode == 'complete':
         graph.case = 1
         result = reflectors_of(graph, A)
@@ -392,11 +392,11 @@ def complex_aten_linalg_qr(graph: Graph, res: ResultSpec, A: Result, mode: Str =
     if mode == 'r':
         graph.case = 2
         result = reflectors_of(graph, A)
-        return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, leading_part(graph, result[0], count, columns)))
+        return (zeros_of(graph, [0], dtype_of(graph, A)), triu(graph, cropped(graph, result[0], [count, columns])))
     graph.case = 3
     result = reflectors_of(graph, A)
     whole = orthogonal_part(graph, result[0], result[1], count)
-    return (whole, triu(graph, leading_part(graph, result[0], count, columns)))
+    return (whole, triu(graph, cropped(graph, result[0], [count, columns])))
 
 
 def complex_aten_linalg_svd(graph: Graph, res: ResultSpec, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Any:
@@ -441,10 +441,10 @@ def complex_aten_pinverse(graph: Graph, res: ResultSpec, self: Result, rcond: Fl
 
 def complex_aten_qr(graph: Graph, res: ResultSpec, self: Result, some: Bool = True) -> Any:
     """aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)"""
-    count = smaller_side(graph, self) if some else dim_of(graph, self, -2)
+    count = minimum(*shape_of(graph, self)[-2:]) if some else dim_of(graph, self, -2)
     result = reflectors_of(graph, self)
     whole = orthogonal_part(graph, result[0], result[1], count)
-    return (whole, triu(graph, leading_part(graph, result[0], count, dim_of(graph, self, -1))))
+    return (whole, triu(graph, cropped(graph, result[0], [count, dim_of(graph, self, -1)])))
 
 
 def complex_aten_svd(graph: Graph, res: ResultSpec, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import int32, int64, uint8
 from ortable.inference import accumulate, broadcast, reduce_shape, unify
-from ortable.lowerings.complex.arithmetic import c_gathered, promote_complex
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.distances import euclidean_distances, pair_distances
 from ortable.lowerings.linalg.field import in_precision
 from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
 from ortable.lowerings.packed_weights import unpacked_nibbles
 from ortable.lowerings.products import trilinear_product
-from ortable.prelude.complex_arithmetic import c_add, c_mul, part_dtype
+from ortable.prelude.complex_arithmetic import c_add, c_mul, complex_of, im, part_dtype, re
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude.matrices import matrix_product
@@ -219,8 +219,9 @@ def complex_aten_linalg_cross(graph: Graph, res: ResultSpec, self: Result, other
     graph.case = 2
     ahead = consts(graph, [1, 2, 0], int64)
     back = consts(graph, [2, 0, 1], int64)
-    plus = c_mul(graph, c_gathered(graph, self, ahead, axis), c_gathered(graph, other, back, axis))
-    return c_add(graph, plus, c_mul(graph, c_gathered(graph, self, back, axis), c_gathered(graph, other, ahead, axis)), -1)
+    pairs = [(self, ahead), (other, back), (self, back), (other, ahead)]
+    x = [complex_of(graph, graph.make_node('Gather', [re(graph, t), places], axis=axis), graph.make_node('Gather', [im(graph, t), places], axis=axis)) for t, places in pairs]
+    return c_add(graph, c_mul(graph, x[0], x[1]), c_mul(graph, x[2], x[3]), -1)
 
 
 def complex_aten_linalg_diagonal(graph: Graph, res: ResultSpec, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:

@@ -8,11 +8,11 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.solvers import cholesky_factor, determinant, kept_factors, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, solved, triangular_solved, unit_like, with_unit_diagonal
 from ortable.prelude.complex_arithmetic import c_log, complex_of, im, matrix_adjoint, re
 from ortable.prelude.complex_value import part_type
-from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
-from ortable.prelude.matrices import leading_part, matrix_transpose, smaller_side, triu
+from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, is_used, minimum, product, rank_of, shape_of
+from ortable.prelude.matrices import matrix_transpose, triu
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, expanded, moved_axes, zeros_of
-from ortable.prelude.values import const, permuted, reshape_to
+from ortable.prelude.values import const, cropped, permuted, reshape_to
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -114,10 +114,10 @@ def aten_linalg_lu(graph: Graph, res: ResultSpec, A: Result, *, pivot: Bool = Tr
         raise UnsupportedCase('aten::linalg_lu: LU factors without pivoting, which torch has on CUDA only')
     graph.case = 2
     factors = lu_factors(graph, A)
-    count = smaller_side(graph, A)
+    count = minimum(*shape_of(graph, A)[-2:])
     order = lu_permutation(graph, factors[1], dim_of(graph, A, -2), dtype_of(graph, A))
-    below = triu(graph, leading_part(graph, factors[0], dim_of(graph, A, -2), count), False)
-    above = triu(graph, leading_part(graph, factors[0], count, dim_of(graph, A, -1)))
+    below = triu(graph, cropped(graph, factors[0], [dim_of(graph, A, -2), count]), False)
+    above = triu(graph, cropped(graph, factors[0], [count, dim_of(graph, A, -1)]))
     return (order, with_unit_diagonal(graph, below), above)
 
 
@@ -213,12 +213,12 @@ def aten_lu_unpack(graph: Graph, res: ResultSpec, LU_data: Result, LU_pivots: Re
     """aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)"""
     rows = dim_of(graph, LU_data, -2)
     columns = dim_of(graph, LU_data, -1)
-    count = smaller_side(graph, LU_data)
+    count = minimum(rows, columns)
     own = dtype_of(graph, LU_data)
     none = zeros_of(graph, [0], own)
     order = lu_permutation(graph, LU_pivots, rows, own) if unpack_pivots else none
-    below = triu(graph, leading_part(graph, LU_data, rows, count), False) if unpack_data else none
-    above = triu(graph, leading_part(graph, LU_data, count, columns)) if unpack_data else none
+    below = triu(graph, cropped(graph, LU_data, [rows, count]), False) if unpack_data else none
+    above = triu(graph, cropped(graph, LU_data, [count, columns])) if unpack_data else none
     return (order, with_unit_diagonal(graph, below) if unpack_data else none, above)
 
 
@@ -329,10 +329,10 @@ def complex_aten_linalg_lu(graph: Graph, res: ResultSpec, A: Result, *, pivot: B
         raise UnsupportedCase('aten::linalg_lu: LU factors without pivoting, which torch has on CUDA only')
     graph.case = 2
     factors = lu_factors(graph, A)
-    count = smaller_side(graph, A)
+    count = minimum(*shape_of(graph, A)[-2:])
     order = lu_permutation(graph, factors[1], dim_of(graph, A, -2), dtype_of(graph, A))
-    below = triu(graph, leading_part(graph, factors[0], dim_of(graph, A, -2), count), False)
-    above = triu(graph, leading_part(graph, factors[0], count, dim_of(graph, A, -1)))
+    below = triu(graph, cropped(graph, factors[0], [dim_of(graph, A, -2), count]), False)
+    above = triu(graph, cropped(graph, factors[0], [count, dim_of(graph, A, -1)]))
     return (order, with_unit_diagonal(graph, below), above)
 
 
@@ -428,12 +428,12 @@ def complex_aten_lu_unpack(graph: Graph, res: ResultSpec, LU_data: Result, LU_pi
     """aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)"""
     rows = dim_of(graph, LU_data, -2)
     columns = dim_of(graph, LU_data, -1)
-    count = smaller_side(graph, LU_data)
+    count = minimum(rows, columns)
     own = dtype_of(graph, LU_data)
     none = zeros_of(graph, [0], own)
     order = lu_permutation(graph, LU_pivots, rows, own) if unpack_pivots else none
-    below = triu(graph, leading_part(graph, LU_data, rows, count), False) if unpack_data else none
-    above = triu(graph, leading_part(graph, LU_data, count, columns)) if unpack_data else none
+    below = triu(graph, cropped(graph, LU_data, [rows, count]), False) if unpack_data else none
+    above = triu(graph, cropped(graph, LU_data, [count, columns])) if unpack_data else none
     return (order, with_unit_diagonal(graph, below) if unpack_data else none, above)
 
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.normalization import batch_norm_backward, batch_norm_known, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, group_instances, group_normalized, is_short_group, is_short_layer, layer_norm_backward, on_channels, or_filled, rms_normalized, rows_normalized
+from ortable.lowerings.normalization import batch_norm_backward, batch_norm_known, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, group_instances, group_normalized, is_short_group, is_short_layer, layer_norm_backward, or_filled, rms_normalized, rows_normalized
 from ortable.lowerings.reductions import mean_over
 from ortable.prelude.facts import axes_of, axis_of, differs, dim_of, dtype_of, fits_attribute, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.promotion import machine_epsilon, opmath_dtype, promoted_dtype
-from ortable.prelude.shapes import without
+from ortable.prelude.shapes import along_axis, other_axes
 from ortable.prelude.sums import l2_norm
 from ortable.prelude.values import as_vec, cast, const, consts
 
@@ -83,7 +83,7 @@ def aten__native_batch_norm_legit_no_training(graph: Graph, res: ResultSpec, inp
 def aten__weight_norm(graph: Graph, res: ResultSpec, v: Result, g: Result, dim: Int = 0) -> Result:
     """aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, v))
-    axes = axes_of(graph, v, []) if dim == -1 else without([axis_of(graph, v, dim)], rank_of(graph, v))
+    axes = axes_of(graph, v, []) if dim == -1 else other_axes(rank_of(graph, v), [axis_of(graph, v, dim)])
     direction = cast(graph, v, compute_dtype)
     norms = l2_norm(graph, direction, axes, True)
     return cast(graph, graph.make_node('Mul', [direction, graph.make_node('Div', [cast(graph, g, compute_dtype), norms])]), dtype_of(graph, v))
@@ -105,7 +105,9 @@ def aten_group_norm(graph: Graph, res: ResultSpec, input: Result, num_groups: In
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor"""
     if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2 and is_short_group(graph, input, num_groups):
         graph.case = 1
-        return on_channels(graph, group_instances(graph, input, num_groups, eps), weight, bias)
+        x = group_instances(graph, input, num_groups, eps)
+        y = x if weight is None else graph.make_node('Mul', [x, along_axis(graph, cast(graph, weight, float32), 1, rank_of(graph, x))])
+        return y if bias is None else graph.make_node('Add', [y, along_axis(graph, cast(graph, bias, float32), 1, rank_of(graph, x))], res.outputs)
     graph.case = 2
     return group_normalized(graph, input, num_groups, weight, bias, eps)[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.padding import edge_pad, no_crop, reflected_pad, wrapped_pad
+from ortable.lowerings.padding import edge_pad, reflected_pad, wrapped_pad
 from ortable.prelude.facts import dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import torch_pads
@@ -41,14 +41,14 @@ def aten_pad(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, mode: St
     if mode == 'constant':
         graph.case = 2
         return graph.make_node('Pad', [self, as_vec(graph, pads), const(graph, fill, dtype_of(graph, self))], res.outputs)
-    if mode == 'reflect' and no_crop(pad):
+    if mode == 'reflect' and all([each >= 0 for each in pad]):
         graph.case = 3
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='reflect')
     if mode == 'reflect':
         # ONNX Runtime crops before it mirrors, and refuses what is then too short
         graph.case = 4
         return reflected_pad(graph, self, pad)
-    if mode == 'replicate' and no_crop(pad):
+    if mode == 'replicate' and all([each >= 0 for each in pad]):
         graph.case = 5
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='edge')
     if mode == 'replicate':

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.inference import keep_leading
-from ortable.lowerings.pooling import divisible, even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, quotients, regions, unpooled, window_max
-from ortable.prelude.facts import broadcast_ints, dtype_of, is_used, product, shape_of
+from ortable.lowerings.pooling import even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, unpooled, window_max
+from ortable.prelude.facts import broadcast_ints, dtype_of, is_static, is_used, product, shape_of, static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import filled
 
@@ -29,34 +29,35 @@ def aten__adaptive_avg_pool3d(graph: Graph, res: ResultSpec, self: Result, outpu
 
 def aten_adaptive_avg_pool1d(graph: Graph, res: ResultSpec, self: Result, output_size: Ints) -> Result:
     """aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"""
-    return pooled_adaptive(graph, self, regions(output_size, 1), False)
+    return pooled_adaptive(graph, self, 1, output_size, False)
 
 
 def aten_adaptive_avg_pool2d(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts) -> Result:
     """aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
-    return pooled_adaptive(graph, self, regions(output_size, 2), False)
+    return pooled_adaptive(graph, self, 2, output_size, False)
 
 
 def aten_adaptive_avg_pool3d(graph: Graph, res: ResultSpec, self: Result, output_size: SymInts) -> Result:
     """aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
-    return pooled_adaptive(graph, self, regions(output_size, 3), False)
+    return pooled_adaptive(graph, self, 3, output_size, False)
 
 
 def aten_adaptive_max_pool1d(graph: Graph, res: ResultSpec, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
     sizes = broadcast_ints(output_size, 1)
     have = shape_of(graph, self)[-1:]
+    uneven = not is_static(have) or any([h == 0 or h % s > 0 for h, s in zip(have, sizes)])
     if product(sizes) == 0:
         graph.case = 1
         shape = [*shape_of(graph, self)[:-1], *sizes]
         return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
-    if is_used(res[1]) and (not divisible(have, sizes)):
+    if is_used(res[1]) and uneven:
         graph.case = 2
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
     graph.case = 3
-    parts = quotients(have, sizes) if is_used(res[1]) else []
-    both = pooled_max(graph, self, 1, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
+    parts = [h // s for h, s in zip(static(have), static(sizes))] if is_used(res[1]) else []
+    both = pooled_max(graph, self, 1, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, 1, sizes, True), None]
     return (both[0], both[1])
 
 
@@ -64,17 +65,18 @@ def aten_adaptive_max_pool2d(graph: Graph, res: ResultSpec, self: Result, output
     """aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
     sizes = broadcast_ints(output_size, 2)
     have = shape_of(graph, self)[-2:]
+    uneven = not is_static(have) or any([h == 0 or h % s > 0 for h, s in zip(have, sizes)])
     if product(sizes) == 0:
         graph.case = 1
         shape = [*shape_of(graph, self)[:-2], *sizes]
         return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
-    if is_used(res[1]) and (not divisible(have, sizes)):
+    if is_used(res[1]) and uneven:
         graph.case = 2
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
     graph.case = 3
-    parts = quotients(have, sizes) if is_used(res[1]) else []
-    both = pooled_max(graph, self, 2, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
+    parts = [h // s for h, s in zip(static(have), static(sizes))] if is_used(res[1]) else []
+    both = pooled_max(graph, self, 2, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, 2, sizes, True), None]
     return (both[0], both[1])
 
 
@@ -82,17 +84,18 @@ def aten_adaptive_max_pool3d(graph: Graph, res: ResultSpec, self: Result, output
     """aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
     sizes = broadcast_ints(output_size, 3)
     have = shape_of(graph, self)[-3:]
+    uneven = not is_static(have) or any([h == 0 or h % s > 0 for h, s in zip(have, sizes)])
     if product(sizes) == 0:
         graph.case = 1
         shape = [*shape_of(graph, self)[:-3], *sizes]
         return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
-    if is_used(res[1]) and (not divisible(have, sizes)):
+    if is_used(res[1]) and uneven:
         graph.case = 2
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
     graph.case = 3
-    parts = quotients(have, sizes) if is_used(res[1]) else []
-    both = pooled_max(graph, self, 3, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
+    parts = [h // s for h, s in zip(static(have), static(sizes))] if is_used(res[1]) else []
+    both = pooled_max(graph, self, 3, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, 3, sizes, True), None]
     return (both[0], both[1])
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.creation import linspace, linspace_dtype
+from ortable.dtypes import bfloat16, float16, float32, float64
+from ortable.lowerings.creation import linspace
 from ortable.prelude.facts import dim_of, dtype_of
 from ortable.prelude.metadata import given_shape
 from ortable.prelude.pointwise import arange_of
@@ -38,28 +39,28 @@ def aten_linspace_Tensor_Tensor(graph: Graph, res: ResultSpec, start: Result, en
 
 def aten_logspace(graph: Graph, res: ResultSpec, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    compute_dtype = linspace_dtype(dtype_of(graph, res))
+    compute_dtype = float32 if dtype_of(graph, res) in (float16, bfloat16, float32) else float64
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 
 
 def aten_logspace_Scalar_Tensor(graph: Graph, res: ResultSpec, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    compute_dtype = linspace_dtype(dtype_of(graph, res))
+    compute_dtype = float32 if dtype_of(graph, res) in (float16, bfloat16, float32) else float64
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 
 
 def aten_logspace_Tensor_Scalar(graph: Graph, res: ResultSpec, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    compute_dtype = linspace_dtype(dtype_of(graph, res))
+    compute_dtype = float32 if dtype_of(graph, res) in (float16, bfloat16, float32) else float64
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 
 
 def aten_logspace_Tensor_Tensor(graph: Graph, res: ResultSpec, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    compute_dtype = linspace_dtype(dtype_of(graph, res))
+    compute_dtype = float32 if dtype_of(graph, res) in (float16, bfloat16, float32) else float64
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, compute_dtype), linspace(graph, low, high, steps, compute_dtype)]), dtype_of(graph, res))
 

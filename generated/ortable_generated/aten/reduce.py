@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64, uint8
 from ortable.inference import accumulate, reduce_shape
-from ortable.lowerings.complex.arithmetic import c_prod, c_reshaped
+from ortable.lowerings.complex.arithmetic import c_prod
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.reductions import extreme_index
 from ortable.prelude.complex_arithmetic import c_cast, c_truth
@@ -220,7 +220,7 @@ def complex_aten_any_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints
 def complex_aten_prod(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     graph.case = 2
-    return c_prod(graph, c_reshaped(graph, c_cast(graph, self, dtype_of(graph, res)), [-1]), 0, False)
+    return c_prod(graph, reshape_to(graph, c_cast(graph, self, dtype_of(graph, res)), [-1]), 0, False)
 
 
 def complex_aten_prod_dim_int(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:

@@ -10,9 +10,9 @@ from ortable.inference import broadcast
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
-from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce, stretch_end
+from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce
 from ortable.lowerings.shapes import common_sizes
-from ortable.prelude.facts import axes_of, axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, rank_of, shape_of
+from ortable.prelude.facts import axes_of, axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, maximum, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import const_like
@@ -202,7 +202,7 @@ def aten_slice_backward(graph: Graph, res: ResultSpec, grad_output: Result, inpu
     axis = dim if dim >= 0 else dim + len(input_sizes)
     size = input_sizes[axis]
     first = clamped_bound(start, size, 0)
-    last = stretch_end(first, clamped_bound(end, size, size))
+    last = maximum(first, clamped_bound(end, size, size))
     if step == 1:
         graph.case = 1
         pads = as_vec(graph, full_pads(len(input_sizes), axis, first, size - last))
@@ -218,7 +218,7 @@ def aten_slice_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result,
     axis = axis_of(graph, self, dim)
     size = dim_of(graph, self, dim)
     first = clamped_bound(start, size, 0)
-    last = stretch_end(first, clamped_bound(end, size, size))
+    last = maximum(first, clamped_bound(end, size, size))
     if step == 1 and first == 0 and (last == size):
         graph.case = 1
         return cast(graph, src, dtype_of(graph, self))

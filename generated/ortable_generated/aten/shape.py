@@ -8,10 +8,10 @@ from ortable.inference import permute, reduce_shape
 from ortable.lowerings.bits import bits_as, casts_keep_bits, is_float8
 from ortable.lowerings.complex.arithmetic import c_joined
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import all_but, common_sizes, diagonal_length, ones_axes, unflat_sizes
+from ortable.lowerings.shapes import common_sizes, unflat_sizes
 from ortable.lowerings.views import as_strided
 from ortable.prelude.complex_arithmetic import part_dtype
-from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, transpose_perm
+from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, maximum, minimum, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap
 from ortable.prelude.shapes import expanded, expanded_sizes, flat_sizes, other_axes, sliced, wrapped_index
@@ -58,9 +58,9 @@ def aten_diagonal(graph: Graph, res: ResultSpec, self: Result, offset: Int = 0, 
     row = axis_of(graph, self, dim1)
     column = axis_of(graph, self, dim2)
     width = dim_of(graph, self, dim2)
-    size = diagonal_length(graph, self, row, column, offset)
+    size = maximum(minimum(dim_of(graph, self, row) + min(offset, 0), width - max(offset, 0)), 0)
     transposed = permuted(graph, self, [*other_axes(rank_of(graph, self), [row, column]), row, column])
-    others = all_but(shape_of(graph, self), [row, column])
+    others = [dim_of(graph, self, axis) for axis in other_axes(rank_of(graph, self), [row, column])]
     row_major = reshape_to(graph, transposed, [*others, dim_of(graph, self, row) * width])
     start = offset if offset >= 0 else -offset * width
     end = as_vec(graph, start + size * (width + 1))
@@ -126,12 +126,12 @@ def aten_slice_Tensor(graph: Graph, res: ResultSpec, self: Result, dim: Int = 0,
 
 def aten_squeeze(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::squeeze(Tensor(a) self) -> Tensor(a)"""
-    return squeezed(graph, self, ones_axes(graph, self, range(rank_of(graph, self))))
+    return squeezed(graph, self, [a for a in range(rank_of(graph, self)) if dim_of(graph, self, a) == 1])
 
 
 def aten_squeeze_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
     """aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
-    return squeezed(graph, self, ones_axes(graph, self, axes_of(graph, self, dim)))
+    return squeezed(graph, self, [a for a in axes_of(graph, self, dim) if dim_of(graph, self, a) == 1])
 
 
 def aten_squeeze_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints) -> Result:
@@ -140,7 +140,7 @@ def aten_squeeze_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints) ->
         graph.case = 1
         return self
     graph.case = 2
-    return squeezed(graph, self, ones_axes(graph, self, axes_of(graph, self, dim)))
+    return squeezed(graph, self, [a for a in axes_of(graph, self, dim) if dim_of(graph, self, a) == 1])
 
 
 def aten_swapaxes(graph: Graph, res: ResultSpec, self: Result, axis0: Int, axis1: Int) -> Result:

@@ -7,11 +7,11 @@ from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.inference import concat
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import as_column, cat_list, ceil_div, chunk_count, chunk_sizes, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, repeat_indices, replaced_at, rolled_along
+from ortable.lowerings.shapes import cat_list, chunk_count, flipped_along, on_grid, repeat_indices, rolled_along
 from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, transpose_perm
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none, shapes_or_none
 from ortable.prelude.promotion import common_dtype
-from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, expanded, sliced, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, sliced, zeros_of
 from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ def aten_cat(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) -> R
 def aten_chunk(graph: Graph, res: ResultSpec, self: Result, chunks: Int, dim: Int = 0) -> Any:
     """aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
-    size = ceil_div(dim_of(graph, self, axis), chunks)
+    size = (dim_of(graph, self, axis) + chunks - 1) // chunks
     count = chunk_count(graph, self, axis, size, len(res))
-    return as_list(graph.make_node('Split', [self, as_vec(graph, chunk_sizes(graph, self, axis, size, count))], count, axis=axis))
+    sizes = [size] * (count - 1) + [dim_of(graph, self, axis) - size * (count - 1)]
+    return as_list(graph.make_node('Split', [self, as_vec(graph, sizes)], count, axis=axis))
 
 
 def aten_column_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::column_stack(Tensor[] tensors) -> Tensor"""
-    parts = [as_column(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
+    parts = [reshape_to(graph, t, [count_of(graph, t), 1]) if rank_of(graph, t) < 2 else t for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=1)
 
 
@@ -52,7 +53,7 @@ def aten_concatenate(graph: Graph, res: ResultSpec, tensors: Results, dim: Int =
 
 def aten_dstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::dstack(Tensor[] tensors) -> Tensor"""
-    parts = [at_least_3d(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
+    parts = [unsqueezed(graph, t, [[0, 1, 2], [0, 2], [2], []][min(rank_of(graph, t), 3)]) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=2)
 
 
@@ -84,12 +85,12 @@ def aten_hstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
 
 def aten_meshgrid(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::meshgrid(Tensor[] tensors) -> Tensor[]"""
-    return [on_grid(graph, t, tensors, i, False) for i, t in numbered(tensors)]
+    return [on_grid(graph, t, tensors, i, False) for i, t in enumerate(tensors)]
 
 
 def aten_meshgrid_indexing(graph: Graph, res: ResultSpec, tensors: Results, *, indexing: Str) -> Any:
     """aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
-    return [on_grid(graph, t, tensors, i, indexing == 'xy') for i, t in numbered(tensors)]
+    return [on_grid(graph, t, tensors, i, indexing == 'xy') for i, t in enumerate(tensors)]
 
 
 def aten_repeat(graph: Graph, res: ResultSpec, self: Result, repeats: SymInts) -> Result:
@@ -126,12 +127,14 @@ def aten_repeat_interleave_self_int(graph: Graph, res: ResultSpec, self: Result,
         return reshape_to(graph, expanded(graph, rows, [count_of(graph, self), repeats]), [count_of(graph, self) * repeats])
     if repeats == 0:
         graph.case = 2
-        return zeros_of(graph, replaced_at(shape_of(graph, self), axis_of(graph, self, dim), 0), dtype_of(graph, self))
+        axis, sizes = (axis_of(graph, self, dim), shape_of(graph, self))
+        return zeros_of(graph, [*sizes[:axis], 0, *sizes[axis + 1:]], dtype_of(graph, self))
     graph.case = 3
-    axis = axis_of(graph, self, dim)
-    long = insert_at(shape_of(graph, self), axis + 1, repeats)
+    axis, sizes = (axis_of(graph, self, dim), shape_of(graph, self))
+    before, after = (list(sizes[:axis]), list(sizes[axis + 1:]))
+    long = [*before, dim_of(graph, self, axis), repeats, *after]
     wide = expanded(graph, graph.make_node('Unsqueeze', [self, as_vec(graph, axis + 1)]), long)
-    return reshape_to(graph, wide, replaced_at(shape_of(graph, self), axis, dim_of(graph, self, axis) * repeats))
+    return reshape_to(graph, wide, [*before, dim_of(graph, self, axis) * repeats, *after])
 
 
 def aten_roll(graph: Graph, res: ResultSpec, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
@@ -166,7 +169,9 @@ def aten_split_Tensor(graph: Graph, res: ResultSpec, self: Result, split_size: S
     """aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     count = chunk_count(graph, self, axis, split_size, len(res))
-    return as_list(graph.make_node('Split', [self, as_vec(graph, chunk_sizes(graph, self, axis, split_size, count))], count, axis=axis))
+    rest = dim_of(graph, self, axis) - split_size * (count - 1)
+    sizes = as_vec(graph, [split_size] * (count - 1) + [rest])
+    return as_list(graph.make_node('Split', [self, sizes], count, axis=axis))
 
 
 def aten_split_sizes(graph: Graph, res: ResultSpec, self: Result, split_size: SymInts, dim: Int = 0) -> Any:
@@ -190,15 +195,17 @@ def aten_stack(graph: Graph, res: ResultSpec, tensors: Results, dim: Int = 0) ->
 def aten_tensor_split_indices(graph: Graph, res: ResultSpec, self: Result, indices: SymInts, dim: Int = 0) -> Any:
     """aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
-    size = dim_of(graph, self, dim)
-    return [sliced(graph, self, axis, s, e) for s, e in neighbours([0, *indices, size])]
+    bounds = [0, *indices, dim_of(graph, self, dim)]
+    return [sliced(graph, self, axis, s, e) for s, e in zip(bounds, bounds[1:])]
 
 
 def aten_tensor_split_sections(graph: Graph, res: ResultSpec, self: Result, sections: SymInt, dim: Int = 0) -> Any:
     """aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(graph, self, dim)
     count = static(sections)
-    return as_list(graph.make_node('Split', [self, as_vec(graph, even_sizes(graph, self, axis, count))], count, axis=axis))
+    size = dim_of(graph, self, dim)
+    sizes = as_vec(graph, [(size + count - 1 - place) // count for place in range(count)])
+    return as_list(graph.make_node('Split', [self, sizes], count, axis=axis))
 
 
 def aten_tile(graph: Graph, res: ResultSpec, self: Result, dims: SymInts) -> Result:
@@ -236,7 +243,7 @@ def aten_unsafe_split_with_sizes(graph: Graph, res: ResultSpec, self: Result, sp
 
 def aten_vstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
     """aten::vstack(Tensor[] tensors) -> Tensor"""
-    parts = [at_least_2d(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
+    parts = [unsqueezed(graph, t, list(range(2 - min(rank_of(graph, t), 2)))) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=0)
 
 

@@ -46,8 +46,8 @@ def aten__safe_softmax(graph: Graph, res: ResultSpec, self: Result, dim: Int, dt
     """aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     axis = axis_of(graph, self, dim)
     whole = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
-    maximum = reduced_extreme(graph, whole, [axis], True, True)
-    hidden = graph.make_node('Equal', [maximum, const(graph, -float('inf'), dtype_of(graph, whole))])
+    highest = reduced_extreme(graph, whole, [axis], True, True)
+    hidden = graph.make_node('Equal', [highest, const(graph, -float('inf'), dtype_of(graph, whole))])
     result = graph.make_node('Where', [hidden, const(graph, 0, dtype_of(graph, whole)), graph.make_node('Softmax', [whole], axis=axis)])
     return with_rank_of(graph, result, self)
 

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from math import sqrt
 from ortable.dtypes import float32, float64
 from ortable.lowerings.special.error_functions import erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published
 from ortable.prelude.error_functions import erfc_wide, ratio_of
-from ortable.prelude.facts import dtype_of, square_root
+from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of, polynomial
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
@@ -67,7 +68,7 @@ def aten_special_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_special_log_ndtr(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_log_ndtr(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    t = graph.make_node('Mul', [self, const_like(graph, square_root(0.5), self)])
+    t = graph.make_node('Mul', [self, const_like(graph, sqrt(0.5), self)])
     half = const_like(graph, 0.5, self)
     far = graph.make_node('Sub', [graph.make_node('Log', [graph.make_node('Mul', [erfcx_of(graph, graph.make_node('Neg', [t])), half])]), graph.make_node('Mul', [t, t])])
     near = log1p_of(graph, graph.make_node('Neg', [graph.make_node('Mul', [erfc_wide(graph, t), half])]))
@@ -78,7 +79,7 @@ def aten_special_ndtr(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_ndtr(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
-    t = graph.make_node('Neg', [graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])])
+    t = graph.make_node('Neg', [graph.make_node('Mul', [x, const_like(graph, sqrt(0.5), x)])])
     return cast(graph, graph.make_node('Mul', [erfc_wide(graph, t), const_like(graph, 0.5, x)]), dtype_of(graph, self))
 
 

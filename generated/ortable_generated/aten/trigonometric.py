@@ -7,7 +7,7 @@ from ortable.dtypes import float64
 from ortable.lowerings.complex.arithmetic import c_mul_i, promote_complex
 from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
 from ortable.lowerings.pointwise import sinh_of
-from ortable.prelude.complex_arithmetic import as_complex, c_div, c_is_zero, c_scaled, c_where
+from ortable.prelude.complex_arithmetic import as_complex, c_div, c_scaled, c_where, im, re
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import atan2_of, atan_of, const_like, log1p_of
@@ -225,7 +225,9 @@ def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     graph.case = 2
     x = c_scaled(graph, self, 3.141592653589793)
     result = c_div(graph, c_mul_i(graph, c_sinh(graph, c_mul_i(graph, x)), -1), x)
-    return c_where(graph, c_is_zero(graph, self), as_complex(graph, 1, dtype_of(graph, self)), result)
+    zero = const_like(graph, 0, re(graph, self))
+    is_zero = graph.make_node('And', [graph.make_node('Equal', [re(graph, self), zero]), graph.make_node('Equal', [im(graph, self), zero])])
+    return c_where(graph, is_zero, as_complex(graph, 1, dtype_of(graph, self)), result)
 
 
 def complex_aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:

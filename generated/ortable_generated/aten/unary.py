@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.dtypes import uint16, uint32, uint64, uint8
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_expm1, c_log1p, c_sqrt
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.pointwise import expm1_of, is_signed
+from ortable.lowerings.pointwise import expm1_of
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_div, c_exp, c_log, c_mul, c_scaled
 from ortable.prelude.error_functions import erf_of, erfc_wide
 from ortable.prelude.facts import dtype_of, is_float
@@ -137,7 +138,7 @@ def aten_logit(graph: Graph, res: ResultSpec, self: Result, eps: Float | None = 
 
 def aten_neg(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::neg(Tensor self) -> Tensor"""
-    if is_signed(graph, self):
+    if dtype_of(graph, self) not in (uint8, uint16, uint32, uint64):
         graph.case = 1
         return graph.make_node('Neg', [self], res.outputs)
     graph.case = 2

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import float32, int64
+from ortable.dtypes import bfloat16, float16, float32, int64
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.convolution import fold_indices, is_half, window_count
-from ortable.lowerings.shapes import replaced_at
+from ortable.lowerings.convolution import fold_indices, window_count
 from ortable.prelude.facts import broadcast_ints, count_of, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.indexing import scatter_slices, window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape
@@ -31,7 +30,7 @@ def aten_col2im(graph: Graph, res: ResultSpec, self: Result, output_size: SymInt
     size = [output_size[0] + 2 * pads[0], output_size[1] + 2 * pads[1]]
     rows = window_count(size[0], kernel[0], steps[0], gaps[0], 0)
     columns = window_count(size[1], kernel[1], steps[1], gaps[1], 0)
-    if dtype_of(graph, self) == float32 or is_half(graph, self):
+    if dtype_of(graph, self) in (float16, bfloat16, float32):
         graph.case = 1
         batched = unsqueezed(graph, cast(graph, self, float32), lead)
         image = graph.make_node('Col2Im', [batched, as_vec(graph, output_size), consts(graph, kernel, int64)], dilations=gaps, pads=pads * 2, strides=steps)
@@ -110,7 +109,7 @@ def aten_unfold_backward(graph: Graph, res: ResultSpec, grad_in: Result, input_s
     count = dim_of(graph, grad_in, axis)
     transposed = permuted(graph, grad_in, [*range(axis + 1), rank, *range(axis + 1, rank)])
     grown = expanded(graph, transposed, [*input_sizes[:axis], count, size, *input_sizes[axis + 1:]])
-    rows = reshape_to(graph, grown, replaced_at(input_sizes, axis, count * size))
+    rows = reshape_to(graph, grown, [*input_sizes[:axis], count * size, *input_sizes[axis + 1:]])
     indices = as_flat(graph, window_indices(graph, count, size, step, 1))
     return scatter_slices(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, indices, rows, 'add')
 

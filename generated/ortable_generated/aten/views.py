@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, float64, int64
 from ortable.inference import accumulate, permute
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import broadcast_axes, diagonal_length, summed_dtype
+from ortable.lowerings.shapes import broadcast_axes, summed_dtype
 from ortable.lowerings.sorting import is_among
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
-from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_truth
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, rank_of, transpose_perm
+from ortable.prelude.complex_arithmetic import c_conj, c_truth
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, minimum, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
-from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, flat_sizes, iota, moved_axes, sliced
+from ortable.prelude.shapes import as_flat, flat_sizes, iota, moved_axes, sliced
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import as_vec, at_least_1d, cast, filled, permuted, reshape_to
+from ortable.prelude.values import as_vec, at_least_1d, cast, filled, permuted, reshape_to, unsqueezed
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
 from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transpose_int, rule_aten_transpose_int
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
@@ -51,22 +51,22 @@ def aten_atleast_1d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) ->
 
 def aten_atleast_2d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_2d(Tensor self) -> Tensor"""
-    return at_least_2d(graph, self)
+    return unsqueezed(graph, self, list(range(2 - min(rank_of(graph, self), 2))))
 
 
 def aten_atleast_2d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
-    return [at_least_2d(graph, t) for t in tensors]
+    return [unsqueezed(graph, t, list(range(2 - min(rank_of(graph, t), 2)))) for t in tensors]
 
 
 def aten_atleast_3d(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atleast_3d(Tensor self) -> Tensor"""
-    return at_least_3d(graph, self)
+    return unsqueezed(graph, self, [[0, 1, 2], [0, 2], [2], []][min(rank_of(graph, self), 3)])
 
 
 def aten_atleast_3d_Sequence(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
-    return [at_least_3d(graph, t) for t in tensors]
+    return [unsqueezed(graph, t, [[0, 1, 2], [0, 2], [2], []][min(rank_of(graph, t), 3)]) for t in tensors]
 
 
 def aten_dsplit_array(graph: Graph, res: ResultSpec, self: Result, indices: Ints) -> Any:
@@ -216,7 +216,7 @@ def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts)
 def aten_trace(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::trace(Tensor self) -> Tensor"""
     row_major = reshape_to(graph, self, [dim_of(graph, self, 0) * dim_of(graph, self, 1)])
-    places = iota(graph, 0, diagonal_length(graph, self, 0, 1, 0), dim_of(graph, self, 1) + 1)
+    places = iota(graph, 0, minimum(*shape_of(graph, self)), dim_of(graph, self, 1) + 1)
     values = graph.make_node('Gather', [row_major, places], axis=0)
     total = summed_over(graph, cast(graph, values, float64 if is_float(graph, self) else dtype_of(graph, res)), [0], False)
     return cast(graph, total, dtype_of(graph, res))
@@ -240,7 +240,7 @@ def aten_zero(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_adjoint(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
     graph.case = 2
-    return c_conj(graph, c_permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1)))
+    return c_conj(graph, permuted(graph, self, transpose_perm(rank_of(graph, self), -2, -1)))
 
 
 def complex_aten_as_strided_scatter(graph: Graph, res: ResultSpec, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:

@@ -16,7 +16,6 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import (
-    Bool,
     Int,
     Ints,
     Result,
@@ -49,8 +48,6 @@ _MOST_TERMS = 64
 
 __all__ = [
     "fold_indices",
-    "is_half",
-    "reaches",
     "same_padding",
     "window_count",
 ]
@@ -453,14 +450,3 @@ def fold_indices(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Int
     )
     places = high[:, None, :, None] * sizes[1] + wide[None, :, None, :]
     return [int(place) for place in places.reshape(-1)]
-
-
-def is_half(graph: Graph, x: Result) -> Bool:
-    """True for float16 and bfloat16."""
-    return graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
-
-
-def reaches(values: SymInts, limits: Ints) -> Bool:
-    """True when one of the known values (one for all, or one a limit) is not below its limit."""
-    given = broadcast_ints(static(values), len(limits))
-    return any(value >= limit for value, limit in zip(given, limits, strict=True))

@@ -19,7 +19,6 @@ from ortable.prelude.values import cast, const, consts
 
 __all__ = [
     "linspace",
-    "linspace_dtype",
     "uninitialized",
     "window_values",
 ]

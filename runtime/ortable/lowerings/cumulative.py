@@ -30,7 +30,6 @@ from .shapes import cat_list
 
 __all__ = [
     "c_logcumsumexp",
-    "sum_dtype",
 ]
 
 

@@ -21,7 +21,6 @@ from ortable.prelude.complex_arithmetic import (
     c_conj,
     c_div,
     c_mul,
-    c_permuted,
 )
 from ortable.prelude.complex_value import (
     ComplexValue,
@@ -47,7 +46,16 @@ from ortable.prelude.facts import (
 from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import default_float
 from ortable.prelude.shapes import iota
-from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled, reshape_to
+from ortable.prelude.values import (
+    as_scalar,
+    as_vec,
+    cast,
+    const,
+    consts,
+    filled,
+    permuted,
+    reshape_to,
+)
 
 __all__ = [
     "c2c_along",
@@ -93,7 +101,7 @@ def stft(
         result = fourier(graph, frames, [axis], True)
     result = fourier_scaled(graph, result, [n_fft], 1 if normalized else 0)
     order = [*range(axis - 1), axis, axis - 1]
-    result = c_permuted(graph, result, order)
+    result = permuted(graph, result, order)
     return result if return_complex else join_pair(graph, result)
 
 
@@ -116,7 +124,7 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     count = dim_of(graph, self, -1)
     rank = rank_of(graph, self)
-    transposed = c_permuted(graph, self, [*range(rank - 2), rank - 1, rank - 2])
+    transposed = permuted(graph, self, [*range(rank - 2), rank - 1, rank - 2])
     frames = _signal_of_frames(graph, transposed, n_fft, onesided, return_complex)
     frames = fourier_scaled(graph, frames, [n_fft], 1 if normalized else 2)
     own = windowed_dtype(graph, frames, window, False)

@@ -24,7 +24,6 @@ from .sorting import searchsorted
 __all__ = [
     "bincount",
     "frequencies",
-    "weight_dtype",
 ]
 
 
@@ -228,13 +227,6 @@ def frequencies(graph: Graph, index: Result, count: SymInt, dtype: Dtype) -> Res
     ones = expanded(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
     totals = scatter_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
     return graph.make_node("Gather", [totals, index], axis=0)
-
-
-def weight_dtype(graph: Graph, weights: Result | None) -> Dtype | None:
-    """The dtype in which weights are added up: float32 stays, everything else becomes float64."""
-    if weights is None:
-        return None
-    return dtypes.float32 if graph.get_type(weights) == dtypes.float32 else dtypes.float64
 
 
 def bincount(

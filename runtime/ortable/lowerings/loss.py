@@ -14,7 +14,7 @@ from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.reductions import any_true, loss_reduced
-from ortable.prelude.shapes import iota, without, zeros_of
+from ortable.prelude.shapes import iota, other_axes, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, reshape_to, squeezed, unsqueezed
 
@@ -23,7 +23,6 @@ from .softmax import log_softmax_of
 
 __all__ = [
     "at_class",
-    "classes_of",
     "multilabel_margin",
     "stirling",
     "without_ignored",
@@ -31,11 +30,6 @@ __all__ = [
 
 
 NONE, MEAN, SUM = 0, 1, 2
-
-
-def classes_of(graph: Graph, x: Result) -> SymInt:
-    """How many classes the scores have: the size of axis 1, or of the only one."""
-    return dim_of(graph, x, min(rank_of(graph, x) - 1, 1))
 
 
 def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
@@ -210,7 +204,7 @@ def _soft_cross_entropy(
     )
     if reduction != MEAN:
         return loss
-    count = count_over(graph, logs, without([axis], rank_of(graph, logs)))
+    count = count_over(graph, logs, other_axes(rank_of(graph, logs), [axis]))
     return graph.make_node("Div", [loss, const(graph, count, graph.get_type(loss))])
 
 

@@ -30,9 +30,9 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
-from ortable.prelude.shapes import expanded, without
+from ortable.prelude.shapes import along_axis, expanded, other_axes
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import cast, const, consts, filled, reshape_to, squeezed, unsqueezed
+from ortable.prelude.values import cast, const, consts, filled, reshape_to, squeezed
 
 from .reductions import centred_over, mean_over, moments_over, shifted_moments
 
@@ -42,9 +42,7 @@ __all__ = [
     "group_normalized",
     "is_short_group",
     "is_short_layer",
-    "on_channels",
     "or_filled",
-    "per_channel",
     "rms_normalized",
     "rows_normalized",
 ]
@@ -68,7 +66,7 @@ def batch_norm_training(
     """
     output, mean, inverse, total = batch_statistics(graph, input, weight, bias, eps)
     compute_dtype = graph.get_type(mean)
-    count = count_over(graph, input, without([1], rank_of(graph, input)))
+    count = count_over(graph, input, other_axes(rank_of(graph, input), [1]))
     new_mean = new_var = None
     if res[3].name != "":
         new_mean = cast(graph, _moved(graph, running_mean, mean, momentum), res[3].dtype)
@@ -132,7 +130,7 @@ def batch_statistics(
     """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared
     deviations [C])."""
     rank = rank_of(graph, input)
-    axes = without([1], rank)
+    axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     x = cast(graph, input, compute_dtype)
     mean, total = (squeezed(graph, each, axes) for each in moments_over(graph, x, axes))
@@ -186,29 +184,29 @@ def batch_norm_backward(
     mean and its part along the normalised input.
     """
     rank = rank_of(graph, input)
-    axes = without([1], rank)
+    axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     grad, x = cast(graph, grad_out, compute_dtype), cast(graph, input, compute_dtype)
     mean, inverse = _used_statistics(
         graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, compute_dtype
     )
-    away = graph.make_node("Sub", [x, per_channel(graph, mean, rank)])
-    normal = graph.make_node("Mul", [away, per_channel(graph, inverse, rank)])
+    away = graph.make_node("Sub", [x, along_axis(graph, mean, 1, rank)])
+    normal = graph.make_node("Mul", [away, along_axis(graph, inverse, 1, rank)])
     total = summed_over(graph, grad, axes, False)
     along = summed_over(graph, graph.make_node("Mul", [grad, normal]), axes, False)
     grad_input = None
     if output_mask[0]:
         if train:
             count = const(graph, count_over(graph, input, axes), compute_dtype)
-            level = per_channel(graph, graph.make_node("Div", [total, count]), rank)
-            slope = per_channel(graph, graph.make_node("Div", [along, count]), rank)
+            level = along_axis(graph, graph.make_node("Div", [total, count]), 1, rank)
+            slope = along_axis(graph, graph.make_node("Div", [along, count]), 1, rank)
             left = graph.make_node("Sub", [grad, level])
             grad = graph.make_node("Sub", [left, graph.make_node("Mul", [normal, slope])])
         factor = inverse
         if weight is not None:
             factor = graph.make_node("Mul", [inverse, cast(graph, weight, compute_dtype)])
         grad_input = cast(
-            graph, graph.make_node("Mul", [grad, per_channel(graph, factor, rank)]), res[0].dtype
+            graph, graph.make_node("Mul", [grad, along_axis(graph, factor, 1, rank)]), res[0].dtype
         )
     return (
         grad_input,
@@ -356,17 +354,6 @@ def group_normalized(
     return [cast(graph, reshape_to(graph, result, shape), graph.get_type(x)), mean, inverse]
 
 
-def on_channels(graph: Graph, x: Result, gain: Result | None, shift: Result | None) -> Result:
-    """``x`` [N, C, ...] times one number for each channel, plus another one; None leaves out."""
-    for op, parameter in (("Mul", gain), ("Add", shift)):
-        if parameter is not None:
-            factor = per_channel(
-                graph, cast(graph, parameter, graph.get_type(x)), rank_of(graph, x)
-            )
-            x = graph.make_node(op, [x, factor])
-    return x
-
-
 def rows_normalized(
     graph: Graph,
     x: Result,
@@ -452,8 +439,3 @@ def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, f
         return variance, eps
     dtype = graph.get_type(variance)
     return graph.make_node("Add", [variance, const(graph, eps, dtype)]), 0.0
-
-
-def per_channel(graph: Graph, x: Result, rank: Int) -> Result:
-    """A 1-d result of C values as [C, 1, ...], to broadcast against [N, C, ...] of that rank."""
-    return unsqueezed(graph, x, list(range(1, rank - 1)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import (
-    Bool,
     Int,
     Result,
     SymInt,
@@ -24,7 +23,6 @@ from ortable.prelude.values import as_scalar, as_vec, const
 __all__ = [
     "edge_pad",
     "full_pads",
-    "no_crop",
     "reflected_pad",
     "wrapped_pad",
 ]
@@ -93,8 +91,3 @@ def full_pads(rank: Int, axis: Int, before: SymInt, after: SymInt) -> SymInts:
     ends: list[SymInt] = [0] * rank
     begins[axis], ends[axis] = before, after
     return [*begins, *ends]
-
-
-def no_crop(pads: SymInts) -> Bool:
-    """True when no pad can be negative."""
-    return all(pad >= 0 for pad in pads)

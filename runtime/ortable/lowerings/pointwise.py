@@ -8,13 +8,11 @@ numbers."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Float, Int, Result, dtype_of
+from ortable.prelude.facts import Bool, Float, Int, Result
 from ortable.prelude.pointwise import (
     const_like,
     filled_like,
@@ -32,9 +30,7 @@ __all__ = [
     "fmod_of",
     "int_power",
     "is_nan",
-    "is_signed",
     "leaky",
-    "natural_log",
     "remainder_of",
     "sinh_of",
     "softplus_of",
@@ -74,17 +70,6 @@ def is_nan(graph: Graph, x: Result | None) -> Bool:
         return False
     array = graph.get_constant(x)
     return array.size == 1 and bool(np.isnan(array.astype(np.float64)).item())
-
-
-def is_signed(graph: Graph, x: Result) -> Bool:
-    """True for a dtype that has negative values."""
-    kinds = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.boolean)
-    return dtype_of(graph, x) not in kinds
-
-
-def natural_log(value: Float) -> Float:
-    """The natural logarithm of a positive number."""
-    return math.log(value)
 
 
 def softplus_of(graph: Graph, x: Result) -> Result:

@@ -56,15 +56,12 @@ from .reductions import mean_over
 from .resize import even_ends, settled, window_ends
 
 __all__ = [
-    "divisible",
     "even_tables",
     "pooled_adaptive",
     "pooled_fractional",
     "pooled_max",
     "pooled_mean",
     "put_in_planes",
-    "quotients",
-    "regions",
     "unpooled",
     "window_max",
 ]
@@ -464,16 +461,11 @@ def _window_count(size: SymInt, reach: int, step: int, pad: int, ceil: bool) -> 
     return dims.minimum(dims.ceildiv(whole, step), (size + pad - 1) // step) + 1
 
 
-def regions(values: SymInts, n: Int) -> SymInts:
-    """How many regions adaptive pooling makes along each of ``n`` axes; one number serves all."""
-    given = list(values) if isinstance(values, list | tuple) else [values]
-    return given if len(given) == n else given * n
-
-
-def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> Result:
-    """Mean or maximum over ``sizes`` regions that share the last dimensions as evenly as torch
-    does."""
-    rank, n = rank_of(graph, x), len(sizes)
+def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bool) -> Result:
+    """Mean or maximum over ``sizes`` regions that share the last ``n`` dimensions as evenly as
+    torch does; one number serves all."""
+    rank, sizes = rank_of(graph, x), list(sizes) if isinstance(sizes, list | tuple) else [sizes]
+    sizes = sizes if len(sizes) == n else sizes * n
     have = shape_of(graph, x)[-n:]
     if tuple(have) == tuple(sizes):
         return x

@@ -50,7 +50,6 @@ __all__ = [
     "edge_weights",
     "grid_steps",
     "mean_weights",
-    "on_axis",
     "resample_weights",
     "resized",
 ]
@@ -487,11 +486,6 @@ def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
         return make("Sub", [make("Mul", [ramp, step]), one])
     twice = make("Add", [make("Add", [ramp, ramp]), one])
     return make("Sub", [make("Div", [twice, count]), one])
-
-
-def on_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
-    """A vector along one axis of ``rank``, size 1 along the others."""
-    return unsqueezed(graph, vector, [place for place in range(rank) if place != axis])
 
 
 def _through_windows(

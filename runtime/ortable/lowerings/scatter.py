@@ -31,7 +31,6 @@ __all__ = [
     "expanded_index",
     "put_diagonal",
     "scatter_reduce",
-    "stretch_end",
 ]
 
 
@@ -121,8 +120,3 @@ def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymI
     # from -size to size; the quotient is -1 for a place that counts from the end, else 0
     near = dims.maximum(dims.minimum(place, size), -size)
     return near - size * dims.floordiv(near, size + 1)
-
-
-def stretch_end(start: SymInt, end: SymInt) -> SymInt:
-    """``end``, but not before ``start``: a slice whose end comes first is empty."""
-    return dims.maximum(start, end)

@@ -5,9 +5,6 @@ generated converters of shape operators; shared ones are in `prelude.shapes`."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
-
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast, normalize_axis
@@ -29,29 +26,18 @@ from ortable.prelude.facts import (
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.promotion import result_type
 from ortable.prelude.shapes import expanded, flat_sizes, is_inferred, sliced
-from ortable.prelude.values import at_least_1d, cast, const, consts, reshape_to, unsqueezed
+from ortable.prelude.values import at_least_1d, cast, const, consts, unsqueezed
 
 __all__ = [
-    "all_but",
-    "as_column",
     "broadcast_axes",
     "broadcast_except",
     "broadcast_to_common",
     "cat_list",
-    "ceil_div",
     "chunk_count",
-    "chunk_sizes",
     "common_sizes",
-    "diagonal_length",
-    "even_sizes",
     "flipped_along",
-    "insert_at",
-    "neighbours",
-    "numbered",
     "on_grid",
-    "ones_axes",
     "repeat_indices",
-    "replaced_at",
     "rolled_along",
     "summed_dtype",
     "unflat_sizes",
@@ -133,13 +119,6 @@ def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
     return [*values[:place], value, *values[place:]]
 
 
-def ones_axes(graph: Graph, x: Result, axes: Ints) -> Ints:
-    """Those of ``axes`` that have size 1. A dynamic dimension is never squeezed: torch makes a size
-    of 1 static."""
-    shape = shape_of(graph, x)
-    return [axis for axis in axes if type(shape[axis]) is int and shape[axis] == 1]
-
-
 def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
     """How many pieces of ``size`` an axis gives; ``otherwise`` (torch's own count) when a size is
     dynamic, or where the axis is empty, of which torch makes as many as it is asked for."""
@@ -147,32 +126,6 @@ def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int
     if not (isinstance(have, int) and isinstance(size, int)) or not size:
         return otherwise
     return max(-(-have // size), 1)
-
-
-def even_sizes(graph: Graph, x: Result, axis: Int, count: Int) -> SymInts:
-    """Sizes of ``count`` parts of an axis that differ by at most one, the longer ones first."""
-    have = dim_of(graph, x, axis)
-    return [(have + (count - 1 - place)) // count for place in range(count)]
-
-
-def diagonal_length(graph: Graph, x: Result, first: Int, second: Int, offset: Int) -> SymInt:
-    """How many elements the diagonal ``offset`` of two axes has."""
-    rows, columns = dim_of(graph, x, first), dim_of(graph, x, second)
-    if offset >= 0:
-        columns = columns - offset
-    else:
-        rows = rows + offset
-    return dims.maximum(dims.minimum(rows, columns), 0)
-
-
-def neighbours(values: SymInts) -> Any:
-    """Neighbours: (first, second), (second, third), ..."""
-    return list(pairwise(values))
-
-
-def numbered(items: Any) -> Any:
-    """(0, first), (1, second), ...: Python's enumerate."""
-    return list(enumerate(items))
 
 
 def cat_list(graph: Graph, xs: Results) -> Results:
@@ -219,11 +172,6 @@ def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
     )
 
 
-def as_column(graph: Graph, x: Result) -> Result:
-    """A 0-d or 1-d result as one column; others as they are."""
-    return reshape_to(graph, x, [*flat_sizes(graph, x, 0, -1), 1]) if rank_of(graph, x) < 2 else x
-
-
 def on_grid(graph: Graph, x: Result, xs: Results, place: Int, turned: Bool) -> Result:
     """One result of torch.meshgrid: the vector ``x`` along axis ``place``, the same along those of
     the others.
@@ -256,13 +204,3 @@ def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result
         x = graph.make_node("Concat", parts, axis=place)
         graph.set_shape(x, shape)
     return x
-
-
-def chunk_sizes(graph: Graph, x: Result, axis: Int, size: SymInt, count: Int) -> SymInts:
-    """Sizes of ``count`` chunks of ``size`` along ``axis``; the last one holds what is left."""
-    return [size] * (count - 1) + [dim_of(graph, x, axis) - size * (count - 1)]
-
-
-def ceil_div(value: SymInt, divisor: SymInt) -> SymInt:
-    """``value / divisor`` rounded up."""
-    return dims.ceildiv(value, divisor)

@@ -14,10 +14,10 @@ from ortable.dims import SymDim
 from ortable.ir import Graph
 
 from .complex_value import ComplexValue, complex_type, part_type
-from .facts import Dtype, Ints, Result, Scalar, Tensor
+from .facts import Dtype, Result, Scalar, Tensor
 from .matrices import matrix_transpose
 from .pointwise import atan2_of, const_like, filled_like, hypot_of
-from .values import as_tensor, cast, const, permuted
+from .values import as_tensor, cast, const
 
 __all__ = [
     "as_complex",
@@ -27,11 +27,8 @@ __all__ = [
     "c_conj",
     "c_div",
     "c_exp",
-    "c_is_zero",
     "c_log",
     "c_mul",
-    "c_permuted",
-    "c_polar",
     "c_power",
     "c_scaled",
     "c_truth",
@@ -165,11 +162,6 @@ def c_truth(graph: Graph, x: Complex) -> Result:
     if type(x) is ComplexValue:
         return graph.make_node("Not", [c_is_zero(graph, x)])
     return as_tensor(graph, x, dtypes.boolean)
-
-
-def c_permuted(graph: Graph, x: Complex, perm: Ints) -> Complex:
-    """``x`` with permuted axes."""
-    return on_both_parts(graph, lambda part: permuted(graph, part, perm), x)
 
 
 def on_both_parts(graph: Graph, function: Any, *values: Any) -> Any:

@@ -43,10 +43,11 @@ __all__ = [
     "is_static",
     "is_used",
     "is_wide",
+    "maximum",
+    "minimum",
     "product",
     "rank_of",
     "shape_of",
-    "square_root",
     "static",
     "transpose_perm",
 ]
@@ -299,9 +300,14 @@ def _limits(dtype: int) -> tuple[int, int]:
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
-def square_root(value: Float) -> Float:
-    """The square root of a number that is known while converting."""
-    return math.sqrt(value)
+def maximum(*values: SymInt) -> SymInt:
+    """The largest of ints and symbolic ints."""
+    return dims.maximum(*values)
+
+
+def minimum(*values: SymInt) -> SymInt:
+    """The smallest of ints and symbolic ints."""
+    return dims.minimum(*values)
 
 
 def fits_attribute(graph: Graph, value: Scalar, x: Result) -> Bool:

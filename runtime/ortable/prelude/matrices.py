@@ -20,14 +20,12 @@ from .facts import Bool, Opaque, Result, SymInt, Tensor, dim_of, rank_of, shape_
 from .promotion import opmath_dtype
 from .shapes import zeros_of
 from .sums import summed_over
-from .values import cast, consts, cropped, permuted, squeezed, unsqueezed
+from .values import cast, consts, permuted, squeezed, unsqueezed
 
 __all__ = [
-    "leading_part",
     "matrix_product",
     "matrix_transpose",
     "projected",
-    "smaller_side",
     "summed_back",
     "triu",
     "untransposed",
@@ -99,12 +97,6 @@ def matrix_transpose(graph: Graph, x: Tensor) -> Tensor:
 def triu(graph: Graph, x: Tensor, wanted: Bool = True) -> Tensor:
     """The upper triangle of matrices, or the lower one."""
     return graph.make_node("Trilu", [x], upper=int(wanted))
-
-
-@by_parts
-def leading_part(graph: Graph, x: Tensor, rows: SymInt, columns: SymInt) -> Tensor:
-    """The first rows and columns of matrices."""
-    return cropped(graph, x, [rows, columns])
 
 
 def smaller_side(graph: Graph, x: Result) -> SymInt:

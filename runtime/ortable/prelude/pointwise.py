@@ -17,7 +17,8 @@ from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.ir import Graph
 
-from .facts import Bool, Dtype, Floats, Int, Result, Scalar, SymInt, is_static, shape_of
+from .complex_value import by_parts
+from .facts import Bool, Dtype, Floats, Int, Result, Scalar, SymInt, Tensor, is_static, shape_of
 from .promotion import machine_epsilon, opmath, opmath_beside
 from .values import as_vec, cast, const, filled
 
@@ -58,7 +59,8 @@ def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
     return graph.make_node("Expand", [const(graph, value, dtype), graph.make_node("Shape", [x])])
 
 
-def expanded_like(graph: Graph, x: Result, like: Result) -> Result:
+@by_parts
+def expanded_like(graph: Graph, x: Tensor, like: Result) -> Tensor:
     """``x`` broadcast to the shape of ``like``; no node when it has that shape."""
     shapes = [graph.get_shape(each) if graph.has_shape(each) else None for each in (x, like)]
     if shapes[0] is not None and shapes[0] == shapes[1]:

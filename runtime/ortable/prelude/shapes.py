@@ -22,7 +22,6 @@ from .facts import (
     Tensor,
     dim_of,
     is_static,
-    rank_of,
     shape_of,
 )
 from .metadata import shape_or_none
@@ -31,8 +30,6 @@ from .values import as_scalar, as_vec, const, consts, reshape_to, unsqueezed
 __all__ = [
     "along_axis",
     "as_flat",
-    "at_least_2d",
-    "at_least_3d",
     "expanded",
     "expanded_sizes",
     "flat_sizes",
@@ -41,7 +38,6 @@ __all__ = [
     "other_axes",
     "sliced",
     "torch_pads",
-    "without",
     "wrapped_index",
     "zeros_of",
 ]
@@ -166,18 +162,6 @@ def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
     return result
 
 
-@by_parts
-def at_least_2d(graph: Graph, x: Tensor) -> Tensor:
-    """A 0-d or 1-d result as one row; others as they are."""
-    return unsqueezed(graph, x, list(range(2 - min(rank_of(graph, x), 2))))
-
-
-@by_parts
-def at_least_3d(graph: Graph, x: Tensor) -> Tensor:
-    """torch.atleast_3d: [] as [1,1,1], [n] as [1,n,1], [n,m] as [n,m,1]; others as they are."""
-    return unsqueezed(graph, x, {0: [0, 1, 2], 1: [0, 2], 2: [2]}.get(rank_of(graph, x), []))
-
-
 def along_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
     """A vector of values for one axis as a result that broadcasts against others of ``rank``."""
     return unsqueezed(graph, vector, list(range(1, rank - axis)))
@@ -208,11 +192,6 @@ def is_open_end(place: SymInt) -> bool:
 def is_inferred(size: SymInt) -> bool:
     """True for a size of -1, which follows from the others."""
     return type(size) is int and size == -1
-
-
-def without(axes: Ints, rank: Int) -> Ints:
-    """The axes of a tensor of ``rank`` that are not in ``axes``."""
-    return [axis for axis in range(rank) if axis not in axes]
 
 
 def wrapped_index(index: SymInt, size: SymInt) -> SymInt:

@@ -27,6 +27,7 @@ __all__ = [
     "cast_all",
     "const",
     "consts",
+    "cropped",
     "filled",
     "permuted",
     "reshape_to",

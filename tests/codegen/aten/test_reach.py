@@ -98,7 +98,7 @@ def test_what_an_earlier_condition_takes(before: str, text: str) -> None:
         ("is_float(x)", "is_int(x)", "is_bool(x)", ""),  # there are other dtypes
         ("dim >= 0", "dim < 0", ""),  # None
         ("n > 5", "n >= 5", ""),
-        ("is_half(x)", "is_float(x)", ""),
+        ("is_wide(x)", "is_float(x)", ""),
         ("flag and n == 1", "flag", ""),
         ("s == 1", "s != 1", ""),
         ("s != 2", "s >= 2", ""),

@@ -21,30 +21,20 @@ from ortable.prelude.complex_arithmetic import (
     as_complex,
     c_mul,
     on_both_parts,
-    re,
 )
 from ortable.prelude.complex_value import ComplexValue, join_pair, split_pair
-from ortable.prelude.facts import Bool, Int, Ints, Result, Scalar, Str, SymInts, dim_of, rank_of
-from ortable.prelude.matrices import matrix_product
-from ortable.prelude.pointwise import atan2_of, expanded_like
+from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, dim_of, rank_of
 from ortable.prelude.promotion import computation_dtype, promote_values
-from ortable.prelude.sums import product_over, summed_over
-from ortable.prelude.values import consts, reshape_to, squeezed, unsqueezed
+from ortable.prelude.sums import product_over
+from ortable.prelude.values import consts, squeezed
 
 __all__ = [
-    "c_angle",
     "c_cumprod",
     "c_einsum",
-    "c_gathered",
     "c_joined",
-    "c_like",
-    "c_matmul",
     "c_mul_i",
     "c_prod",
-    "c_reshaped",
-    "c_sum",
     "c_unjoined",
-    "c_unsqueezed",
 ]
 
 
@@ -56,11 +46,6 @@ def c_joined(graph: Graph, x: Complex) -> Result:
 def c_unjoined(graph: Graph, x: Result) -> Complex:
     """``torch.view_as_complex``: the complex tensor of a last dimension of 2."""
     return split_pair(graph, x)
-
-
-def c_matmul(graph: Graph, a: Complex, b: Complex) -> Complex:
-    """The matrix product of two complex tensors."""
-    return matrix_product(graph, a, b)
 
 
 def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
@@ -80,47 +65,12 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
     return ComplexValue(sums[0] or "", sums[1] or "", xs[0].dtype)
 
 
-def c_angle(graph: Graph, x: Complex) -> Result:
-    """The angle of a complex tensor in -pi..pi."""
-    return atan2_of(graph, x.imag, x.real)
-
-
 def c_mul_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
     """``i * x``, or ``-i * x`` for a sign of -1."""
     make = graph.make_node
     if sign == 1:
         return ComplexValue(make("Neg", [x.imag]), x.real, x.dtype)
     return ComplexValue(x.imag, make("Neg", [x.real]), x.dtype)
-
-
-def c_sum(graph: Graph, x: Complex, axes: Ints) -> Complex:
-    """The sum along ``axes``."""
-    return on_both_parts(graph, lambda part: summed_over(graph, part, axes, False), x)
-
-
-def c_like(graph: Graph, x: Complex, like: Complex) -> Complex:
-    """``x`` broadcast to the shape of ``like``."""
-    wanted = re(graph, like)
-    if type(x) is not ComplexValue:
-        return expanded_like(graph, x, wanted)
-    return on_both_parts(graph, lambda part: expanded_like(graph, part, wanted), x)
-
-
-def c_gathered(graph: Graph, x: Complex, index: Result, axis: Int) -> Complex:
-    """The elements of ``x`` where ``index`` points along one axis."""
-    return on_both_parts(graph, lambda part: graph.make_node("Gather", [part, index], axis=axis), x)
-
-
-def c_unsqueezed(graph: Graph, x: Complex, axes: Ints) -> Complex:
-    """``x`` with new axes of size 1."""
-    return on_both_parts(graph, lambda part: unsqueezed(graph, part, axes), x)
-
-
-def c_reshaped(graph: Graph, x: Complex, shape: SymInts) -> Complex:
-    """``x`` with another shape; a real tensor, too."""
-    if type(x) is not ComplexValue:
-        return reshape_to(graph, x, shape)
-    return on_both_parts(graph, lambda part: reshape_to(graph, part, shape), x)
 
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:

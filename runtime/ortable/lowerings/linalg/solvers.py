@@ -52,7 +52,6 @@ __all__ = [
     "determinant",
     "kept_factors",
     "log_determinant",
-    "longer_side",
     "lu_factors",
     "lu_info",
     "lu_permutation",
