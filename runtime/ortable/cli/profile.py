@@ -22,7 +22,6 @@ _FILES = {
     "json": "all numbers",
     "trace": "one call, for chrome://tracing and Perfetto",
     "html": "a page with a flame graph and the tables",
-    "png": "the flame graph as a picture",
 }
 
 
@@ -104,7 +103,7 @@ def _print(found: Profile, rows: int) -> None:
     if not console.is_terminal:
         print(found.text(rows))
         return
-    from ortable.debug.profiling.tables import HEADS, head, tables_of
+    from ortable.debug.profiling.times import HEADS, head, tables_of
 
     console.print(head(found), style="bold", markup=False)
     for note in found.notes:

@@ -160,31 +160,34 @@ def as_text(explained: Explanation, named: Sequence[str] = ()) -> str:
 
     :param named: rules of rewriting of which to say also that they fired nowhere, or why
     """
-    lines = [_head(explained)]
-    for number, each in enumerate(explained.breaks, 1):
-        head, *more = _break_lines(each)
-        lines += [f"  break {number} at {head}", *(f"    {line}" for line in more)]
-    lines += [f"  {note}" for note in explained.notes]
-    for graph in explained.graphs:
-        lines.append(_graph_head(graph))
-        for head, below in _sections(graph, named):
-            lines += [f"  {head}", *(f"    {line}" for line in below)]
-    return "\n".join(lines)
+    title, *lines = _report(explained, named)
+    return "\n".join([title[1], *("  " * depth + line for depth, line in lines)])
 
 
 def as_markdown(explained: Explanation, named: Sequence[str] = ()) -> str:
     """The same with headings, and lists in place of indented lines."""
-    lines = [f"# {_head(explained)}", ""]
+    (_, title), *lines = _report(explained, named, "`")
+    made = [f"# {title}", ""]
+    for depth, line in lines:
+        made += [f"\n## {line}\n" if depth == 0 else f"{'  ' * (depth - 1)}- {line}"]
+    return "\n".join(made) + "\n"
+
+
+def _report(
+    explained: Explanation, named: Sequence[str], quote: str = ""
+) -> Iterator[tuple[int, str]]:
+    """Title, heads of graphs and lines, each with its depth."""
+    yield 0, _head(explained)
     for number, each in enumerate(explained.breaks, 1):
         head, *more = _break_lines(each)
-        lines += [f"- break {number} at `{head}`", *(f"  - {line}" for line in more)]
-    lines += [*(f"- {note}" for note in explained.notes), ""]
+        yield 1, f"break {number} at {quote}{head}{quote}"
+        yield from ((2, line) for line in more)
+    yield from ((1, note) for note in explained.notes)
     for graph in explained.graphs:
-        lines += [f"## {_graph_head(graph)}", ""]
+        yield 0, _graph_head(graph)
         for head, below in _sections(graph, named):
-            lines += [f"- {head}", *(f"  - {line}" for line in below)]
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+            yield 1, head
+            yield from ((2, line) for line in below)
 
 
 def _head(explained: Explanation) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 from ortable.ir.origins import KEY
 
+from .profiling.inline import nodes_below
+
 _PLACES = 3
 _NAMED = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
 
@@ -39,7 +41,7 @@ def made_by_rules(model: Any) -> dict[str, Counter[str]]:
     """The lines of the model that nodes made by a rule stand for, by rule; a rule that only takes
     nodes away made none."""
     found: dict[str, Counter[str]] = {}
-    for node in (each for graph in (model.graph, *model.functions) for each in _nodes(graph)):
+    for node, _ in (each for part in (model.graph, *model.functions) for each in nodes_below(part)):
         about = {each.key: each.value for each in node.metadata_props}
         if KEY in about:
             where = about.get("source") or about.get("fx_node", "")
@@ -73,12 +75,3 @@ def _merged(reasons: Mapping[str, int]) -> list[str]:
         else:
             names.setdefault(reason, [])
     return [f"{', '.join(found)} {text}" if found else text for text, found in names.items()]
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    """Nodes of a graph or function, and of the graphs inside them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from _nodes(inner)

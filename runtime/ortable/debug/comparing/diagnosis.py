@@ -20,6 +20,7 @@ from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.origins import KEY
 
 from ..arrays import describe, node_text, to_numpy, to_torch
+from ..profiling.inline import graphs_inside
 from ..reference import ExtendedReferenceEvaluator
 from .alone import AGREES, Alone, Differs, shown_alone
 from .decompositions import Decomposed
@@ -192,11 +193,10 @@ def nodes_behind(found: Found) -> list[NodeProto]:
 def _read_by(proto: NodeProto) -> Iterator[str]:
     """Names that a node reads, in the graphs inside it, too."""
     yield from filter(None, proto.input)
-    for attribute in proto.attribute:
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-            for inner in graph.node:
-                yield from _read_by(inner)
-            yield from (value.name for value in graph.output)
+    for graph in graphs_inside(proto):
+        for inner in graph.node:
+            yield from _read_by(inner)
+        yield from (value.name for value in graph.output)
 
 
 # -- in words

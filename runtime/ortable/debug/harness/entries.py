@@ -33,9 +33,11 @@ from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import Expression, TensorSample, evaluate
 from ortablegen.schemas.torch import OpSchema
 
-from .forms import unsafe_nodes
+from ..profiling.inline import nodes_below
+from .values import draw
 
 UNKNOWN = object()
+_NEVER = ("Bernoulli", "CenterCropPad")
 DATA_DEPENDENT = (
     compat.DataDependentOutputException,
     compat.DynamicOutputShapeException,
@@ -80,21 +82,7 @@ def _grown(size: int, name: str | None, grow: Growth) -> int:
 def make_tensor(sample: TensorSample, generator: torch.Generator, grow: Growth = 0) -> torch.Tensor:
     """The tensor of a sample; ``grow`` is added to its dynamic dimensions."""
     shape = [_grown(size, name, grow) for size, name in sample.dims]
-    dtype = getattr(torch, sample.dtype)
-    if sample.values is not None:
-        return torch.tensor(sample.values, dtype=dtype).reshape(shape)
-    low, high = sample.low, sample.high
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).bool()
-    if not (dtype.is_floating_point or dtype.is_complex):
-        bounds = int(low if low is not None else -9), int(high if high is not None else 10)
-        return torch.randint(*bounds, shape, generator=generator).to(dtype)
-    if low is not None and high is not None:
-        return (
-            torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
-        ).to(dtype)
-    kind = torch.complex128 if dtype.is_complex else torch.float64
-    return torch.randn(shape, generator=generator, dtype=kind).to(dtype)
+    return draw(sample, tuple(shape), generator, wrap=True)
 
 
 def _leaves(value: Any) -> list[TensorSample]:
@@ -307,6 +295,19 @@ def check_model(converted: Converted) -> None:
     assert not narrowed, f"float64 is computed with numbers of float32: {narrowed}"
 
 
+def unsafe_nodes(model: onnx.ModelProto) -> list[str]:
+    """Operators of nodes whose meaning an optimizer of ONNX Runtime does not keep: those that take
+    sizes for some axes only, and those that are never written."""
+    inner = [node for function in model.functions for node in function.node]
+    found = []
+    for node in (*(node for node, _ in nodes_below(model.graph)), *inner):
+        some_pads = node.op_type == "Pad" and len(node.input) > 3 and node.input[3]
+        some_sizes = node.op_type == "Resize" and any(a.name == "axes" for a in node.attribute)
+        if some_pads or some_sizes or node.op_type in _NEVER:
+            found.append(node.op_type)
+    return found
+
+
 def _check_axes(model: onnx.ModelProto) -> None:
     """Reductions count their axes from the front: with negative ones ONNX Runtime gives a result
     of the wrong shape when the tensor has no elements."""
@@ -372,11 +373,16 @@ def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[tor
     return run_session(session_of(model.SerializeToString()), feeds)
 
 
-def session_of(model: bytes, without: Sequence[str] = ()) -> onnxruntime.InferenceSession:
-    """A session of one thread for a serialised model, ``without`` some of the optimizers."""
+def session_of(
+    model: bytes, without: Sequence[str] = (), optimize: bool = True
+) -> onnxruntime.InferenceSession:
+    """A session of one thread for a serialised model, ``without`` some of the optimizers, or as it
+    is written, which says nothing where it fails."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 3 if optimize else 4
+    if not optimize:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(
         model,
         options,
@@ -386,7 +392,7 @@ def session_of(model: bytes, without: Sequence[str] = ()) -> onnxruntime.Inferen
 
 
 def run_session(
-    session: onnxruntime.InferenceSession, feeds: dict[str, torch.Tensor]
+    session: onnxruntime.InferenceSession, feeds: Mapping[str, torch.Tensor]
 ) -> list[torch.Tensor]:
     """All outputs of a session, as tensors."""
     values = {name: session_value(tensor) for name, tensor in feeds.items()}

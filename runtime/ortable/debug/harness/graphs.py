@@ -13,12 +13,13 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.debug.arrays import to_numpy
 from ortable.ir.schemas import find_schema
 from ortablegen.language.parse import onnx_call
 from ortablegen.language.samples import TensorSample
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 
-from .values import Operand, as_array, attribute, draw, literal, operand, symbolic_shape
+from .values import Operand, attribute, draw, literal, operand, symbolic_shape
 
 _INTEGERS = frozenset({dtypes.int32, dtypes.int64})
 
@@ -130,7 +131,7 @@ class _Maker:
         sample = found.sample
         if found.constant:
             value = draw(sample, sample.shape, self.generator)
-            array = as_array(value)
+            array = to_numpy(value)
             return self.builder.make_initializer(name, array)
         shape = symbolic_shape(sample, self.built.symbols)
         self.built.inputs[name] = sample

@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 
 from ortable import dims
 from ortable.builder import GraphBuilder
-from ortable.compat.onnxruntime import bound_session
+from ortable.debug.arrays import to_numpy, to_torch
 from ortable.debug.reference import ExtendedReferenceEvaluator
 
-from .entries import session_value, tensor_of_result
-from .values import as_array, as_tensor
+from .entries import run_session, session_of
 
 # one unit in the last place: what another order of the same operations may cost
 ROUNDING = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float64: 1e-12}
@@ -34,35 +32,26 @@ class Runner:
     """A model that is ready to run; loading it in ONNX Runtime is done once."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self.names = [output.name for output in model.graph.output]
         self.session: Any = None
         self.why = ""
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
-            self.session = onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            self.session = session_of(model.SerializeToString(), optimize=False)
         except Exception as error:  # no kernel, or an opset that it does not know
             self.why = str(error)
         self.model = model
 
     def __call__(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         if self.session is not None:
-            values = {name: session_value(tensor) for name, tensor in feeds.items()}
             try:
-                found = bound_session(self.session).run_with_ort_values(values, self.names, None)
-                return [tensor_of_result(value) for value in found]
+                return run_session(self.session, feeds)
             except Exception as error:
                 if not any(fault in str(error) for fault in FAULTS):
                     raise
         reference = ExtendedReferenceEvaluator(self.model)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            arrays = {name: as_array(tensor) for name, tensor in feeds.items()}
-            return [as_tensor(each) for each in reference.run(None, arrays)]
+            arrays = {name: to_numpy(tensor) for name, tensor in feeds.items()}
+            return [to_torch(each) for each in reference.run(None, arrays)]
 
 
 # -- declarations

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ortable import dims, dtypes
+from ortable.debug.arrays import to_numpy
 from ortablegen.language import samples, vocabulary
 from ortablegen.language.samples import Expression, SampleProblem, TensorSample
 
@@ -82,11 +83,13 @@ def draw(
     generator: torch.Generator,
     special: bool = False,
     zeros: bool = True,
+    wrap: bool = False,
 ) -> torch.Tensor:
     """A tensor of the sample: given values, in its range, or random.
 
     ``special``: infinities, NaN and both zeros are among floats without a range. ``zeros``: False
-    draws no integer 0, which a division would crash on."""
+    draws no integer 0, which a division would crash on. ``wrap``: bytes are among the largest, too.
+    """
     dtype = getattr(torch, sample.dtype)
     if sample.values is not None:
         given = np.asarray(sample.values)
@@ -96,15 +99,16 @@ def draw(
     low, high = sample.low, sample.high
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
-    if not dtype.is_floating_point:
-        least = 0 if dtype == torch.uint8 else -9
+    if not (dtype.is_floating_point or dtype.is_complex):
+        least = 0 if dtype == torch.uint8 and not wrap else -9
         bounds = int(low if low is not None else least), int(high if high is not None else 10)
         made = torch.randint(*bounds, shape, generator=generator).to(dtype)
         return made if zeros or low is not None else torch.where(made == 0, 1, made).to(dtype)
     if low is not None and high is not None:
         plain = torch.rand(shape, generator=generator, dtype=torch.float64)
         return (plain * (high - low) + low).to(dtype)
-    made = torch.randn(shape, generator=generator, dtype=torch.float64)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    made = torch.randn(shape, generator=generator, dtype=wide)
     if special:  # each of them about equally often, so that none is missing by chance
         count = made.numel()
         order = torch.randperm(max(count, len(SPECIAL)), generator=generator)[:count]
@@ -120,23 +124,6 @@ def is_free(sample: TensorSample) -> bool:
     return bool(floating and sample.values is None and sample.low is None)
 
 
-def as_array(tensor: torch.Tensor) -> np.ndarray:
-    """The numpy array of a tensor; bfloat16 through its bits."""
-    plain = tensor.detach().contiguous()
-    if plain.dtype == torch.bfloat16:
-        wanted = dtypes.to_numpy(dtypes.bfloat16)
-        return plain.view(torch.int16).numpy().view(wanted)
-    return plain.numpy()
-
-
-def as_tensor(array: Any) -> torch.Tensor:
-    """The tensor of an array of numpy or ml_dtypes."""
-    made = np.ascontiguousarray(array).reshape(np.shape(array))
-    if made.dtype == dtypes.to_numpy(dtypes.bfloat16):
-        return torch.from_numpy(made.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(made.copy())
-
-
 # -- attributes
 
 
@@ -146,7 +133,7 @@ def attribute(text: object) -> Any:
         return [attribute(each) for each in text] if isinstance(text, (list, tuple)) else text
     found = operand(text)
     if found is not None:
-        return as_array(draw(found.sample, found.sample.shape, torch.Generator().manual_seed(0)))
+        return to_numpy(draw(found.sample, found.sample.shape, torch.Generator().manual_seed(0)))
     try:
         return literal(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError:

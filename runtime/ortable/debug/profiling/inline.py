@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import onnx
 import onnx.inliner
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ortable.ir.proto.trust import check_functions
 
@@ -41,14 +41,19 @@ def named_and_inlined(model: ModelProto) -> ModelProto:
 
 
 def nodes_below(
-    graph: GraphProto, parent: NodeProto | None = None
+    graph: GraphProto | FunctionProto, parent: NodeProto | None = None
 ) -> Iterator[tuple[NodeProto, NodeProto | None]]:
     """All nodes of a graph and of the graphs inside nodes, each with the node that it is inside."""
     for node in graph.node:
         yield node, parent
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                yield from nodes_below(attribute.g, node)
+        for inner in graphs_inside(node):
+            yield from nodes_below(inner, node)
+
+
+def graphs_inside(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs of a node: branches, and bodies of loops."""
+    for attribute in node.attribute:
+        yield from (attribute.g,) if attribute.HasField("g") else attribute.graphs
 
 
 def _specialized(model: ModelProto, ours: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -8,17 +8,18 @@ it is known by the values that it computes, or by the name that it kept or was g
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx import ModelProto, NodeProto
 
 from ortable.compat.torch import higher_order_operators
+from ortable.ir.pictures.modules import texts_in
 
-from .inline import RESULT, nodes_below
-from .metadata import told
+from .inline import PATH, RESULT, nodes_below
 
 ADDED = "added by ONNX Runtime"
 UNKNOWN = "no ATen operator is known"
@@ -26,6 +27,11 @@ _EXPORTED = "_export_root"  # how torch.export calls what it traced a part of co
 _GLOBAL = re.compile(r"^G\['(\w+)'\]")  # how dynamo calls a module that is a global name
 _CUT = re.compile(r"[^0-9A-Za-z]")
 _MOST_LINES = 3  # of a fused node
+_TORCH_ONNX = "pkg.torch.onnx."
+_FRAME = re.compile(
+    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n[ \t]*(?P<code>[^\n]*)'
+)
+_IN_TORCH = re.compile(r"[/\\]site-packages[/\\]torch[/\\]")
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class _Ours:
 
 def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
     about = {prop.key: prop.value for prop in proto.metadata_props}
-    path, target, line = told(about)
+    path, target, line = _told(about)
     path = _GLOBAL.sub(r"\1", path)
     if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
         path = path[len(_EXPORTED) + 1 :]
@@ -224,3 +230,27 @@ def common_module(paths: Iterable[str]) -> str:
     while all(len(each) > shared for each in split) and len({e[shared] for e in split}) == 1:
         shared += 1
     return ".".join(split[0][:shared])
+
+
+# -- what metadata say
+
+
+def _told(about: Mapping[str, str]) -> tuple[str, str, str]:
+    """The module's path, the target and the line; each empty where nothing tells it."""
+    if any(key.startswith(_TORCH_ONNX) for key in about):
+        return _of_torch_onnx(about)
+    return about.get(PATH, ""), about.get("aten_target", ""), about.get("source", "")
+
+
+def _of_torch_onnx(about: Mapping[str, str]) -> tuple[str, str, str]:
+    """The same of a model that torch.onnx wrote: scopes from the root to the node, classes beside
+    them, the last one being the operator, and a trace of the stack."""
+    scopes = texts_in(about.get(f"{_TORCH_ONNX}name_scopes", ""))
+    classes = texts_in(about.get(f"{_TORCH_ONNX}class_hierarchy", ""))
+    frames = list(_FRAME.finditer(about.get(f"{_TORCH_ONNX}stack_trace", "")))
+    frames = [each for each in frames if not _IN_TORCH.search(each["file"])] or frames
+    line = ""
+    if frames:
+        last = frames[-1]
+        line = f"{os.path.basename(last['file'])}:{last['line']}: {last['code'].strip()}"
+    return scopes[-2] if len(scopes) > 1 else "", classes[-1] if classes else "", line

@@ -1,19 +1,27 @@
-"""Pictures of a Profile: a flame graph of its modules, as a page of HTML with all tables (plotly)
-and as PNG (matplotlib). In comes a Profile, out go a text and bytes; called by `Profile.save_html`
-and `save_png`. The page holds plotly's JavaScript, and loads nothing."""
+"""A Profile as a page of HTML: a flame graph of its modules, by plotly, and all tables. In comes a
+Profile, out goes a text; called by `Profile.save_html`. The page holds plotly's JavaScript, and
+loads nothing."""
 
 from __future__ import annotations
 
 import html
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ortable.errors import OrtableError
 
-from .tables import HEADS, Table, head, tables_of
-from .times import AROUND_TORCH, IN_SESSION, NO_LINE, NodeTime, Times
+from .times import (
+    AROUND_TORCH,
+    HEADS,
+    IN_SESSION,
+    NO_LINE,
+    NodeTime,
+    Table,
+    Times,
+    head,
+    tables_of,
+)
 
 _COLORS = {
     "call": "#cfd8dc",
@@ -24,7 +32,6 @@ _COLORS = {
 }
 _READABLE = {"minsize": 11, "mode": "hide"}  # smaller text is left out
 _ROWS = 40  # of a table in the page
-_NARROW = 0.012  # of the picture's width: what is narrower has no text
 
 
 @dataclass
@@ -85,13 +92,6 @@ def _add(box: Frame, node: NodeTime) -> None:
     _inside(box, node.module, node.us).child(label, "kernel", about).us += node.us
 
 
-def _extra(name: str) -> OrtableError:
-    return OrtableError(
-        f"A picture of a profile needs the Python package '{name}': install the extra with "
-        "`pip install 'ortable[profile]'`. text(), json() and trace() need nothing."
-    )
-
-
 # -- the page
 
 
@@ -129,7 +129,10 @@ def html_of(profile: Times) -> str:
         import plotly.graph_objects as go
         import plotly.io
     except ImportError as error:
-        raise _extra("plotly") from error
+        raise OrtableError(
+            "The page of a profile needs the Python package 'plotly': install the extra with "
+            "`pip install 'ortable[profile]'`. text(), json() and trace() need nothing."
+        ) from error
     figure = go.Figure(go.Icicle(**_icicle(frames_of(profile), profile.call_us)))
     figure.update_layout(
         margin={"t": 10, "l": 0, "r": 0, "b": 10}, height=620, uniformtext=_READABLE
@@ -185,68 +188,3 @@ def _table(table: Table) -> str:
         for row in table.rows
     )
     return f"<h2>{html.escape(table.title)}</h2><table><tr>{heads}</tr>{rows}</table>"
-
-
-# -- the picture
-
-
-def png_of(profile: Times) -> bytes:
-    """The flame graph as PNG, the call at the bottom as it is in other tools.
-
-    :raises OrtableError: matplotlib is absent
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-    except ImportError as error:
-        raise _extra("matplotlib") from error
-    boxes = list(_placed(frames_of(profile), 0.0, 0))
-    depth = 1 + max(level for _, _, level in boxes)
-    figure = Figure(figsize=(14, 1.4 + 0.42 * depth), dpi=100)
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for what, color in _COLORS.items():
-        mine = [(begin, level, box) for box, begin, level in boxes if box.what == what]
-        axes.barh(
-            [level for _, level, _ in mine],
-            [box.us / 1000 for _, _, box in mine],
-            left=[begin / 1000 for begin, _, _ in mine],
-            height=0.94,
-            color=color,
-            edgecolor="white",
-            linewidth=0.5,
-        )
-    _label(axes, boxes, profile.call_us)
-    axes.set(xlim=(0, profile.call_us / 1000), xlabel="ms a call", yticks=[], title=head(profile))
-    axes.spines[["top", "left", "right"]].set_visible(False)
-    shown = [what for what in _COLORS if what != "call"]
-    handles = [Patch(color=_COLORS[what], label=what) for what in shown]
-    axes.legend(handles=handles, loc="upper right", ncols=len(handles), frameon=False)
-    axes.set_ylim(-0.6, depth + 0.4)
-    figure.tight_layout()
-    made = io.BytesIO()
-    figure.savefig(made, format="png")
-    return made.getvalue()
-
-
-def _placed(box: Frame, begin: float, level: int) -> Iterator[tuple[Frame, float, int]]:
-    """Boxes with where they begin, in microseconds, and how high they lie."""
-    yield box, begin, level
-    for each in box.inside.values():
-        yield from _placed(each, begin, level + 1)
-        begin += each.us
-
-
-def _label(axes: Any, boxes: Sequence[tuple[Frame, float, int]], whole: float) -> None:
-    """Writes the names of the boxes that have room for some of it."""
-    for box, begin, level in boxes:
-        share = box.us / whole if whole else 0.0
-        if share < _NARROW:
-            continue
-        room = int(share * 190)
-        if room < min(len(box.label), 4):
-            continue
-        text = box.label if len(box.label) <= room else box.label[: room - 1] + "…"
-        middle = (begin + box.us / 2) / 1000
-        axes.text(middle, level, text, ha="center", va="center", fontsize=8, clip_on=True)

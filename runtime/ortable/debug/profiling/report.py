@@ -11,8 +11,7 @@ from typing import Any
 
 from ortable.ir.proto.atomic_files import write_file
 
-from .tables import head, lines_of, tables_of
-from .times import Times
+from .times import Times, head, lines_of, tables_of
 from .trace import trace_of
 
 
@@ -105,16 +104,3 @@ class Profile(Times):
         from .page import html_of
 
         write_file(Path(path), html_of(self).encode())
-
-    def save_png(self, path: str | os.PathLike[str]) -> None:
-        """Writes the flame graph as a picture.
-
-        Args:
-            path: the file.
-
-        Raises:
-            OrtableError: matplotlib is absent: `pip install 'ortable[profile]'`.
-        """
-        from .page import png_of
-
-        write_file(Path(path), png_of(self))

@@ -73,9 +73,9 @@ def parts_of_node(
     """The modules around a node, outermost first."""
     if "module_path" in about or "fx_node" in about:
         return parts_of_path(about.get("module_path", ""), kind_of)
-    scopes = _texts(about.get("pkg.torch.onnx.name_scopes", ""))
+    scopes = texts_in(about.get("pkg.torch.onnx.name_scopes", ""))
     if scopes:
-        kinds = _texts(about.get("pkg.torch.onnx.class_hierarchy", ""))
+        kinds = texts_in(about.get("pkg.torch.onnx.class_hierarchy", ""))
         return _of_scopes(scopes[:-1], kinds)
     scope, _, _ = node.name.rpartition("/")
     if node.name.startswith("/"):
@@ -85,7 +85,7 @@ def parts_of_node(
     return parts_of_path(scope.replace("/", "."), kind_of)
 
 
-def _texts(written: str) -> list[str]:
+def texts_in(written: str) -> list[str]:
     """A list of texts as Python writes it; empty for anything else. (`ast.literal_eval` runs
     nothing, but goes as deep as the text.)"""
     try:
