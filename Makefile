@@ -55,7 +55,7 @@ sweeps: $(READY)  ## programs and models that others wrote, random graphs, sever
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)
 
-case-counts: $(READY)  ## how many sample calls reach each case of an entry, for docs/operators.md
+case-counts: $(READY)  ## how many sample calls reach each case of an entry, for `ortable ops`
 	$(BIN)/python -m tests.specs.reached
 
 conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bounded: the short run)

@@ -33,7 +33,8 @@ def markdown(run: Mapping[str, Any]) -> str:
     parts = [made_of(run), f"{run['machine']}."]
     parts.append(
         'Latency as ratios to eager. `dynamo\'s graph` is `backend="eager"`: what a call of every '
-        "compiled module costs, guards and all."
+        "compiled module costs, guards and all. Rows are the models that stay slower than eager, "
+        "the mean is of all."
     )
     parts += [_table(done), _summary(done)]
     parts += [
@@ -43,6 +44,7 @@ def markdown(run: Mapping[str, Any]) -> str:
 
 
 def _table(records: Sequence[Record]) -> str:
+    shown = [each for each in records if each["ratio"]["autotune"] > 1 or _kept(each) != _USUAL]
     head = ["model", "eager, ms", *COLUMNS, "autotune / dynamo's graph", "A/A band"]
     rows = [
         [
@@ -52,7 +54,7 @@ def _table(records: Sequence[Record]) -> str:
             number(each["to_floor"], 3),
             percent(each["band"]),
         ]
-        for each in records
+        for each in shown
     ]
     means = [number(geomean([each["ratio"][name] for each in records]), 2) for name in COLUMNS]
     floor = number(geomean([each["to_floor"] for each in records]), 3)

@@ -88,15 +88,14 @@ def _nodes_of(who: str) -> Callable[[Record], float | None]:
 
 def graphs(records: Sequence[Record]) -> str:
     """Nodes, latency and peak memory of both graphs."""
-    head = ["model", "nodes: ortable", "torch.onnx", "ratio"]
+    head = ["model", "nodes: ortable", "ortable / torch.onnx"]
     timed = any("latency" in record for record in records)
     if timed:
         head += ["ortable, ms", "ortable / torch.onnx", "A/A band"]
     head += ["peak MB: ortable", "torch.onnx"]
     rows = []
     for record in records:
-        theirs = record["nodes"].get(THEIRS)
-        cells = [record["name"], str(record["nodes"][OURS]), "-" if theirs is None else str(theirs)]
+        cells = [record["name"], str(record["nodes"][OURS])]
         cells.append(number(_node_ratio(record), 2))
         if timed:
             latency = record.get("latency", {})
@@ -106,7 +105,7 @@ def graphs(records: Sequence[Record]) -> str:
         cells += [number(record["memory"].get(who), 0) for who in (OURS, THEIRS)]
         rows.append(cells)
     both = [record for record in records if THEIRS in record["nodes"]]
-    means = ["geometric mean", _mean(both, _nodes_of(OURS), 0), _mean(both, _nodes_of(THEIRS), 0)]
+    means = ["geometric mean", _mean(both, _nodes_of(OURS), 0)]
     means.append(_mean(both, _node_ratio, 3))
     if timed:
         means += ["", _mean(both, lambda record: record.get("latency_ratio"), 3), ""]

@@ -29,7 +29,7 @@ def _sections() -> Iterator[str]:
     parser = _parser()
     yield "## The commands"
     yield (
-        "`ortable COMMAND --help` says what each option means. Before the command:"
+        "`--help` behind a command says what its options mean. Before the command:"
         f" {_flags(parser._actions)}."
     )
     for name, command in _commands(parser).items():

@@ -276,7 +276,7 @@ def _feeds(
 
 @cache
 def _not_of_infinities() -> set[str]:
-    """The rules of which docs/rewrites-proven.md says that they are not for infinities and NaN."""
+    """The rules of which docs/rewrites.md says that they are not for infinities and NaN."""
     recorded = yaml.safe_load((ROOT / "tests/rewrites/recorded.yaml").read_text())
     return {name for name, each in recorded.items() if each["verdict"] == "SPECIAL"}
 

@@ -37,6 +37,7 @@ SHARED: dict[str, tuple[str, Callable[..., Any]]] = {
     "onnx_debug_backend": (_BACKEND, ortable.OrtOptions),
     "OnnxProgram.draw": ("Those of [`ortable.draw`](#ortabledraw)", ortable.draw),
 }
+_MAX_INLINE = 3  # rows of arguments and errors in the list of methods
 # Classes whose other methods are steps of these.
 STEPS = {"DynamoInterpreter": ("run", "convert_subgraph")}
 # Classes whose objects a user makes; of the others, ortable makes them.
@@ -176,8 +177,7 @@ def _class(name: str, kind: type) -> list[str]:
     found = parts(inspect.getdoc(kind) or "")
     text = [_code(_made(name, kind)), found.text]
     without = () if name in MADE_BY_USERS else ("Args",)
-    if name != "GraphBuilder":
-        without += ("Arguments of methods",)
+    without += ("Arguments of methods",)
     if name in OPTIONS:
         text.append(f"Its fields are on the page of [options]({OPTIONS[name]}).")
     text += _sections(found, without=without)
@@ -214,11 +214,13 @@ def _methods_by_length(name: str, found: dict[str, Any]) -> list[str]:
     for member, value in sorted(found.items()):
         plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         said = parts(inspect.getdoc(plain) or "")
-        if said.sections or "\n" in said.text or "\n" in signature(member, plain, owner=name + "."):
+        head = signature(member, plain, owner=name + ".")
+        rows = sum(map(len, said.sections.values()))
+        if rows > _MAX_INLINE or "\n" in said.text or "\n" in head or f"{name}.{member}" in SHARED:
             full += _method(name, member, value)
         else:
-            head = signature(member, plain).removeprefix("def ").removesuffix(": ...")
-            short.append(f"- `{head}`: {said.text}")
+            head = head.removeprefix("def ").removesuffix(": ...")
+            short.append(f"- `{head}`: {' '.join([said.text, *_inline(said)])}")
     return (["\n".join(["Methods:", "", *short])] if short else []) + full
 
 
@@ -238,6 +240,16 @@ def _made(name: str, kind: type) -> str:
         return f"class {name}: ..."
     made = signature("__init__", kind, "self").splitlines()
     return f"class {name}:\n" + "\n".join(f"    {line}" for line in made)
+
+
+def _inline(found: Parts) -> Iterator[str]:
+    """Sections of a few rows as sentences."""
+    for head, rows in found.sections.items():
+        told = "; ".join(
+            f"`{row.name}`, {row.text.rstrip('.')}" if row.name else row.text.rstrip(".")
+            for row in rows
+        )
+        yield f"{head.replace('Args', 'Arguments')}: {told}."
 
 
 def _property(name: str, value: property) -> str:

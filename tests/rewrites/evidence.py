@@ -4,7 +4,7 @@ is counted with the nodes that it saves.
     python -m tests.rewrites.evidence              # all models, written down in evidence.yaml
     python -m tests.rewrites.evidence export/bert  # some of them, by the start of their names
 
-`page` reads the file for the table of docs/rewrites-proven.md."""
+`page` reads the file for the table of docs/rewrites.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of all rules in docs/rewrites-proven.md: how far each is proven, and where it fires.
+"""The table of all rules in docs/rewrites.md: how far each is proven, and where it fires.
 
 python -m tests.rewrites.page  # writes it, from recorded.yaml and evidence.yaml"""
 
@@ -15,7 +15,7 @@ from . import evidence, proofs
 
 __all__ = ["PAGE", "page"]
 
-PAGE = ROOT / "docs" / "rewrites-proven.md"
+PAGE = ROOT / "docs" / "rewrites.md"
 BEGIN = "<!-- The table is written by `python -m tests.rewrites.page`. -->\n"
 END = "<!-- End of the table. -->\n"
 WORDS = {

@@ -1,6 +1,6 @@
 """How many sample calls reach each case of an entry: ``python -m tests.specs.reached`` (`make
 case-counts`) counts anew for entries that have changed, and writes `specs/runtime/cases.yaml`, from
-which codegen takes the numbers of docs/operators.md and of `ortable ops`.
+which codegen takes the numbers of `ortable ops`.
 
 What comes in are the entries and the record; a sample reaches a case when it takes it at one of the
 opsets that matter to the entry, with or without a target."""

@@ -225,18 +225,18 @@ _INTRODUCTION = f"""# Operators
 <!-- {_HEADER} -->
 
 Every operator that ortable converts, by the spec file that holds its entry. `ortable ops` prints
-one line an operator, with columns of tests that this page leaves out; `ortable ops --missing
-MODEL.pt2` lists what a saved program lacks.
+a table of them, with columns of tests that this page leaves out; `ortable ops --missing MODEL.pt2`
+lists what a saved program lacks. Behind an operator stand, as far as there are any:
 
 - **dtypes**: of the tensors in the entry's sample calls, which run against eager in `make test`.
-- **cases**: lowering cases, numbered from 1 (`aten::addmm/2` in errors and tests); those that are
-  refused by name; opsets above 18, the floor, from which another form is used; the Python lowering
-  in `runtime/ortable/lowerings` where there is one.
-- **exact**: samples of PyTorch's operator tests whose graph holds the operator: exact, of those
-  that torch captures, forward and gradient, in the last recorded `make conformance`
+- **cases**: lowering cases where there are several, numbered from 1 (`aten::addmm/2` in errors and
+  tests); those that are refused by name; opsets above 18, the floor, from which another form is
+  used; the Python lowering in `runtime/ortable/lowerings`.
+- **12/12 5/5**: samples of PyTorch's operator tests whose graph holds the operator: exact, of
+  those that torch captures, forward and gradient, in the last recorded `make conformance`
   (`specs/runtime/conformance.yaml`).
 
-An alias, below its table, has the cases of the operator that it stands for.
+An alias, at the end of a file, has the cases of the operator that it stands for.
 """
 
 
@@ -252,19 +252,15 @@ def _counts(rows: list[Coverage], specs: Specs) -> str:
         f" {len(functions)} Python lowerings; every other one is YAML alone.\n"
         f"{sum(bool(entry.types) for entry in specs.ops)} operators say which dtypes their operands"
         " may have, and codegen proves their ONNX nodes for each of them.\n"
-        f"{sum(len(row.reached) for row in rows)} cases of entries with several are counted, of"
-        f" which {sum(row.reached.count(0) for row in rows)} are reached by no sample call.\n"
     )
 
 
 def _table(file: str, rows: list[Coverage]) -> str:
     lines = [f"## {file}", ""]
     written = [row for row in rows if not row.means]
-    if written:
-        lines += ["| operator | dtypes | cases | exact |", "|---|---|---|---|"]
     for row in written:
-        cells = (_name(row), row.dtypes, _cases(row), f"{row.forward} {row.gradient}".strip())
-        lines.append("| " + " | ".join(cells) + " |")
+        parts = (row.dtypes, _cases(row), f"{row.forward} {row.gradient}".strip())
+        lines.append(f"- {_name(row)}: {'; '.join(part for part in parts if part)}")
     aliases = [f"{_name(row)} = `{row.means}`" for row in rows if row.means]
     if aliases:
         lines += [*([""] if written else []), f"Aliases: {', '.join(aliases)}."]
@@ -273,7 +269,7 @@ def _table(file: str, rows: list[Coverage]) -> str:
 
 def _cases(row: Coverage) -> str:
     later = row.opsets.removeprefix("18").strip()
-    parts = [str(row.cases)]
+    parts = [f"{row.cases} cases"] if row.cases > 1 else []
     parts += [f"{row.refusals} refused"] if row.refusals else []
     parts += [f"opset {later}"] if later else []
     parts += [row.escape] if row.escape else []

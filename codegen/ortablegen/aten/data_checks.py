@@ -109,14 +109,13 @@ def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
 def check_table(entries: Iterable[OpEntry]) -> list[str]:
     """What a reader of docs/operators.md has to know."""
     rows = [
-        f"| `{entry.key}` | {_words(row)} | `{row.raises}`: {row.message} |"
+        f"- `{entry.key}`: {_words(row)}, else `{row.raises}`: {row.message}"
         for entry in entries
         for row in entry.checks
     ]
     if not rows:
         return []
-    head = ["| operator | demands of its data | eager raises, and so does torch.compile |"]
-    return ["", "Demands on data:", "", *head, "|---|---|---|", *rows]
+    return ["", "Demands on data, and what eager and torch.compile raise:", "", *rows]
 
 
 def _words(row: DataCheck) -> str:
@@ -126,4 +125,4 @@ def _words(row: DataCheck) -> str:
         text = f"{row.low.text} <= {text}" if row.low is not None else text
         text = f"{text} < {row.high.text}" if row.high is not None else text
     text = f"{text}, when {row.when.text}" if row.when is not None else text
-    return "`" + text.replace("|", "\\|") + "`"
+    return f"`{text}`"

@@ -7,6 +7,7 @@ In comes the page, out goes the page with the list between its two marks made ne
 from __future__ import annotations
 
 import itertools
+import re
 
 from .kinds import ANY
 from .vocabulary import Listing, Parameter, listings, prelude
@@ -37,7 +38,8 @@ def core_words() -> str:
 
 def _line(word: Listing) -> str:
     given = ", ".join(map(_parameter, prelude()[word.name].parameters))
-    return f"- `{word.name}({given})`: {word.summary.replace('``', '`')}"
+    summary = re.split(r"[;:] ", word.summary)[0]  # the rest is said by the docstring alone
+    return f"- `{word.name}({given})`: {summary.replace('``', '`')}"
 
 
 def _parameter(parameter: Parameter) -> str:

@@ -93,10 +93,9 @@ _INTRODUCTION = f"""# Optimizers of ONNX Runtime
 
 <!-- {_HEADER} {_EDIT} -->
 
-Before a session of ONNX Runtime runs your graph, its optimizers change it. Most of what they do is
-right, and makes the graph faster. Some of it is not: at negative bounds, sizes of zero, float64,
-infinities, an optimizer may change what the graph computes. This page lists every optimizer, says
-which ones go wrong and where, and what ortable does about it.
+Before a session of ONNX Runtime runs your graph, its optimizers change it. At negative bounds,
+sizes of zero, float64 or infinities, some change what the graph computes. This page lists every
+optimizer, which ones go wrong and where, and what ortable does about it.
 
 You need not do anything if your graph comes from ortable:
 

@@ -51,12 +51,8 @@ def export_language_model(
     """Export a causal language model of transformers for conversations.
 
     One graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
-    of a text (a cache, several tokens). Its inputs are ``input_ids`` int64 (batch, sequence),
-    ``attention_mask`` int64 (batch, past + sequence), ``position_ids`` int64 (batch, sequence)
-    where the model takes them, and ``past_key_values.N.key`` and ``.value`` (batch, heads, past,
-    width) of each layer; its outputs ``logits`` (batch, sequence, vocabulary) and ``present.N.key``
-    and ``.value`` (batch, heads, past + sequence, width). All sizes but heads, width and vocabulary
-    are free. Caches and logits have the model's dtype.
+    of a text (a cache, several tokens). Inputs, outputs and their shapes are in
+    docs/language-models.md.
 
     Args:
         model: the model, in eval mode.
