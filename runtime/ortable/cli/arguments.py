@@ -16,6 +16,7 @@ from ortable.errors import OptionError
 
 from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
 
+JSON = "print JSON"  # what is printed is one JSON document
 # Words that may follow --options and --inputs; the first that looks otherwise ends the list, so
 # that `ortable bench --options freeze=off my_models:bert` has a target.
 _LISTS = {
@@ -117,43 +118,6 @@ def _one_by_one(words: Sequence[str]) -> list[str]:
 # -- one word each
 
 
-def add_options(command: Any, about: str = "options of the backend: freeze=off") -> None:
-    """Adds ``--options``; `backend_options` reads it."""
-    command.add_argument(
-        "--options",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help=f"{about}; several may follow",
-    )
-
-
-def add_fallback(command: Any) -> None:
-    """Adds ``--fallback`` of torch.compile and its opposite; `backend_options` reads it."""
-    command.add_argument(
-        "--fallback",
-        action=argparse.BooleanOptionalAction,
-        help="what ortable cannot convert runs in torch (the default), or is an error",
-    )
-
-
-def add_train(command: Any) -> None:
-    """Adds ``--train``."""
-    command.add_argument(
-        "--train", action="store_true", help="forward and backward, in training mode"
-    )
-
-
-def add_dynamic(command: Any, about: str = "free sizes from the start") -> None:
-    """Adds ``--dynamic``."""
-    command.add_argument("--dynamic", action="store_true", help=about)
-
-
-def add_json(command: Any) -> None:
-    """Adds ``--json``: what is printed is one JSON document."""
-    command.add_argument("--json", action="store_true", help="print JSON")
-
-
 def add_target(command: Any, also: str = "") -> None:
     """Adds ``TARGET``, a model, and how it is called; `target.load_target` reads them.
 
@@ -190,20 +154,33 @@ def add_target(command: Any, also: str = "") -> None:
     )
 
 
-def add_verbose(command: Any) -> None:
-    """Adds ``--verbose``."""
-    command.add_argument("--verbose", action="store_true", help=ERRORS_INTO_A_FILE)
+def add_flags(command: Any, **helps: str) -> None:
+    """Adds flags that are on where they are given: ``large="weights in a file"`` is ``--large``."""
+    for name, text in helps.items():
+        command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
-def add_compile_arguments(command: Any, train: bool = True) -> None:
+def add_compile_arguments(command: Any) -> None:
     """Adds how a model is compiled: what every command about torch.compile has."""
-    if train:
-        add_train(command)
-    add_dynamic(command)
-    add_options(command)
-    add_fallback(command)
+    add_flags(
+        command,
+        train="forward and backward, in training mode",
+        dynamic="free sizes from the start",
+    )
+    command.add_argument(
+        "--options",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="options of the backend: freeze=off; several may follow",
+    )
+    command.add_argument(
+        "--fallback",
+        action=argparse.BooleanOptionalAction,
+        help="what ortable cannot convert runs in torch (the default), or is an error",
+    )
     add_choice(command)
-    add_verbose(command)
+    add_flags(command, verbose=ERRORS_INTO_A_FILE)
 
 
 # -- what they mean
@@ -231,6 +208,12 @@ def backend_options(args: argparse.Namespace) -> dict[str, Any]:
         _once(found, "fallback", "--fallback" if fallback else "--no-fallback")
         found["fallback"] = "eager" if fallback else "error"
     return found
+
+
+def how_compiled(args: argparse.Namespace) -> dict[str, Any]:
+    """Options, gradients and sizes, as `explain`, `profile` and `bisect` take them."""
+    dynamic = True if args.dynamic else None
+    return {"options": backend_options(args), "train": args.train, "dynamic": dynamic}
 
 
 def _once(found: Mapping[str, Any], name: str, flag: str) -> None:

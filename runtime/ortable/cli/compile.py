@@ -12,18 +12,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .arguments import (
+    JSON,
     add_compile_arguments,
-    add_json,
+    add_flags,
     add_target,
     at_least,
     backend_options,
+    how_compiled,
     only_json,
 )
 from .files import folder
-from .model_call import ModelCall
 from .progress import progress
 from .rewrites import named_rules
-from .target import load_target
+from .target import call_of
 
 _STEADY = 3.0  # the slowest round by the fastest, where nothing else runs
 
@@ -33,8 +34,8 @@ def add_compile_commands(commands: Any) -> None:
     explain = commands.add_parser("explain", help="what torch.compile makes of a model")
     add_target(explain)
     form = explain.add_mutually_exclusive_group()
-    add_json(form)
-    form.add_argument("--markdown", action="store_true", help="print Markdown")
+    add_flags(form, json=JSON)
+    add_flags(form, markdown="print Markdown")
     add_compile_arguments(explain)
     explain.set_defaults(run=_explain)
     bench = commands.add_parser("bench", help="how much faster than eager a model is")
@@ -46,7 +47,7 @@ def add_compile_commands(commands: Any) -> None:
         metavar="N",
         help="measured rounds, after a warm-up (15)",
     )
-    add_json(bench)
+    add_flags(bench, json=JSON)
     add_compile_arguments(bench)
     bench.set_defaults(run=_bench)
     tune = commands.add_parser("tune", help="find the session settings that are fastest here")
@@ -55,33 +56,21 @@ def add_compile_commands(commands: Any) -> None:
         "--seconds", type=float, default=20.0, metavar="S", help="how long to search a graph (20)"
     )
     tune.add_argument("--cache-dir", metavar="FOLDER", help="keep the result for torch.compile")
-    add_json(tune)
+    add_flags(tune, json=JSON)
     add_compile_arguments(tune)
     tune.set_defaults(run=_tune)
-
-
-def _call(args: argparse.Namespace) -> ModelCall:
-    target = load_target(args.target, args.inputs, args.task, args.config)
-    return ModelCall(target, getattr(args, "train", False))
 
 
 def _explain(args: argparse.Namespace) -> int:
     from ortable.debug.explain_call import explain
     from ortable.debug.explain_records import as_markdown, as_text
 
-    options = backend_options(args)
+    how = how_compiled(args)
     with only_json(args.json):
-        call = _call(args)
+        call = call_of(args)
         named = named_rules(args)
         with progress("compiling"):
-            found = explain(
-                call.model,
-                *call.args,
-                **call.kwargs,
-                options=options,
-                train=args.train,
-                dynamic=True if args.dynamic else None,
-            )
+            found = explain(call.model, *call.args, **call.kwargs, **how)
     if args.json:
         print(found.to_json())
     else:
@@ -96,7 +85,7 @@ def _bench(args: argparse.Namespace) -> int:
     options = backend_options(args)
     rounds = args.rounds
     with only_json(args.json):
-        call = _call(args)
+        call = call_of(args)
         compiled = call.compiled(_backend(options), args.dynamic)
         with progress("compiling", rounds + 1, quiet=True) as step:
             begin = time.perf_counter()
@@ -189,7 +178,7 @@ def _tune(args: argparse.Namespace) -> int:
     if args.cache_dir is not None:
         options["cache_dir"] = folder(args.cache_dir)
     with only_json(args.json):
-        call = _call(args)
+        call = call_of(args)
         with progress(f"searching, {args.seconds:g} s a graph"):
             call(call.compiled(_backend(options), args.dynamic))
     found = [dict(record.tuned) for record in storage.get("instance", ())]

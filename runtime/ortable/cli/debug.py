@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .arguments import (
+    JSON,
     add_compile_arguments,
-    add_json,
+    add_flags,
     add_target,
-    backend_options,
     distance,
+    how_compiled,
     only_json,
 )
 from .files import writable
-from .model_call import ModelCall
 from .progress import progress
-from .target import load_target
+from .target import call_of
 
 if TYPE_CHECKING:
     from ortable.debug.bisection.records import Bisection
@@ -40,9 +40,7 @@ def add_debug(commands: Any) -> None:
         "debug", help="find what makes a model differ from eager", description=_DESCRIPTION
     )
     add_target(debug)
-    debug.add_argument(
-        "--export", action="store_true", help="the exported model, in place of the compiled one"
-    )
+    add_flags(debug, export="the exported model, in place of the compiled one")
     debug.add_argument(
         "--atol", type=distance, metavar="X", help="how far floats may be from eager's"
     )
@@ -52,7 +50,7 @@ def add_debug(commands: Any) -> None:
     debug.add_argument(
         "--script", metavar="FILE.py", help="write a program of one operator that shows the fault"
     )
-    add_json(debug)
+    add_flags(debug, json=JSON)
     add_compile_arguments(debug)
     debug.set_defaults(run=_debug)
 
@@ -72,23 +70,12 @@ def _debug(args: argparse.Namespace) -> int:
 def _searched(args: argparse.Namespace) -> Bisection:
     from ortable.debug.bisection.search import bisect
 
-    target = load_target(args.target, args.inputs, args.task, args.config)
-    call = ModelCall(target, args.train)
-    options = backend_options(args)
-    if args.export and target.dynamic_shapes is not None:
-        options.setdefault("dynamic_shapes", target.dynamic_shapes)
+    call, how = call_of(args), how_compiled(args)
+    if args.export and call.dynamic_shapes is not None:
+        how["options"].setdefault("dynamic_shapes", call.dynamic_shapes)
+    how |= {"export": args.export, "atol": args.atol, "rtol": args.rtol}
     with progress("compiling") as step, _steps(step):
-        return bisect(
-            call.model,
-            call.args,
-            call.kwargs,
-            train=args.train,
-            dynamic=True if args.dynamic else None,
-            options=options,
-            export=args.export,
-            atol=args.atol,
-            rtol=args.rtol,
-        )
+        return bisect(call.model, call.args, call.kwargs, **how)
 
 
 def _script(found: Bisection, path: str | None) -> str:
@@ -103,9 +90,10 @@ def _script(found: Bisection, path: str | None) -> str:
 
 @contextlib.contextmanager
 def _steps(step: Callable[[str], None]) -> Iterator[None]:
-    """In the block each run of the search is a step."""
-    logger = logging.getLogger(_SEARCH)
-    handler, level, up = _Handler(step), logger.level, logger.propagate
+    """In the block each run of the search, which it logs, is a step."""
+    logger, handler = logging.getLogger(_SEARCH), logging.Handler()
+    handler.emit = lambda record: step(record.getMessage())  # type: ignore[method-assign]
+    level, up = logger.level, logger.propagate
     try:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
@@ -115,15 +103,3 @@ def _steps(step: Callable[[str], None]) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = up
-
-
-class _Handler(logging.Handler):
-    """Hands what is logged to a function."""
-
-    def __init__(self, step: Callable[[str], None]) -> None:
-        super().__init__()
-        self._step = step
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """One run has ended."""
-        self._step(record.getMessage())

@@ -14,13 +14,13 @@ from typing import Any
 
 from ortable.errors import OptionError
 
-from .arguments import add_dynamic, add_json, add_target, add_verbose, only_json
+from .arguments import JSON, add_flags, add_target, only_json
 from .export_report import report_of, shown_inputs
 from .hugging_face import TEXT_GENERATION
 from .language_model import ROUNDED, compared, export_text_generation
 from .model_call import Target
 from .progress import progress
-from .rewrites import add_choice, chosen_names
+from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
 from .target import load_target
 
 
@@ -37,7 +37,7 @@ def add_export(commands: Any) -> None:
         metavar="PATH",
         help="the ONNX file to write; for text-generation, the folder",
     )
-    add_dynamic(export, "every size is free; of models of transformers, batch and length")
+    add_flags(export, dynamic="every size is free; of models of transformers, batch and length")
     export.add_argument("--opset", type=int, metavar="N", help="opset of ONNX to write")
     export.add_argument(
         "--target",
@@ -54,15 +54,16 @@ def add_export(commands: Any) -> None:
         metavar="X",
         help="with --weights int8 or int4: how far results may be off, 0.01 is a hundredth",
     )
-    export.add_argument("--large", action="store_true", help="weights in a file beside the model")
-    export.add_argument("--functions", action="store_true", help="submodules as local functions")
+    add_flags(
+        export,
+        large="weights in a file beside the model",
+        functions="submodules as local functions",
+    )
     add_choice(export)
-    export.add_argument("--no-optimize", action="store_true", help="leave out the graph passes")
-    export.add_argument("--no-validate", action="store_true", help="do not run the model")
+    add_flags(export, no_optimize="leave out the graph passes", no_validate="do not run the model")
     export.add_argument("--atol", type=float, metavar="X", help="largest difference accepted")
     export.add_argument("--report", metavar="FILE.md", help="write a report there")
-    add_json(export)
-    add_verbose(export)
+    add_flags(export, json=JSON, verbose=ERRORS_INTO_A_FILE)
     _add_text_generation(export)
     _add_strategies(export)
     export.set_defaults(run=_export)
@@ -85,10 +86,13 @@ def _add_strategies(export: Any) -> None:
         default=None,
         help="let dynamo read the Python code, or run it; default: run it, read it if that fails",
     )
-    export.add_argument("--fallback", action="store_true", help="try the documented strategies")
-    export.add_argument("--tracing", action="store_true", help="follow branches on tensors")
-    export.add_argument("--loops", action="store_true", help="one step of loops over sizes")
-    export.add_argument("--bypass", action="store_true", help="work around known failures")
+    add_flags(
+        export,
+        fallback="try the documented strategies",
+        tracing="follow branches on tensors",
+        loops="one step of loops over sizes",
+        bypass="work around known failures",
+    )
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -5,10 +5,15 @@ wrong command line or an error, 130 for Ctrl-C."""
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from ortable.errors import OrtableError
 
 from .arguments import Parser
 from .compile import add_compile_commands
@@ -16,7 +21,6 @@ from .debug import add_debug
 from .draw import add_draw
 from .examples import FIRST_STEPS, add_examples
 from .export import add_export
-from .failures import quiet_torch, said, status_of
 from .files import existing
 from .ops import add_ops
 from .profile import add_profile
@@ -24,7 +28,13 @@ from .rewrites import add_rewrites
 from .specs import add_specs
 
 _DEBUG: Any = {"action": "store_true", "help": "print tracebacks of errors"}
+DIFFERS, ERROR = 1, 2
 STOPPED, PIPE = 130, 141  # as shells have it: 128 and the number of the signal
+_COMPILE = ("explain", "bench", "tune", "profile")
+
+_TALKATIVE = ("torch._subclasses.fake_tensor", "torch.export._trace")
+_LIBRARIES = f"{os.sep}site-packages{os.sep}"
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -119,6 +129,87 @@ def _show(args: argparse.Namespace) -> int:
 
     print(pretty_onnx(existing(args.model), shorten=not args.full))
     return 0
+
+
+# -- errors
+
+
+@contextmanager
+def quiet_torch(debug: bool) -> Iterator[None]:
+    """torch logs the traceback of an error that it raises then, and that `said` says."""
+    loggers = [] if debug else [logging.getLogger(name) for name in _TALKATIVE]
+    try:
+        for logger in loggers:
+            logger.addFilter(_nothing)  # torch sets the levels anew when it is imported
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
+
+
+def status_of(error: BaseException) -> int:
+    """1 where a comparison failed and nothing else, 2 for other errors."""
+    return DIFFERS if isinstance(error, OrtableError) and error.differs else ERROR
+
+
+def said(error: BaseException, command: str = "export", verbose: int = 0) -> str:
+    """What is printed of an error: ours say what to do, the others where they were raised."""
+    if isinstance(error, OrtableError):
+        from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
+
+        if command in _COMPILE:  # these take options by their names
+            advise(error, "shell compile", verbose)
+            return f"error: {error}"
+        advise(error, "shell", verbose)
+        return f"error: {in_words_of_the_shell(str(error))}"
+    frame = _frame(error)
+    if isinstance(error, OSError) and (frame is None or not _own(frame)):
+        return f"error: {_of_file(error)}"
+    if isinstance(error, SystemExit):
+        lines = [f"error: your code left Python with exit status {error.code!r}"]
+    else:
+        text = str(error).strip() or "no message"
+        lines = [f"error: {type(error).__name__}: {text}"]
+    if isinstance(error, SyntaxError):  # its place is in the file, not in a frame
+        lines[0] = f"error: {type(error).__name__}: {error.msg}"
+        if error.filename is not None:
+            lines.append(f"  at {os.path.basename(error.filename)}:{error.lineno}")
+            lines.append(f"    {(error.text or '').strip()}")
+    elif frame is not None:
+        lines.append(f"  at {os.path.basename(frame.filename)}:{frame.lineno}, in {frame.name}")
+        if frame.line:
+            lines.append(f"    {frame.line}")
+    lines.append("With --debug the whole traceback is printed.")
+    return "\n".join(lines)
+
+
+def _of_file(error: OSError) -> str:
+    """``No space left on device: 'model.onnx'``; the message itself where there is no number."""
+    if error.errno is None or error.strerror is None:
+        return str(error)
+    names = [repr(each) for each in (error.filename, error.filename2) if each is not None]
+    return ": ".join([error.strerror, *names])
+
+
+def _frame(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost frame in files of the user, else the innermost."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if _own(each)]
+    found = own or list(frames)
+    return found[-1] if found else None
+
+
+def _own(frame: traceback.FrameSummary) -> bool:
+    return (
+        _LIBRARIES not in frame.filename
+        and not os.path.abspath(frame.filename).startswith(_HERE)
+        and not frame.filename.startswith("<frozen ")
+        and not frame.filename.startswith(os.path.dirname(os.__file__))
+    )
 
 
 if __name__ == "__main__":

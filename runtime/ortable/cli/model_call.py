@@ -38,7 +38,7 @@ class ModelCall:
         from torch.export import ExportedProgram
 
         self.model, self.args, self.train = target.model, target.args, train
-        self.kwargs = dict(target.kwargs)
+        self.kwargs, self.dynamic_shapes = dict(target.kwargs), target.dynamic_shapes
         if isinstance(self.model, ExportedProgram):
             self._of_program(self.model)
         elif isinstance(self.model, torch.nn.Module):

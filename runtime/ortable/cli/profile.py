@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import OptionError
 
-from .arguments import add_compile_arguments, add_target, at_least, backend_options, pairs
+from .arguments import add_compile_arguments, add_target, at_least, how_compiled, pairs
 from .files import existing, writable
-from .model_call import ModelCall
 from .progress import progress
-from .target import load_target
+from .target import call_of
 
 if TYPE_CHECKING:
     from ortable.debug.profiling.report import Profile
@@ -53,7 +52,7 @@ def _profile(args: argparse.Namespace) -> int:
     for path in files.values():
         writable(path)  # before the calls
     with progress("compiling and measuring", quiet=True):
-        found = _profiled(args, backend_options(args), pairs(args.size))
+        found = _profiled(args)
     _print(found, args.rows)
     for name, path in files.items():
         getattr(found, f"save_{name}")(path)
@@ -61,34 +60,17 @@ def _profile(args: argparse.Namespace) -> int:
     return 0
 
 
-def _profiled(args: argparse.Namespace, options: dict[str, Any], sizes: Any) -> Profile:
+def _profiled(args: argparse.Namespace) -> Profile:
     from ortable.debug.profiling.call import profile
 
-    dynamic = True if args.dynamic else None
-    if args.target.endswith(".onnx"):
-        if args.inputs or args.fallback is not None:
-            flag = "--inputs" if args.inputs else "--fallback"
-            raise OptionError(f"{flag} is for models of PyTorch; sizes of a file: --size batch=8")
-        existing(args.target)
-        return profile(
-            args.target,
-            calls=args.calls,
-            options=options,
-            train=args.train,
-            dynamic=dynamic,
-            sizes=sizes,
-        )
-    call = ModelCall(load_target(args.target, args.inputs, args.task, args.config), args.train)
-    return profile(
-        call.model,
-        *call.args,
-        **call.kwargs,
-        calls=args.calls,
-        options=options,
-        train=args.train,
-        dynamic=dynamic,
-        sizes=sizes,
-    )
+    how = {**how_compiled(args), "calls": args.calls, "sizes": pairs(args.size)}
+    if not args.target.endswith(".onnx"):
+        call = call_of(args)
+        return profile(call.model, *call.args, **call.kwargs, **how)
+    if args.inputs or args.fallback is not None:
+        flag = "--inputs" if args.inputs else "--fallback"
+        raise OptionError(f"{flag} is for models of PyTorch; sizes of a file: --size batch=8")
+    return profile(existing(args.target), **how)
 
 
 def _print(found: Profile, rows: int) -> None:

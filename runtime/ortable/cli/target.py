@@ -4,6 +4,7 @@ out goes a Target; called by every command that runs a model."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import importlib
 import importlib.util
@@ -18,7 +19,7 @@ from ortable.errors import ExportError, OptionError
 
 from .example_inputs import Inputs, made_inputs
 from .hugging_face import from_transformers, names_transformers
-from .model_call import Target, check_called, needed_parameters
+from .model_call import ModelCall, Target, check_called, needed_parameters
 
 ABOUT = (
     "module:name or file.py:name of a function that returns (model, args[, kwargs[, "
@@ -63,6 +64,12 @@ def load_target(
         found = _with_inputs(found, made_inputs(inputs))
     check_called(words, found)
     return found
+
+
+def call_of(args: argparse.Namespace) -> ModelCall:
+    """The model that a command line names, and one call of it."""
+    target = load_target(args.target, args.inputs, args.task, args.config)
+    return ModelCall(target, args.train)
 
 
 def _with_inputs(found: Target, made: Inputs) -> Target:
