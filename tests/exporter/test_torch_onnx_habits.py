@@ -12,7 +12,7 @@ import torch
 
 from ortable import to_onnx
 from ortable.errors import ArgumentError, InputError
-from ortable.exporter.request import torch_onnx
+from ortable.exporter import torch_onnx
 
 HABITS = [
     ({"opset_version": 20}, {"target_opset": 20}),

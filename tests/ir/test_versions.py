@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortable.errors import BuilderError
-from ortable.exporter.request import arguments
+from ortable.exporter import arguments
 from ortable.ir import versions
 from ortablegen.language import entries
 from ortablegen.schemas import onnx as schemas

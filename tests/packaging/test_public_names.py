@@ -14,7 +14,7 @@ import tomllib
 import pytest
 
 import ortable
-from ortable.exporter.keywords import ToOnnxKeywords
+from ortable.exporter.arguments import ToOnnxKeywords
 from tests.packaging.files import ROOT, is_type_checking
 
 # Names that the documentation uses; `ortable.__all__` may hold more.
@@ -171,6 +171,6 @@ def test_the_shell_command_is_declared_and_callable() -> None:
 def test_the_types_of_options_are_those_of_the_options() -> None:
     names = {field.name for field in dataclasses.fields(ortable.OrtOptions)}
     assert set(ortable.OrtOptionsDict.__annotations__) == names
-    besides = {"mod", "args", "kwargs", "large_model", "filename", "return_builder"}
+    besides = {"mod", "args", "kwargs"}
     asked = set(inspect.signature(ortable.to_onnx).parameters) - besides
     assert set(ToOnnxKeywords.__annotations__) == asked

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 import ortable
-from ortable.exporter import keywords
+from ortable.exporter import arguments
 from tests.packaging.files import ROOT
 
 from .docstrings import parts
@@ -75,7 +75,7 @@ def _not_checked(name: str) -> str:
 
 
 _ORT, _EXPORT = ortable.OrtOptions, ortable.ExportOptions
-_KEYWORDS = keywords.ToOnnxKeywords.__annotations__
+_KEYWORDS = arguments.ToOnnxKeywords.__annotations__
 _WEIGHTS, _CACHE = ortable.WeightOptions, ortable.CacheOptions
 GROUPS = (
     Group("backend", _ORT, "", ortable.OrtOptionsDict.__annotations__, _refused_by(_ORT)),

@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Any, ForwardRef
 
-from ortable.exporter import keywords
+from ortable.exporter import arguments
 
 __all__ = ["shown"]
 
@@ -41,6 +41,6 @@ def shown(annotation: Any) -> str:
     text = re.sub(r"ForwardRef\('(.*?)'[^)]*\)", r"\1", text)
     text = _MODULES.sub("", text).replace('"', "'")
     if "DynamicShapes" in text:
-        text = text.replace("DynamicShapes", shown(keywords.DynamicShapes))
+        text = text.replace("DynamicShapes", shown(arguments.DynamicShapes))
     text = re.sub(r"\b(?<!')\w+\b", lambda found: _ALIASES.get(found[0], found[0]), text)
     return text.replace("| None | None", "| None")

@@ -251,7 +251,7 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 def _check_opset(name: str, value: Any) -> Any:
     if value is None:
         return None
-    from ortable.exporter.request.arguments import checked_opset
+    from ortable.exporter.arguments import checked_opset
 
     try:
         opsets = checked_opset(value)

@@ -96,7 +96,7 @@ def _add_strategies(export: Any) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from ortable.exporter.request.arguments import check_file
+    from ortable.exporter.arguments import check_file
 
     if not _is_folder(args):
         check_file("filename", args.output)  # before the model is made

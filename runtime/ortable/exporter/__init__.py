@@ -14,9 +14,8 @@ from ortable.exporter.request.fake_weights import match_input_parameters
 from ortable.exporter.request.options import ExportOptions
 
 from .attach import attach_weights
-from .export import export
 from .program import OnnxProgram
-from .to_onnx import to_onnx
+from .to_onnx import export, to_onnx
 
 __all__ = [
     "Converter",

@@ -1,4 +1,4 @@
-"""Writes a model to a file: the new file appears whole or not at all. Called by to_onnx.py at
+"""Writes a model to a file: the new file appears whole or not at all. Called by conversion.py at
 the end, and by program.py."""
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 import onnx
 from google.protobuf.message import EncodeError
 
-from ortable.exporter.request.arguments import checked_path
 from ortable.exporter.request.record import ExportRecord
 from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet
 
 from ..errors import ExportError
+from .arguments import checked_path
 
 
 def too_large(builder: Any, outgrown: int | None, beside: bool, record: ExportRecord) -> bool:

@@ -17,7 +17,6 @@ from ortable.exporter.request.turns import in_turn
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import callers_level
 
-from .export import export
 from .observing.calls import Recorder, SeenCall, flat_paths, recorded
 from .observing.dims import Dimension, Seeing, seeing
 from .observing.proof import ProofReport, proven, runs_in_eager, state_kept
@@ -31,6 +30,7 @@ from .observing.resized import (
 from .observing.runners import CompiledRunner, ProgramRunner, in_modes
 from .observing.table import table
 from .program import OnnxProgram, largest_sizes, refuse_empty, runner_of
+from .to_onnx import export
 
 _KEPT = 8
 

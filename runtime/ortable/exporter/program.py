@@ -1,6 +1,6 @@
 """OnnxProgram: an exported model that is called like the module it was made of, and saved, run,
-compared, optimized and looked at. In comes a conversion (to_onnx.py), and whatever the module
-takes; out goes what the module returns, files, sessions and texts. `export.py` makes it; users call
+compared, optimized and looked at. In comes a conversion (conversion.py), and whatever the module
+takes; out goes what the module returns, files, sessions and texts. `export` makes it; users call
 it."""
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ortable.builder import GraphBuilder, LargeModel
 from ortable.compat.providers import CPU, CUDA
 from ortable.errors import ExportError, InputError, OptionError, OrtableError
 from ortable.exporter.account.describe import described
-from ortable.exporter.account.metadata import annotate, description
 from ortable.exporter.account.report import ExportReport
 from ortable.exporter.account.resize import UNBOUNDED, stated_ranges
 from ortable.exporter.account.sessions import (
@@ -32,20 +31,18 @@ from ortable.exporter.account.sessions import (
 )
 from ortable.exporter.account.validate import Validation, validate_model
 from ortable.exporter.request.ambient import Region, called_within
-from ortable.exporter.request.arguments import checked_path, checked_target
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.request.turns import in_turn
-from ortable.exporter.signature.outputs import write_dims
 from ortable.ir.pictures.draw import draw
 from ortable.ir.pictures.explorer import Overlay
 from ortable.passes import pipeline
 
+from .arguments import PathName, checked_path, checked_target
 from .attach import attach_weights
 from .calling import Convention, convention_of
+from .conversion import Conversion, fill_builder, label_model, serialised
 from .files import write_model
-from .keywords import PathName
 from .observing.runners import ProgramRunner
-from .to_onnx import Conversion, converted_again, serialised
 
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
 # its nodes it has to stay below protobuf's limit of 2 GiB.
@@ -80,8 +77,8 @@ class OnnxProgram:
 
     def __init__(self, made: Conversion) -> None:
         self._request, self._program = made.request, made.program
-        self._form, self._dims, self._around = made.form, made.dims, made.around
-        self._recipe = made.recipe
+        self._dims, self._around = made.dims, made.around
+        self._names = (made.input_names, made.output_names)
         self._model: ModelProto | LargeModel = made.model
         self._lock = threading.Lock()
         self._session: Any = None
@@ -173,7 +170,7 @@ class OnnxProgram:
         if external_data is not False:
             if isinstance(model, LargeModel):
                 return model
-            return LargeModel.of_proto(model, self._form.external_threshold)
+            return LargeModel.of_proto(model, self._request.external_threshold)
         if shards is not None:
             raise OptionError("max_shard_bytes is for external data; external_data is False")
         try:
@@ -358,25 +355,23 @@ class OnnxProgram:
             rewrites: as in to_onnx: ``"default"``, ``"none"``, ``"all"``, or a list.
             target: ``"onnxruntime"`` may use operators of its own; None: that of the export.
         """
-        form, model = self._form, self._model
-        chosen = form.target if target is None else checked_target(target)
-        folding, large = form.options.constant_folding, isinstance(model, LargeModel)
+        request, model = self._request, self._model
+        chosen = request.target if target is None else checked_target(target)
+        folding, large = request.options.constant_folding, isinstance(model, LargeModel)
         passes = pipeline.chosen(
-            True, rewrites, folding=folding, weight_transposes=folding and not form.large_model
+            True, rewrites, folding=folding, weight_transposes=folding and not request.large_model
         )
         builder = GraphBuilder(
             model.session_proto() if isinstance(model, LargeModel) else model, target=chosen
         )
         if isinstance(model, LargeModel):
             builder.initializers_dict.update(model.tensors)
-        record = self._request.record
+        record = request.record
         with record.phase("rewrite"):
             pipeline.run_passes(builder, passes, record.rewrites)
         with record.phase("serialise"):
-            changed = serialised(builder, form, large)
-            write_dims(changed, self._dims)
-            text = description(self._request.model, form.options.doc_string)
-            annotate(changed, self._program, text)
+            changed = serialised(builder, request, large)
+            label_model(changed, request, self._program, self._dims)
         self._model = changed
         self.release()
         return self
@@ -514,10 +509,17 @@ def parts_of(program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None)
         request = replace(request, args=call[0], kwargs=call[1])
 
     def again(passes: pipeline.PassOptions) -> GraphBuilder:
-        return converted_again(request, program._program, program._form, program._recipe, passes)
+        made = Conversion(replace(request, functions=None), program._around)
+        made.program = program._program
+        made.input_names, made.output_names = program._names
+        made.builder = GraphBuilder(request.opsets, target=request.target)
+        fill_builder(made)
+        if passes.optimize:
+            pipeline.run_passes(made.builder, passes)
+        return made.builder
 
     return ProgramParts(
-        request, program._program, program._model, program._recipe.passes, program._around, again,
+        request, program._program, program._model, request.passes, program._around, again,
         program._providers(),
     )  # fmt: skip
 

@@ -45,11 +45,11 @@ from ortable.exporter.account.sessions import array_of, make_session, run_sessio
 from ortable.exporter.capture.bypass import bypass_export_some_errors
 from ortable.exporter.capture.guards import find_guards
 
-from .export import export
 from .files import write_model
 from .program import OnnxProgram
 from .request.options import ExportOptions
 from .request.turns import in_turn
+from .to_onnx import export
 
 FORMAT = "ortable"
 _THRESHOLD = 1024  # bytes of a weight that is written beside the model

@@ -111,7 +111,7 @@ class Runs:
 
     def exported(self, options: Mapping[str, Any]) -> Any:
         """The exported model."""
-        from ortable.exporter.export import export
+        from ortable.exporter import export
 
         args, kwargs = copied_arguments(self.call.args, self.call.kwargs)
         return export(self.call.function, args, kwargs, **options)

@@ -14,6 +14,7 @@ import torch
 from torch.fx import Node
 
 from ortable.errors import InputError, OrtableError
+from ortable.exporter import export
 from ortable.exporter.account.first_difference import (
     graph_arguments,
     program_results,
@@ -23,7 +24,6 @@ from ortable.exporter.account.gaps import Gap
 from ortable.exporter.account.sessions import make_session, proto_of, run_session
 from ortable.exporter.account.tolerances import AskedTolerance
 from ortable.exporter.account.validate import eager_outputs, module_and_call
-from ortable.exporter.export import export
 from ortable.exporter.program import OnnxProgram, ProgramParts, parts_of
 from ortable.exporter.request.ambient import autocast_again, called_within
 from ortable.passes.rewrite.rule import Rule

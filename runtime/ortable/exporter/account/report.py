@@ -5,7 +5,6 @@ to_onnx.py and program.py."""
 
 from __future__ import annotations
 
-import os
 import platform
 import traceback
 from collections import Counter
@@ -44,31 +43,19 @@ _SLOW = (
 
 
 @contextmanager
-def reporting(path: str | os.PathLike[str] | None, request: Request) -> Iterator[dict[str, Any]]:
-    """Write the report to ``path`` when the block ends, well or not; nothing when it is None.
-
-    The block puts ``program`` and ``model`` into the dict as soon as it has them.
-    """
-    results: dict[str, Any] = {}
-    if path is None:
-        yield results
-        return
+def reporting(request: Request, made: Any) -> Iterator[None]:
+    """Write the report that ``request`` asks for when the block ends, well or not, of the
+    ``program`` and the ``model`` that ``made`` has by then."""
+    failure: Exception | None = None
     try:
-        yield results
+        yield
     except Exception as error:
-        _write(path, request, results, error)
+        failure = error
         raise
-    _write(path, request, results, None)
-
-
-def _write(
-    path: str | os.PathLike[str],
-    request: Request,
-    results: dict[str, Any],
-    error: Exception | None,
-) -> None:
-    text = report_text(request, results.get("program"), results.get("model"), error)
-    write_file(Path(path), text.encode())
+    finally:
+        if request.report is not None:
+            text = report_text(request, getattr(made, "program", None), made.model, failure)
+            write_file(Path(request.report), text.encode())
 
 
 def report_text(

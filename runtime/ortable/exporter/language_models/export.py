@@ -19,7 +19,7 @@ from ortable.exporter.request.options import ExportOptions
 from ortable.ir.proto.shared_weights import save_together
 from ortable.passes.weight_codes import WeightOptions, checked_weights
 
-from ..export import export
+from ..to_onnx import export
 from .coded_cache import Cache, checked_cache, with_coded_cache
 from .decoder import Decoder, decoder_of
 from .folder import FIRST, GENAI, MODEL, NEXT, SEARCHES, weights_outside, write_json, written_folder

@@ -13,8 +13,7 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, compose, h
 from ortable.builder import LargeModel
 from ortable.errors import ExportError
 
-from ..export import export
-from ..to_onnx import to_onnx
+from ..to_onnx import export, to_onnx
 from .decoder import BATCH, SEQUENCE, Decoder, computed_anew
 from .decoding import Decoding, decoding_of
 from .folder import weights_outside

@@ -5,7 +5,7 @@ to_onnx.py and `capture`, read by every room of `export`."""
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from torch.export import ExportedProgram
@@ -13,7 +13,10 @@ from torch.fx import GraphModule, Node
 
 from ortable.interpreter import results
 from ortable.interpreter.tables import ConverterTables
+from ortable.passes.pipeline import PassOptions
+from ortable.passes.weight_codes import Stored, WeightOptions
 
+from .function_choices import FunctionChoices
 from .options import ExportOptions
 from .record import ExportRecord, Guard
 
@@ -97,11 +100,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller of to_onnx asks for, checked.
+    """What the caller of to_onnx asks for, checked by `exporter/arguments.py`.
 
     ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call.
     ``extra_inputs`` are torch's AdditionalInputs, which the exported program has to take as well.
-    ``record`` is filled on the way; ``opset`` is that of the main domain.
+    ``record`` is filled on the way. ``passes`` run on the graph; ``functions`` says what becomes a
+    local function, None for nothing. ``outgrown``: weights of so many bytes make a LargeModel;
+    None: those that no protobuf file holds, where there is a file to write. The others are
+    arguments of to_onnx.
     """
 
     model: Any
@@ -112,5 +118,27 @@ class Request:
     tables: ConverterTables
     dispatcher: Any
     record: ExportRecord
-    extra_inputs: Any = None
-    opset: int | None = None
+    _: KW_ONLY
+    extra_inputs: Any
+    opsets: int | dict[str, int]
+    target: str | None
+    passes: PassOptions
+    functions: FunctionChoices | None
+    weights: WeightOptions | Stored | None
+    max_error: float | None
+    input_names: Any
+    output_names: Any
+    output_dynamic_shapes: Any
+    inline: bool
+    large_model: bool
+    external_threshold: int
+    outgrown: int | None
+    filename: Any
+    validate: bool | float
+    report: Any
+    return_builder: bool
+
+    @property
+    def opset(self) -> int:
+        """The opset of the main domain."""
+        return self.opsets if isinstance(self.opsets, int) else self.opsets[""]

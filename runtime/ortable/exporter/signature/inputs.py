@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from ortable.errors import ExportError, InputError
-from ortable.exporter.request.arguments import check_names
 
 from . import pytrees
 
@@ -79,7 +78,6 @@ def name_outputs(described: Sequence[str | None], chosen: Sequence[str] | None) 
 
 
 def _checked_names(names: Any, what: str) -> list[str]:
-    check_names(what, names)
     found = list(names)
     twice = sorted({name for name in found if found.count(name) > 1})
     if twice:

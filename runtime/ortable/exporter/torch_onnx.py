@@ -16,34 +16,13 @@ from typing import Any, TypeVar, cast
 import torch
 
 from ortable.errors import ArgumentError
+from ortable.exporter.request.options import checked_options
 from ortable.interpreter.diagnostics.advice import advising
 
-from .options import checked_options
+from .arguments import signature_with
 
 Arguments = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class Word:
-    """An argument of torch.onnx.export.
-
-    ``taken``: what becomes of it, given its value and the other arguments, None where it does not
-    mean the same as anything here; ``ours``: what to write instead.
-    """
-
-    taken: Callable[[Any, Arguments], Arguments | None]
-    ours: str
-
-
-def _as(name: str) -> Callable[[Any, Arguments], Arguments | None]:
-    """The argument ``name`` means the same."""
-    return lambda value, _: {name: value}
-
-
-def _only(*values: Any) -> Callable[[Any, Arguments], Arguments | None]:
-    """These values say what to_onnx does in any case."""
-    return lambda value, _: {} if any(value is each for each in values) else None
 
 
 def _folding(value: Any, given: Arguments) -> Arguments | None:
@@ -64,54 +43,56 @@ def _onnx_only(value: Any, _: Arguments) -> Arguments | None:
     return {} if value is None or getattr(value, "name", "") == "ONNX" else None
 
 
+# Arguments of torch.onnx.export: our name of the same, the values that say what is done in any
+# case, or a function of the value and the other arguments that makes ours of it, None where it
+# cannot; and what to write instead.
+Word = tuple[str | tuple[Any, ...] | Callable[[Any, Arguments], Arguments | None], str]
 _EXTERNAL = "large_model=True keeps weights beside the model; those of 2 GiB or more always are"
 WORDS: dict[str, Word] = {
-    "model": Word(_as("mod"), "mod"),
-    "f": Word(_as("filename"), "filename='model.onnx'"),
-    "opset_version": Word(_as("target_opset"), "target_opset"),
-    "verify": Word(_as("validate"), "validate"),
-    "do_constant_folding": Word(_folding, "export_options=ExportOptions(constant_folding=...)"),
-    "dynamo": Word(
-        _only(True, None),
+    "model": ("mod", "mod"),
+    "f": ("filename", "filename='model.onnx'"),
+    "opset_version": ("target_opset", "target_opset"),
+    "verify": ("validate", "validate"),
+    "do_constant_folding": (_folding, "export_options=ExportOptions(constant_folding=...)"),
+    "dynamo": (
+        (True, None),
         "to_onnx always goes through torch.export; ExportOptions(tracing=True) follows branches on "
         "tensors",
     ),
-    "fallback": Word(_only(False), "export_options=ExportOptions(fallback=True)"),
-    "external_data": Word(_only(False, None), _EXTERNAL),
-    "use_external_data_format": Word(_only(False, None), _EXTERNAL),
-    "profile": Word(_only(False, None), "report='model.md' has the seconds of each phase"),
-    "dump_exported_program": Word(
-        _only(False, None), "export_options=ExportOptions(save_ep='model.pt2')"
+    "fallback": ((False,), "export_options=ExportOptions(fallback=True)"),
+    "external_data": ((False, None), _EXTERNAL),
+    "use_external_data_format": ((False, None), _EXTERNAL),
+    "profile": ((False, None), "report='model.md' has the seconds of each phase"),
+    "dump_exported_program": ((False, None), "export_options=ExportOptions(save_ep='model.pt2')"),
+    "artifacts_dir": (
+        (None,),
+        "filename=, report= and ExportOptions(save_ep=) are paths, folder included",
     ),
-    "artifacts_dir": Word(
-        _only(None), "filename=, report= and ExportOptions(save_ep=) are paths, folder included"
-    ),
-    "custom_translation_table": Word(
-        _only(None),
+    "custom_translation_table": (
+        (None,),
         "dispatcher={'my_library::my_op': f} with f(graph, res, *args, **kwargs); OxsDispatcher() "
         "borrows those of onnxscript",
     ),
-    "export_params": Word(
-        _only(True, None),
+    "export_params": (
+        (True, None),
         "weights are written; those of a module on the meta device become inputs of the model",
     ),
-    "keep_initializers_as_inputs": Word(
-        _only(False, None),
+    "keep_initializers_as_inputs": (
+        (False, None),
         "initializers are constants of the model; a forward that takes weights as arguments "
         "(torch.func.functional_call) makes inputs of them",
     ),
-    "training": Word(
-        _training, "the module is exported in the mode that it is in: call model.eval() or .train()"
+    "training": (
+        _training,
+        "the module is exported in the mode that it is in: call model.eval() or .train()",
     ),
-    "operator_export_type": Word(
+    "operator_export_type": (
         _onnx_only,
         "dispatcher=Dispatcher(custom_domains={'my_library': 'my.domain'}) writes operators of a "
         "library as nodes of a domain",
     ),
-    "custom_opsets": Word(_only(None), "target_opset={'': 18, 'my.domain': 1}"),
-    "autograd_inlining": Word(
-        _only(True, None), "the forward of an autograd.Function is always inlined"
-    ),
+    "custom_opsets": ((None,), "target_opset={'': 18, 'my.domain': 1}"),
+    "autograd_inlining": ((True, None), "the forward of an autograd.Function is always inlined"),
 }
 
 
@@ -121,11 +102,11 @@ _BESIDE = "program.save('model.onnx', external_data=True)"
 # Words that mean something else where a program is returned, and those of to_onnx.
 WORDS_OF_EXPORT: dict[str, Word] = {
     **WORDS,
-    "f": Word(_only(None), _SAVED),
-    "filename": Word(_only(None), _SAVED),
-    "external_data": Word(_only(None), _BESIDE),
-    "use_external_data_format": Word(_only(None), _BESIDE),
-    "return_builder": Word(_only(False), "program.report says what was done"),
+    "f": ((None,), _SAVED),
+    "filename": ((None,), _SAVED),
+    "external_data": ((None,), _BESIDE),
+    "use_external_data_format": ((None,), _BESIDE),
+    "return_builder": ((False,), "program.report says what was done"),
 }
 
 
@@ -140,13 +121,19 @@ class _Function:
     words: Mapping[str, Word]
 
 
-def answering(function: F) -> F:
+def answering(keywords: type) -> Callable[[F], F]:
     """``to_onnx`` or ``export`` with the arguments of torch.onnx.export, and with advice under its
-    errors.
+    errors; its signature has all ``keywords``.
 
     Raises ArgumentError for an argument that it does not have.
     """
-    parameters = inspect.signature(function).parameters.values()
+    return functools.partial(_answering, keywords)
+
+
+def _answering(keywords: type, function: F) -> F:
+    signature = signature_with(keywords, function)
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    parameters = signature.parameters.values()
     names = tuple(each.name for each in parameters)
     positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
     words = WORDS if "filename" in names else WORDS_OF_EXPORT
@@ -192,17 +179,24 @@ def _take(name: str, value: Any, given: Arguments, function: _Function) -> None:
     word = function.words.get(name)
     if word is None:
         raise ArgumentError(_unknown(name, function))
-    taken = word.taken(value, given)
+    meaning, ours = word
+    taken: Arguments | None
+    if isinstance(meaning, str):
+        taken = {meaning: value}
+    elif isinstance(meaning, tuple):
+        taken = {} if any(value is each for each in meaning) else None
+    else:
+        taken = meaning(value, given)
     if taken is None:
         raise ArgumentError(
             f"{function.name} has no {name}={_short(value)}, an argument of "
             f"{'to_onnx' if name in _OURS else 'torch.onnx.export'}.\n"
-            + textwrap.fill(f"Here: {word.ours}.", 110, initial_indent="  ", subsequent_indent="  ")
+            + textwrap.fill(f"Here: {ours}.", 110, initial_indent="  ", subsequent_indent="  ")
         )
-    for ours, its_value in taken.items():
-        if ours in given and ours != "export_options":
-            raise ArgumentError(f"{function.name} got both {ours} and {name}, which mean the same")
-        given[ours] = its_value
+    for known, its_value in taken.items():
+        if known in given and known != "export_options":
+            raise ArgumentError(f"{function.name} got both {known} and {name}, which mean the same")
+        given[known] = its_value
 
 
 def _unknown(name: str, function: _Function) -> str:

@@ -1,18 +1,34 @@
-"""The plain arguments of to_onnx: flags, numbers, files, names, target and opset have the type and
-the range that they should, which is said before torch begins to make the graph. In come values, out
-go the same or an error. to_onnx calls this first; the backend reads its opset so too."""
+"""The arguments of to_onnx and export: their types, their defaults, and `checked_request`, which
+checks them all before torch begins to make the graph.
+
+What an argument means is said by `to_onnx`, which calls this first. The backend reads its opset
+here, too.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import torch
 
 from ortable.errors import ExportError, OptionError
+from ortable.exporter.capture.pt2 import opened
+from ortable.exporter.dispatchers.dispatcher import Converter, checked_dispatcher
+from ortable.exporter.functions.custom_operators import FunctionBodies
+from ortable.exporter.request.function_choices import function_choices
+from ortable.exporter.request.options import ExportOptions, checked_options
+from ortable.exporter.request.program import Request
+from ortable.exporter.request.record import ExportRecord
+from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
+from ortable.exporter.signature.inputs import checked_call
+from ortable.interpreter import generated_tables
+from ortable.interpreter.calls import Dispatcher
 from ortable.ir.versions import (
     CODED_OPSET,
     DEFAULT_OPSET,
@@ -21,7 +37,158 @@ from ortable.ir.versions import (
     TARGETS,
     newest_opset,
 )
+from ortable.passes import pipeline
 from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
+
+PathName: TypeAlias = str | os.PathLike[str]
+Model: TypeAlias = torch.nn.Module | torch.export.ExportedProgram | PathName
+Arguments: TypeAlias = tuple[Any, ...] | list[Any] | torch.Tensor
+Converters: TypeAlias = Dispatcher | Mapping[Any, Converter]
+# A structure like that of the arguments: dimensions by axis, as `Dim`, `Dim.DYNAMIC` or a name.
+DynamicShapes: TypeAlias = (
+    Mapping[str, Any]
+    | tuple[Any, ...]
+    | list[Any]
+    | torch.export.ShapesCollection
+    | torch.export.AdditionalInputs
+)
+Weights: TypeAlias = (
+    Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions | None
+)
+
+
+class Keywords(TypedDict, total=False):
+    """Keywords of to_onnx that do not decide about the type of what it returns."""
+
+    input_names: Sequence[str] | Mapping[str, str] | None
+    output_names: Sequence[str] | Mapping[str, str] | None
+    target_opset: int | Mapping[str, int] | None
+    dynamic_shapes: DynamicShapes | None
+    output_dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None
+    optimize: bool
+    rewrites: str | Sequence[str]
+    target: Literal["onnxruntime"] | None
+    export_options: ExportOptions | None
+    dispatcher: Converters | None
+    export_modules_as_functions: bool | Collection[type[torch.nn.Module] | str]
+    inline: bool
+    external_threshold: int
+    validate: bool | float
+    verbose: int
+    report: PathName | None
+    weights: Weights
+    max_error: float | None
+
+
+class ExportKeywords(Keywords, total=False):
+    """Keywords of export."""
+
+    large_model: bool
+
+
+class ToOnnxKeywords(ExportKeywords, total=False):
+    """Keywords of to_onnx."""
+
+    filename: PathName | None
+    return_builder: bool
+
+
+_DEFAULTS = ToOnnxKeywords(  # the others are None
+    optimize=True,
+    rewrites="default",
+    export_modules_as_functions=False,
+    inline=False,
+    large_model=False,
+    external_threshold=1024,
+    validate=False,
+    verbose=0,
+    return_builder=False,
+)
+
+
+def signature_with(keywords: type, function: Any) -> inspect.Signature:
+    """The signature of a function that takes ``**keywords``, with each of them and its default."""
+    written = inspect.signature(function)
+    *positional, _ = written.parameters.values()
+    listed = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_DEFAULTS.get(name),
+            annotation=getattr(kind, "__forward_arg__", kind),
+        )
+        for name, kind in keywords.__annotations__.items()
+    ]
+    return written.replace(parameters=[*positional, *listed])
+
+
+def checked_request(
+    mod: Any, args: Any, kwargs: Any, keywords: Mapping[str, Any], outgrown: int | None = None
+) -> Request:
+    """The request that the arguments of to_onnx or export make.
+
+    Args:
+        mod: a module, program or graph, or the path of a program.
+        args, kwargs: the example call.
+        keywords: `ToOnnxKeywords`.
+        outgrown: see `Request`.
+
+    Raises OrtableError for an argument that is wrong, alone or beside another.
+    """
+    given: Any = {**dict.fromkeys(ToOnnxKeywords.__annotations__), **_DEFAULTS, **keywords}
+    for flag in ("return_builder", "optimize", "inline", "large_model"):
+        _check_flag(flag, given[flag])
+    _check_numbers(given["verbose"], given["external_threshold"])
+    check_file("filename", given["filename"])
+    check_file("report", given["report"])
+    _check_names("input_names", given["input_names"])
+    _check_names("output_names", given["output_names"], "auto")
+    options = checked_options(given["export_options"])
+    modules, validate = given["export_modules_as_functions"], given["validate"]
+    weights = _checked_rounding(given["weights"], given["max_error"], validate, modules)
+    target = checked_target(given["target"])
+    opsets = checked_opset(given["target_opset"], target, isinstance(weights, WeightOptions))
+    passes = pipeline.chosen(
+        given["optimize"],
+        given["rewrites"],
+        folding=options.constant_folding,
+        weight_transposes=options.constant_folding and not given["large_model"],
+    )
+    bodies = replace(passes, weight_transposes=False)  # functions hold weights as they are
+    _check_validate(validate)
+    dispatcher = checked_dispatcher(given["dispatcher"])
+    mod = _checked_model(opened(mod))
+    args, kwargs = checked_call(args, kwargs, mod)
+    shapes = given["dynamic_shapes"]
+    largest = given["external_threshold"] if given["large_model"] else None
+    tables = generated_tables()
+    if "custom_ops" in options.functions:
+        dispatcher = FunctionBodies(dispatcher, tables, bodies, given["inline"])
+    return Request(
+        mod,
+        args,
+        kwargs,
+        resolved(shapes, mod, args, kwargs),
+        options,
+        tables,
+        dispatcher,
+        ExportRecord(verbose=given["verbose"], progress=options.progress),
+        extra_inputs=shapes if isinstance(shapes, AdditionalInputs) else None,
+        opsets=opsets,
+        target=target,
+        passes=passes,
+        functions=function_choices(modules, options, bodies, given["inline"], largest),
+        weights=weights,
+        outgrown=outgrown,
+        **{name: given[name] for name in _AS_GIVEN},
+    )
+
+
+# The fields of a request that are what the caller gave.
+_AS_GIVEN = (
+    "external_threshold", "filename", "inline", "input_names", "large_model", "max_error",
+    "output_dynamic_shapes", "output_names", "report", "return_builder", "validate",
+)  # fmt: skip
 
 _FILES = {
     "path": "the file to write",
@@ -30,16 +197,12 @@ _FILES = {
 }
 
 
-def check_flags(**values: Any) -> None:
-    """Raises OptionError for a value that is not True or False: a text such as "no" is true in
-    Python."""
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise OptionError(f"{name} is True or False, not {value!r:.80}")
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):  # a text such as "no" is true in Python
+        raise OptionError(f"{name} is True or False, not {value!r:.80}")
 
 
-def check_numbers(verbose: Any, external_threshold: Any) -> None:
-    """Raises OptionError unless both are integers of 0 or more; ``verbose`` may be a bool."""
+def _check_numbers(verbose: Any, external_threshold: Any) -> None:
     if not isinstance(verbose, int) or verbose < 0:
         raise OptionError(
             f"verbose is 0 (silent), 1 (the steps) or 2 (the nodes too), not {verbose!r:.80}"
@@ -93,9 +256,7 @@ def _extension(name: str) -> str:
     return "md" if name == "report" else "onnx"
 
 
-def check_names(what: str, names: Any, word: str | None = None) -> None:
-    """Raises ExportError unless ``names`` is None, a list of texts, a dict from text to text, or
-    ``word``."""
+def _check_names(what: str, names: Any, word: str | None = None) -> None:
     if names is None or (isinstance(names, str) and names == word):
         return
     words = f', a dict by default name, or "{word}"' if word else " or a dict by default name"
@@ -108,7 +269,7 @@ def check_names(what: str, names: Any, word: str | None = None) -> None:
         raise ExportError(f"{what} is a list of non-empty strings{words}, not {names!r:.200}")
 
 
-def check_model(mod: Any) -> Any:
+def _checked_model(mod: Any) -> Any:
     """``mod`` itself; ExportError, with what to do instead, for the results of torch.jit."""
     if not isinstance(mod, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return mod
@@ -128,8 +289,7 @@ def checked_target(target: Any) -> str | None:
     return target
 
 
-def checked_validate(validate: Any) -> None:
-    """Raises OptionError unless ``validate`` is a bool or a positive float."""
+def _check_validate(validate: Any) -> None:
     if not isinstance(validate, bool) and not (isinstance(validate, float) and validate > 0):
         raise OptionError(
             "validate is True, False, or a positive float (the largest absolute difference "
@@ -137,7 +297,7 @@ def checked_validate(validate: Any) -> None:
         )
 
 
-def checked_rounding(
+def _checked_rounding(
     weights: Any, max_error: Any, validate: Any, functions: Any
 ) -> WeightOptions | Stored | None:
     """What ``weights`` asks for, None for nothing.
