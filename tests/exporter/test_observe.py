@@ -14,7 +14,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter import calling
-from ortable.exporter.capture import strategies
+from ortable.exporter.capture import sources
 from ortable.exporter.observing.apart import Apart, NotStarted
 from ortable.exporter.observing.proof import ProofReport, Trial
 from ortable.lowerings import recurrent
@@ -342,7 +342,7 @@ def test_a_graph_that_would_be_wrong_at_one_row_refuses_it_with_its_line() -> No
 
 def test_a_graph_that_is_wrong_at_one_row_is_an_error(monkeypatch) -> None:
     """An export proves small sizes by itself; here it does not."""
-    monkeypatch.setattr(strategies, "prove_small_sizes", lambda *_: None)
+    monkeypatch.setattr(sources, "prove_small_sizes", lambda *_: None)
     seen = observed(Alone(), (torch.rand(4, 2),), (torch.rand(6, 2),))
     with pytest.raises(ExportError, match="is not what eager is") as raised:
         seen.export()
