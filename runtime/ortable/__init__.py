@@ -158,10 +158,11 @@ if TYPE_CHECKING:
     from .exporter import Validation as Validation
     from .exporter import attach_weights as attach_weights
     from .exporter import bypass_export_some_errors as bypass_export_some_errors
+    from .exporter import export as export
     from .exporter import from_seed_style as from_seed_style
     from .exporter import match_input_parameters as match_input_parameters
+    from .exporter import to_onnx as to_onnx
     from .exporter.account.certificate import WeightReport as WeightReport
-    from .exporter import export as export
     from .exporter.language_models import CacheOptions as CacheOptions
     from .exporter.language_models import OnnxLanguageModel as OnnxLanguageModel
     from .exporter.language_models import export_language_model as export_language_model
@@ -169,7 +170,6 @@ if TYPE_CHECKING:
     from .exporter.observe import observe as observe
     from .exporter.observing.proof import ProofReport as ProofReport
     from .exporter.register_transformers import register_transformers as register_transformers
-    from .exporter import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
     from .interpreter.user_specs import SupportedOp as SupportedOp

@@ -16,7 +16,7 @@ import ortable
 from ortable.compat.torch import FakeTensor
 from ortable.errors import ExportError, InputError, UnsupportedCase
 from ortable.exporter.capture import small_sizes
-from ortable.exporter.capture.fake_runs import FailingNode
+from ortable.exporter.capture.recorded_calls import FailingNode
 
 from .batch_one_models import CASES, Pair
 from .program_helpers import module_of

@@ -12,7 +12,7 @@ import transformers
 
 from ortable import to_onnx
 from ortable.errors import ExportError
-from ortable.exporter.signature.cache_names import by_meaning
+from ortable.exporter.signature.outputs import by_meaning
 
 from .helpers import assert_same
 

@@ -23,7 +23,7 @@ from transformers import DynamicCache
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.language_models.decoder import decoder_of
-from ortable.exporter.language_models.genai import genai_config
+from ortable.exporter.language_models.folder import genai_config
 
 from .helpers import assert_close
 from .language_models import CACHE

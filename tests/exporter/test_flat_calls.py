@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from ortable import ExportOptions, to_onnx
-from ortable.exporter.capture.flat_calls import decomposed
+from ortable.exporter.capture.functionalize import decomposed
 
 from .helpers import assert_same, feeds_of, run_onnx
 

@@ -21,8 +21,7 @@ from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.account import resize
 from ortable.exporter.capture import guards
 from ortable.exporter.capture.guard_proofs import implied
-from ortable.exporter.request.program import Program
-from ortable.exporter.request.record import Guard
+from ortable.exporter.request.program import Guard, Program
 
 THIS = Path(__file__).name
 

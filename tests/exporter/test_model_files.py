@@ -14,7 +14,7 @@ import torch
 
 from ortable import GraphBuilder, LargeModel, to_onnx
 from ortable.errors import BuilderError, ExportError
-from ortable.exporter import files as export_files
+from ortable.exporter import conversion as export_files
 from ortable.ir.proto import atomic_files
 
 from .helpers import assert_close, assert_same, eager, run_onnx

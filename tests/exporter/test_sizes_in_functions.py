@@ -21,7 +21,7 @@ import ortable
 from ortable import ExportOptions
 from ortable.errors import InputError
 from ortable.exporter.capture.advice import asks_for_callers, is_dispatch, is_user_file
-from ortable.exporter.request.record import UserLine
+from ortable.exporter.request.program import UserLine
 
 EXAMPLE = (6, 8)
 OTHERS = ((6, 5), (9, 8), (7, 8), (12, 20), (4, 4))

@@ -29,7 +29,7 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions import tune
 from ortable.exporter.capture import pt2
-from ortable.exporter.files import write_model
+from ortable.exporter.conversion import write_model
 from ortable.exporter.language_models.folder import (
     FIRST,
     GENAI,

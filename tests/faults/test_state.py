@@ -18,18 +18,11 @@ from ortable.compat import bisector
 from ortable.compat import torch as compat
 from ortable.compat.torch_explain import own_profile
 from ortable.debug.explain_state import model_untouched, optimizers_untouched
-from ortable.exporter.capture import (
-    branch_constants,
-    flat_calls,
-    free_loops,
-    hidden_views,
-    quiet,
-    region_marks,
-)
+from ortable.exporter.capture import free_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.observing.proof import state_kept
 from ortable.exporter.request import ambient, caller_state
-from ortable.exporter.request.bypass_state import ACTIVE
+from ortable.exporter.request.options import ACTIVE
 from tests.exporter.test_bypass import LSTM_KERNEL, PATCHED
 from tests.process_state import process_state
 
@@ -80,7 +73,7 @@ def _of_program(program: Any) -> Any:
     graphs = [
         ([(n.name, n.op, str(n.target), str(n.args), str(n.kwargs)) for n in each.graph.nodes],
          [(name, id(inner)) for name, inner in each.named_children()])
-        for each in hidden_views.graphs_of(program.graph_module)
+        for each in functionalize.graphs_of(program.graph_module)
     ]  # fmt: skip
     call = program.module_call_graph[0].signature
     return (
@@ -184,13 +177,13 @@ WORKS: dict[str, Callable[[], Any]] = {
     "judged_by": _in(lambda: bisector.judged_by(lambda *_: False)),
     "model_untouched": _in(lambda: model_untouched(MODULE, ((X,), {}), True)),
     "optimizers_untouched": _in(_stepped),
-    "quiet guards": _in(lambda: quiet.quiet(quiet.GUARDS, quiet.TRACING)),
+    "quiet guards": _in(lambda: ambient.quiet(ambient.GUARDS, ambient.TRACING)),
     "silent": _in(_silent),
-    "marked_regions": _in(lambda: region_marks.marked_regions(GRAPH)),
-    "scalars_as_operators": _in(lambda: branch_constants.scalars_as_operators(GRAPH)),
-    "shown_views": _in(lambda: hidden_views.shown_views(GRAPH)),
-    "a flat call": _in(lambda: flat_calls._flat(PROGRAM)),
-    "constants kept": _in(lambda: flat_calls._constants_kept(PROGRAM)),
+    "marked_regions": _in(lambda: functionalize.marked_regions(GRAPH)),
+    "scalars_as_operators": _in(lambda: functionalize.scalars_as_operators(GRAPH)),
+    "shown_views": _in(lambda: functionalize.shown_views(GRAPH)),
+    "a flat call": _in(lambda: functionalize._flat(PROGRAM)),
+    "constants kept": _in(lambda: functionalize._constants_kept(PROGRAM)),
     "loops": _in(lambda: free_loops.watched(free_loops.LoopSession(2, frozenset()), MODULE)),
 }
 

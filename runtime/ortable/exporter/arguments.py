@@ -21,12 +21,11 @@ from ortable.errors import ExportError, OptionError
 from ortable.exporter.capture.pt2 import opened
 from ortable.exporter.dispatchers.dispatcher import Converter, checked_dispatcher
 from ortable.exporter.functions.custom_operators import FunctionBodies
-from ortable.exporter.request.function_choices import function_choices
+from ortable.exporter.request.module_calls import function_choices
 from ortable.exporter.request.options import ExportOptions, checked_options
-from ortable.exporter.request.program import Request
-from ortable.exporter.request.record import ExportRecord
+from ortable.exporter.request.program import ExportRecord, Request
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
-from ortable.exporter.signature.inputs import checked_call
+from ortable.exporter.signature.outputs import checked_call
 from ortable.interpreter import generated_tables
 from ortable.interpreter.calls import Dispatcher
 from ortable.ir.versions import (

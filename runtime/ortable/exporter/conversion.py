@@ -5,21 +5,24 @@ Called by `to_onnx` and `export`; `program.py` runs single steps again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import onnx
 import torch
+from google.protobuf.message import EncodeError
 from torch.fx import GraphModule, Node
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.compat.versions import check_versions
 from ortable.errors import ExportError, OrtableError, UnsupportedDtype
-from ortable.exporter.account.certificate import rounded_builder
+from ortable.exporter.account.certificate import rounded_builder, stored_builder
 from ortable.exporter.account.first_difference import explained
-from ortable.exporter.account.half_weights import stored_builder
 from ortable.exporter.account.metadata import (
     annotate,
     description,
@@ -34,31 +37,30 @@ from ortable.exporter.account.validate import (
     module_and_call,
     validate_model,
 )
+from ortable.exporter.arguments import checked_path, checked_request
 from ortable.exporter.capture.guards import count_guards, tell_guards
 from ortable.exporter.capture.sources import make_program
 from ortable.exporter.dispatchers.dispatcher import tell_unused
 from ortable.exporter.functions.custom_operators import add_guards_of_bodies
 from ortable.exporter.functions.interpreter import FunctionInterpreter
-from ortable.exporter.request.ambient import Region, outside_autocast, regions_around
+from ortable.exporter.request.ambient import Region, in_turn, outside_autocast, regions_around
 from ortable.exporter.request.fake_weights import outside_fake_mode, weights_become_inputs
-from ortable.exporter.request.program import Program, Request
-from ortable.exporter.request.turns import in_turn
-from ortable.exporter.signature.inputs import name_inputs
+from ortable.exporter.request.program import ExportRecord, Program, Request
 from ortable.exporter.signature.outputs import (
     chosen_inputs,
     chosen_outputs,
+    name_inputs,
     name_output_dims,
     output_plan,
     write_dims,
 )
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.assertions import lost_assertions
+from ortable.ir.proto import write_model as proto_files
+from ortable.ir.proto.atomic_files import FileSet
 from ortable.ir.schemas import find_schema, versions_of
 from ortable.passes import pipeline
 from ortable.passes.weight_codes import WeightOptions
-
-from .arguments import checked_request
-from .files import too_large, write_model
 
 
 @dataclass
@@ -227,7 +229,8 @@ def fill_builder(made: Conversion) -> None:
     )
     before = 0 if program.exported is None else count_guards(program.exported)
     interpreter.run(program.graph_module)
-    add_guards_of_bodies(program, request, before)
+    if "custom_ops" in request.options.functions:
+        add_guards_of_bodies(program, request, before)
     note_weights(program, interpreter.inputs)
     if choices is None:
         program.results.update(
@@ -305,3 +308,79 @@ def _first_opset(dtype: torch.dtype) -> int | None:
         if schema is not None and element in schema.legal["T1"]:
             return version
     return None
+
+
+# -- files: the new one appears whole or not at all
+
+
+def too_large(builder: Any, outgrown: int | None, beside: bool, record: ExportRecord) -> bool:
+    """True when the weights are kept beside the model, and ``record`` says so: those of
+    ``outgrown`` bytes or more; or what no protobuf file holds, where there is a file to write them
+    ``beside``. (Otherwise the builder raises BuilderError for these.)"""
+    limit = proto_files.PROTO_LIMIT if outgrown is None else outgrown
+    if outgrown is None and not beside:
+        return False
+    total = proto_files.weight_bytes(builder)
+    if total < limit:
+        return False
+    record.steps.append(f"weights of {total / 2**30:.1f} GiB are written beside the model")
+    return True
+
+
+def write_model(
+    model: Any,
+    filename: str | os.PathLike[str],
+    record: ExportRecord | None = None,
+    max_shard_bytes: int | None = None,
+) -> None:
+    """Write a ModelProto, or a LargeModel with its weights beside it, to ``filename``.
+
+    Every file is complete before it replaces an older one. ``record.verbose`` shows how far the
+    weights are. Raises ExportError when the folder is missing or cannot be written to, the disk is
+    full, memory is, or the model is over protobuf's limit of 2 GiB; nothing is left behind.
+    """
+    path = checked_path("filename", Path(filename))
+    try:
+        if isinstance(model, onnx.ModelProto):
+            content = _serialized(model)
+            with FileSet(path) as files:
+                files.publish(lambda renamed: content)
+        else:
+            shown = Shown() if record is not None and record.verbose else None
+            model.save(path, progress=shown, max_shard_bytes=max_shard_bytes)
+    except OSError as error:
+        raise ExportError(
+            f"the model could not be written to '{path}': {error}. Nothing was left there; what "
+            "was there before is unchanged"
+        ) from error
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    try:
+        return model.SerializeToString()
+    except ValueError as error:
+        raise ExportError(
+            "the model is too large for one protobuf file (2 GiB): use large_model=True, weights "
+            "then go to files beside it"
+        ) from error
+    except (EncodeError, MemoryError) as error:  # protobuf says "Failed to serialize proto"
+        raise ExportError(
+            "there is not enough memory to write the model in one piece: with large_model=True "
+            "weights go to a file beside it, one after the other. Nothing was written"
+        ) from error
+
+
+SHOWN_FROM = 1 << 26  # bytes of weights that take long enough to be worth a line
+
+
+class Shown:
+    """Prints how many of the weights are written, at every tenth of those of a large model."""
+
+    def __init__(self) -> None:
+        self._tenths = 0
+
+    def __call__(self, done: int, total: int, name: str) -> None:
+        tenths = 10 * done // total if total else 10
+        if total >= SHOWN_FROM and tenths > self._tenths:
+            self._tenths = tenths
+            print(f"[to_onnx] write; {done / 1e6:.0f} of {total / 1e6:.0f} MB of weights")

@@ -19,8 +19,7 @@ from torch.export import ExportedProgram
 from ortable.builder import GraphBuilder, LargeModel
 from ortable.compat.providers import CPU, CUDA
 from ortable.errors import ExportError, InputError, OptionError, OrtableError
-from ortable.exporter.account.describe import described
-from ortable.exporter.account.report import ExportReport
+from ortable.exporter.account.report import ExportReport, described
 from ortable.exporter.account.resize import UNBOUNDED, stated_ranges
 from ortable.exporter.account.sessions import (
     array_of,
@@ -30,9 +29,9 @@ from ortable.exporter.account.sessions import (
     run_session,
 )
 from ortable.exporter.account.validate import Validation, validate_model
-from ortable.exporter.request.ambient import Region, called_within
+from ortable.exporter.conversion import write_model
+from ortable.exporter.request.ambient import Region, called_within, in_turn
 from ortable.exporter.request.program import Program, Request
-from ortable.exporter.request.turns import in_turn
 from ortable.ir.pictures.draw import draw
 from ortable.ir.pictures.explorer import Overlay
 from ortable.passes import pipeline
@@ -41,7 +40,6 @@ from .arguments import PathName, checked_path, checked_target
 from .attach import attach_weights
 from .calling import Convention, convention_of
 from .conversion import Conversion, fill_builder, label_model, serialised
-from .files import write_model
 from .observing.runners import ProgramRunner
 
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with

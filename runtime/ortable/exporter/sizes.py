@@ -18,9 +18,8 @@ from ortable.exporter.account.resize import (
     sizes_of,
     solved,
 )
-from ortable.exporter.request.program import Program
-from ortable.exporter.request.record import Guard
-from ortable.exporter.signature.dim_expressions import value_of
+from ortable.exporter.request.program import Guard, Program
+from ortable.exporter.signature.dynamic_shapes import value_of
 from ortable.interpreter import results
 
 # One size of a call: the leaf, its axis (None for an integer), the size in the program (an int or a

@@ -44,11 +44,11 @@ from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.exporter.account.sessions import array_of, make_session, run_session
 from ortable.exporter.capture.bypass import bypass_export_some_errors
 from ortable.exporter.capture.guards import find_guards
+from ortable.exporter.conversion import write_model
+from ortable.exporter.request.ambient import in_turn
 
-from .files import write_model
 from .program import OnnxProgram
 from .request.options import ExportOptions
-from .request.turns import in_turn
 from .to_onnx import export
 
 FORMAT = "ortable"

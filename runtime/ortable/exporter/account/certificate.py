@@ -17,16 +17,16 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
+from ortable.exporter.account.sessions import make_session, run_session
+from ortable.exporter.account.tolerances import text_table
 from ortable.ir import initializers
+from ortable.ir.casts import HALVES
 from ortable.ir.proto.large_model import LargeModel
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.record import RewriteRecord
-from ortable.passes.weight_codes import Codes, Rounding, WeightOptions
+from ortable.passes.weight_codes import Codes, Rounding, Stored, WeightOptions
 from ortable.passes.weight_rounding import round_weights
-
-from .sessions import make_session, run_session
-from .tables import text_table
-
-__all__ = ["OutputError", "RoundedWeight", "WeightReport", "rounded_builder"]
 
 _GIVEN = "given:"  # before the name of what a layer is given, where that is an input
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -422,3 +422,56 @@ def _readers(builder: GraphBuilder, rounding: Rounding) -> dict[str, int]:
         if any(name in stored for name in node.inputs):
             counts[node.op_type] = counts.get(node.op_type, 0) + 1
     return counts
+
+
+# -- weights of bfloat16 and float16: as they are, or in float32 where the graph casts them
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """What ``weights="keep"`` and ``weights="float32"`` did to a model of half floats.
+
+    Attributes:
+        kind: what was asked for.
+        half_bytes_before, half_bytes_after: of the initializers of bfloat16 and float16.
+        bytes_before, bytes_after: of all initializers.
+    """
+
+    kind: Stored
+    half_bytes_before: int
+    half_bytes_after: int
+    bytes_before: int
+    bytes_after: int
+
+    def __str__(self) -> str:
+        half = f"{self.half_bytes_before / 1e6:,.1f} MB of 16 bits"
+        left = f"{self.half_bytes_after / 1e6:,.1f} of 16 bits"
+        return (
+            f"weights={self.kind!r}: {half} among {self.bytes_before / 1e6:,.1f} MB of weights "
+            f"became {left} among {self.bytes_after / 1e6:,.1f}"
+        )
+
+
+def stored_builder(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -> StoredWeights:
+    """Stores the weights of a graph as asked, in place.
+
+    Args:
+        builder: the graph, after all other passes.
+        kind: ``"keep"`` changes nothing.
+        record: takes the account of the rules.
+    """
+    half, every = _half_bytes(builder)
+    if kind == "float32":
+        rewrite(builder, choose.rules("half_weight_as_float32"), record)
+        builder.remove_unused()
+    return StoredWeights(kind, half, _half_bytes(builder)[0], every, _half_bytes(builder)[1])
+
+
+def _half_bytes(builder: GraphBuilder) -> tuple[int, int]:
+    """Of initializers of half floats, and of all."""
+    half = every = 0
+    for value in builder.initializers_dict.values():
+        size = int(initializers.nbytes_of(value))
+        every += size
+        half += size if initializers.dtype_of(value) in HALVES else 0
+    return half, every

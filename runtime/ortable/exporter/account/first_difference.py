@@ -14,7 +14,7 @@ import torch
 from torch.fx import Interpreter, Node
 
 from ortable.compat.torch import pytree
-from ortable.exporter.request.copies import copied_call
+from ortable.exporter.request.caller_state import copied_call
 from ortable.exporter.request.program import Program
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor

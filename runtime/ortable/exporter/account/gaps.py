@@ -17,8 +17,6 @@ from ortable.builder import LargeModel
 from .sessions import make_session, proto_of, run_session
 from .tolerances import EXACT, Tolerance
 
-__all__ = ["Gap", "gap_between", "intermediate_results", "with_outputs"]
-
 
 @dataclass(frozen=True)
 class Gap:

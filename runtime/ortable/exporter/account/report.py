@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,22 +16,21 @@ from typing import Any
 
 import onnx
 import torch
+from onnx import ModelProto, ValueInfoProto
 
+from ortable import dtypes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
-from ortable.exporter.request.program import Program, Request
-from ortable.exporter.request.record import PHASES, ExportRecord
+from ortable.exporter.account.certificate import StoredWeights, WeightReport
+from ortable.exporter.account.metadata import own_version
+from ortable.exporter.account.resize import stated_ranges
+from ortable.exporter.account.sessions import proto_of
+from ortable.exporter.account.tolerances import EXACT, markdown_table, tolerance_of
+from ortable.exporter.account.validate import HEADS, Comparison
+from ortable.exporter.request.program import PHASES, ExportRecord, Program, Request
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.operator_cost import find_cost_ratio
+from ortable.ir import initializers
 from ortable.ir.proto.atomic_files import write_file
-
-from .certificate import WeightReport
-from .half_weights import StoredWeights
-from .metadata import own_version
-from .resize import stated_ranges
-from .sessions import proto_of
-from .tables import markdown_table
-from .tolerances import EXACT, tolerance_of
-from .validate import HEADS, Comparison
 
 Rows = list[tuple[str, ...]]
 
@@ -325,3 +324,78 @@ def _by_count(counts: Counter[str]) -> Rows:
 
 def _most_frequent(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
+
+
+# -- a model in a few lines
+
+_SHOWN = 8  # inputs and outputs each
+
+
+def described(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] = ()) -> str:
+    """The lines of ``repr(program)``; ``ranges`` are the sizes that the program takes, with None
+    where there is no bound."""
+    proto = proto_of(model)
+    inputs, outputs = list(proto.graph.input), list(proto.graph.output)
+    width = max((len(value.name) for value in (*inputs[:_SHOWN], *outputs[:_SHOWN])), default=0)
+    lines = [f"OnnxProgram {proto.graph.name}, {_opsets(proto)}"]
+    lines += _value_lines("inputs", inputs, width)
+    lines += _value_lines("outputs", outputs, width)
+    bounds = [
+        f"{name} from {lower}" if upper is None else f"{name} {lower or 1} to {upper}"
+        for name, lower, upper in ranges
+        if (lower or 0) > 1 or upper is not None
+    ]
+    if bounds:
+        lines.append(f"  {'sizes':<8} {', '.join(dict.fromkeys(bounds))}")
+    lines.append(f"  {'graph':<8} {_counts(model)}")
+    return "\n".join(lines)
+
+
+def value_text(value: ValueInfoProto) -> str:
+    """``float32[batch, 3]``."""
+    tensor = value.type.tensor_type
+    shape = [dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim]
+    return f"{dtypes.name(tensor.elem_type)}[{', '.join(shape)}]"
+
+
+def _opsets(proto: ModelProto) -> str:
+    found = [f"{each.domain or 'opset'} {each.version}" for each in proto.opset_import]
+    return ", ".join(sorted(found, key=lambda text: not text.startswith("opset ")))
+
+
+def _value_lines(title: str, values: Sequence[ValueInfoProto], width: int) -> list[str]:
+    shown = [f"{value.name:<{width}}  {value_text(value)}" for value in values[:_SHOWN]]
+    if len(values) > _SHOWN:
+        shown.append(f"... and {len(values) - _SHOWN} more")
+    heads = [title, *[""] * len(shown)]
+    return [f"  {head:<8} {line}" for head, line in zip(heads, shown or ["none"], strict=False)]
+
+
+def _counts(model: Any) -> str:
+    proto = proto_of(model)
+    tensors = getattr(model, "tensors", {})
+    total = sum(
+        initializers.nbytes_of(tensors.get(tensor.name, tensor))
+        for tensor in proto.graph.initializer
+    )
+    parts = [
+        _many(len(proto.graph.node), "node"),
+        f"{_many(len(proto.graph.initializer), 'initializer')} of {_bytes(total)}",
+    ]
+    if proto.functions:
+        parts.append(_many(len(proto.functions), "local function"))
+    outside = len(tensors) + len(getattr(model, "nested", {}))
+    if outside:
+        parts.append(f"{outside} of them outside of the ModelProto")
+    return ", ".join(parts)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return _many(count, "byte")

@@ -16,8 +16,9 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
+from ortable.exporter.account.tolerances import text_table
 from ortable.exporter.request.ambient import autocast_again
-from ortable.exporter.request.copies import copied_call, copied_module
+from ortable.exporter.request.caller_state import copied_call, copied_module
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
@@ -26,8 +27,7 @@ from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 from .gaps import distances, gap_between
 from .resize import ExampleCall, other_sizes
 from .sessions import array_of, make_session, not_loaded, proto_of, run_session
-from .tables import text_table
-from .tolerances import AskedTolerance
+from .tolerances import AskedTolerance, text_table
 
 _MOST_ROWS = 3  # of a table in a message
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ortable.exporter.request.record import UserLine
+from ortable.exporter.request.program import UserLine
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ortable.compat.undone import undone, value_set
 from ortable.errors import OptionError
-from ortable.exporter.request.bypass_state import ACTIVE, Undo
-from ortable.exporter.request.turns import in_turn
+from ortable.exporter.request.ambient import in_turn
+from ortable.exporter.request.options import ACTIVE, Undo
 
 if TYPE_CHECKING:
     from .patches import Patch

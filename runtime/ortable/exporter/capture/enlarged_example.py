@@ -16,8 +16,7 @@ from ortable.errors import BuilderError
 from ortable.exporter.request.caller_state import held_tensors
 from ortable.exporter.request.program import Request
 from ortable.exporter.signature import dynamic_shapes as shapes
-from ortable.exporter.signature.dim_expressions import value_of
-from ortable.exporter.signature.dynamic_shapes import Hint, Leaf, NamedHint
+from ortable.exporter.signature.dynamic_shapes import Hint, Leaf, NamedHint, value_of
 
 _MAX_SIZE = 64  # of an enlarged dimension
 
@@ -55,8 +54,6 @@ _GROUPINGS = ((True, True), (False, True), (True, False), (False, False))
 def enlarged_requests(request: Request) -> Iterator[Request]:
     """The request with examples in which no dynamic dimension has size 0 or 1, each other only in
     how dimensions without names belong together; none where no dimension is to be enlarged."""
-    if request.dynamic_shapes is None:
-        return
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     asked = shapes.call_leaves(request.dynamic_shapes, arguments, request.kwargs)
     leaves, structure = pytree.tree_flatten((request.args, request.kwargs))

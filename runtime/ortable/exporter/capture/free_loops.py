@@ -23,10 +23,41 @@ from torch.overrides import TorchFunctionMode
 from ortable.compat.torch import base_of, check, pytree, statically_known_true
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
-from ortable.exporter.request.record import UserLine
+from ortable.exporter.capture.advice import calling_line, is_user_file
+from ortable.exporter.request.program import UserLine
 
-from .advice import calling_line, is_user_file
-from .loop_marks import COLLECT, STEP
+
+@torch.library.custom_op("ortable_loops::step", mutates_args=())
+def step(made: Sequence[torch.Tensor], length: int, loop: int, number: int) -> torch.Tensor:
+    """Where step ``number`` of a loop begins: its index, int64 [].
+
+    ``made`` are the tensors of the step before; that the graph reads them here keeps them, and
+    what was written into them, in front of the mark.
+    """
+    return torch.full((), number, dtype=torch.int64)
+
+
+@step.register_fake
+def _step(made: Sequence[torch.Tensor], length: int, loop: int, number: int) -> torch.Tensor:
+    return torch.empty((), dtype=torch.int64)
+
+
+@torch.library.custom_op("ortable_loops::collect", mutates_args=())
+def collect(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
+    """The tensors of ``length`` steps, stacked along ``dim``; ``items`` are those of the steps that
+    were captured."""
+    return torch.stack(list(items), dim)
+
+
+@collect.register_fake
+def _collect(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
+    shape = list(items[0].shape)
+    shape.insert(dim, length)
+    return items[0].new_empty(shape)
+
+
+STEP: Any = torch.ops.ortable_loops.step.default
+COLLECT: Any = torch.ops.ortable_loops.collect.default
 
 _RANGE, _ZIP, _ENUMERATE, _LEN = builtins.range, builtins.zip, builtins.enumerate, builtins.len
 Place = tuple[str, int]

@@ -31,10 +31,9 @@ from torch.export import Dim, ExportedProgram, graph_signature
 
 from ortable.compat.torch import guards_code, pytree, symbol_of
 from ortable.errors import ExportError
-from ortable.exporter.request.record import Guard, UserLine
-from ortable.exporter.signature.dim_expressions import combined
+from ortable.exporter.request.program import Guard, UserLine
 from ortable.exporter.signature.dimension_names import callers_level
-from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint
+from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint, combined
 
 from .advice import asks_for_callers, from_location, is_dispatch, is_own_file, is_user_file
 from .guard_proofs import Range, implied
@@ -44,7 +43,7 @@ from .pt2_trust import is_arithmetic
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MOST_TRIALS = 2000
 _MOST_QUOTED = 8
-_DECIDING_FILES = ("known_values.py", "flags.py")
+_DECIDING_FILE = "known_values.py"
 _REMAINDERS = ("Mod", "PythonMod")
 # L['args'][0]._base: what torch knows an input by, and what is read of it
 _PATH = re.compile(r"L\['([^']*)'\]((?:\[[^\]]*\])*)(.*)")
@@ -348,10 +347,10 @@ def _of_a_slice(guard: Any) -> bool:
 
 
 def _answered_here(guard: Any) -> bool:
-    """Whether ortable asked, to answer the model: a 0-d tensor of sizes (known_values.py), or a
-    flag of an operator (flags.py)."""
+    """Whether ortable asked, to answer the model: a 0-d tensor of sizes, or a flag of an
+    operator."""
     file = str(getattr(getattr(guard.sloc, "framework_loc", None), "filename", ""))
-    return is_own_file(file) and Path(file).name in _DECIDING_FILES
+    return is_own_file(file) and Path(file).name == _DECIDING_FILE
 
 
 def _checked_by_torch(environment: Any) -> set[str]:

@@ -20,8 +20,7 @@ from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.account.resize import other_sizes
 from ortable.exporter.request.ambient import autocast_again
-from ortable.exporter.request.caller_state import state_restored
-from ortable.exporter.request.copies import copied_module, with_forward
+from ortable.exporter.request.caller_state import copied_module, state_restored, with_forward
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.initializers import is_fake
 

@@ -1,5 +1,5 @@
 """Unrolled steps of loops as one scan each. In comes a program without writes in which marks of
-loop_marks.py say where the steps of loops over free sizes begin, out goes the same program with a
+free_loops.py say where the steps of loops over free sizes begin, out goes the same program with a
 ``torch.ops.higher_order.scan`` in place of each. Called by rolled.py.
 
 The steps are compared node by node, from what they made back to what they took: every step must
@@ -20,13 +20,13 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from ortable.compat.torch import OpOverload, pytree
+from ortable.exporter.capture.free_loops import COLLECT, STEP
 from ortable.interpreter.modules import find_attribute
 from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
 
 from .advice import lines_in
 from .free_loops import FreeLoop, RollError
-from .loop_marks import COLLECT, STEP
 
 # Constants up to this many elements are compared by value.
 _SMALL = 1 << 20

@@ -24,10 +24,9 @@ from torch.fx import Graph, GraphModule, Node
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.account.resize import resized, sizes_of, solved
-from ortable.exporter.request.program import Program, Request
-from ortable.exporter.request.record import Guard
-from ortable.exporter.signature.dim_expressions import value_of
+from ortable.exporter.request.program import Guard, Program, Request
 from ortable.exporter.signature.dimension_names import free_symbols
+from ortable.exporter.signature.dynamic_shapes import value_of
 
 from .exported import asked_of
 from .guard_proofs import Range, cases_of, uncovered

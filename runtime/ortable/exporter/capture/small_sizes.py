@@ -19,18 +19,22 @@ from torch.export import ExportedProgram
 from ortable.compat.torch import forget_pre_hook, pytree
 from ortable.errors import ExportError
 from ortable.exporter.account.resize import example_sizes, resized, sizes_by_name, sizes_of
-from ortable.exporter.request.ambient import autocast_again
-from ortable.exporter.request.copies import copied_call, copied_module
-from ortable.exporter.request.program import Program, Request, SmallestSize
-from ortable.exporter.request.record import UserLine
+from ortable.exporter.capture.recorded_calls import (
+    FailingNode,
+    FakeCopies,
+    PartingNode,
+    check_graph,
+    record_module,
+)
+from ortable.exporter.request.ambient import FAKES, autocast_again, quiet
+from ortable.exporter.request.caller_state import copied_call, copied_module
+from ortable.exporter.request.program import Program, Request, SmallestSize, UserLine
 from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake
 
 from .advice import headline, lines_in, user_line
 from .check import differences, results_of
 from .exported import asked_of, example_call
-from .fake_runs import FailingNode, FakeCopies, PartingNode, check_graph, record_module
-from .quiet import FAKES, quiet
 from .recorded_calls import AtSizes, CallRecord, parting
 
 _SMALL = (1, 0)

@@ -25,16 +25,20 @@ from ortable.compat.torch import (
 )
 from ortable.compat.torch import can_decompose as torch_decomposes
 from ortable.errors import ExportError, OptionError, OrtableError
+from ortable.exporter.capture.check import check_layouts, check_not_nested, check_subclasses
 from ortable.exporter.request.ambient import (
+    FAKES,
+    GUARDS,
+    TRACING,
     autocast_again,
     forward_under_autocast,
     in_onnx_export,
+    quiet,
     without_inference_tensors,
 )
-from ortable.exporter.request.bypass_state import active_patches
-from ortable.exporter.request.caller_state import state_restored
-from ortable.exporter.request.copies import copied_call, copied_module
+from ortable.exporter.request.caller_state import copied_call, copied_module, state_restored
 from ortable.exporter.request.fake_weights import without_meta
+from ortable.exporter.request.options import active_patches
 from ortable.exporter.request.program import Program, ProgramOutput, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import name_dimensions
@@ -52,14 +56,11 @@ from .check import check_program
 from .enlarged_example import enlarged_requests
 from .exported import add_guards, program_of
 from .functionalize import RewriteError
-from .layouts import check_layouts, check_not_nested
 from .pt2 import save_program
-from .quiet import FAKES, GUARDS, TRACING, quiet
 from .rolled import check_other_sizes
 from .size_branches import with_every_side
 from .small_sizes import Capture, check_example, holds_for, prove_small_sizes
 from .strategies import Attempts, Strategy, strategies
-from .subclasses import check_subclasses
 
 
 def make_program(request: Request) -> Program:
@@ -167,7 +168,7 @@ def module_program(request: Request) -> Program:
         without_inference_tensors(request) as ordinary,
         without_meta(_distinct(ordinary)) as fitted,
     ):
-        for enlarged in enlarged_requests(fitted):
+        for enlarged in enlarged_requests(fitted) if fitted.dynamic_shapes is not None else ():
             program = _enlarged_program(enlarged, fitted)
             if program is not None:
                 return program

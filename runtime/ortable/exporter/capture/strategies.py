@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import torch
 from torch.export import ExportedProgram
-from torch.overrides import TorchFunctionMode
 
-from ortable.compat.torch import OpOverload, OpOverloadPacket, draft_report
+from ortable.compat.torch import draft_report
 from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import new_buffers_forgotten
 from ortable.exporter.request.options import ExportOptions
@@ -24,6 +23,7 @@ from ortable.exporter.request.program import Request
 from ortable.exporter.signature import dynamic_shapes as shapes
 
 from .functionalize import prepared
+from .known_values import DecidedFlags
 from .recorded_calls import CallRecord, recorded
 from .rolled import rolled_program
 from .tracing import trace_program
@@ -59,10 +59,10 @@ class Attempts:
 class Strategy:
     """A way to an exported program.
 
-    ``name``: what reports call it; ``way``: what failures may rule out (`advice.py`); ``run``: makes
-    the program, with notes for the model's metadata; ``asked``: whether options name it, which is
-    then tried first, and without a fallback too; ``table``: the decomposition table to use where
-    the caller has none.
+    ``name``: what reports call it; ``way``: what failures may rule out (`advice.py`); ``run``:
+    makes the program, with notes for the model's metadata; ``asked``: whether options name it,
+    which is then tried first, and without a fallback too; ``table``: the decomposition table to
+    use where the caller has none.
     """
 
     name: str
@@ -180,39 +180,3 @@ STRATEGIES = (
     Strategy("tracing", "tracing", _trace, lambda options: options.tracing),
     Strategy("torch.export.draft_export", "draft", _draft),
 )  # fmt: skip
-
-
-# -- conditions on sizes as flags: ``torch.ops.lib.f(x, n > 4)``. torch's C++ code decides them
-# where nobody can tell them from conditions of kernels; here they are decided before, so that
-# guards.py finds who asked.
-
-
-class DecidedFlags(TorchFunctionMode):
-    """In the block an operator that is called gets bools for its flags. A condition that it takes
-    as a number stays one: ``aten::_assert_scalar`` keeps it for the run."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        conditions = any(isinstance(each, torch.SymBool) for each in (*args, *kwargs.values()))
-        if conditions and isinstance(func, (OpOverload, OpOverloadPacket)):
-            flags = set(_flags(func))
-            args = [_decided(value) if i in flags else value for i, value in enumerate(args)]
-            kwargs = {k: _decided(value) if k in flags else value for k, value in kwargs.items()}
-        return func(*args, **kwargs)
-
-
-def _flags(operator: Any) -> Iterator[int | str]:
-    """Places and names of the arguments that are bools, of any overload."""
-    overloads: Mapping[str, Any] = {"": operator}
-    if isinstance(operator, OpOverloadPacket):
-        overloads = {name: getattr(operator, name) for name in operator.overloads()}
-    for overload in overloads.values():
-        for place, argument in enumerate(overload._schema.arguments):
-            if argument.type.kind() == "BoolType":
-                yield from (place, argument.name)
-
-
-def _decided(value: Any) -> Any:
-    return bool(value) if isinstance(value, torch.SymBool) else value

@@ -24,9 +24,8 @@ from torch.overrides import TorchFunctionMode
 from ortable.compat.torch import pytree
 from ortable.compat.undone import value_set
 from ortable.errors import ExportError
-from ortable.exporter.request.caller_state import state_restored
-from ortable.exporter.request.copies import with_forward
-from ortable.exporter.request.record import UserLine
+from ortable.exporter.request.caller_state import state_restored, with_forward
+from ortable.exporter.request.program import UserLine
 
 from .advice import calling_line, is_user_file
 from .decision_tree import DecisionNode, TracedPath, merged, same

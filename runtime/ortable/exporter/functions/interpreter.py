@@ -13,10 +13,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable import dims
-from ortable.exporter.request.function_choices import FunctionChoices
 from ortable.exporter.request.module_calls import (
     SUBGRAPH,
     CallReader,
+    FunctionChoices,
     ModuleCall,
     Stack,
     below,

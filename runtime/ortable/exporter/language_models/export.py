@@ -15,6 +15,7 @@ import torch
 
 from ortable.builder import LargeModel
 from ortable.errors import OptionError
+from ortable.exporter.language_models.folder import genai_config
 from ortable.exporter.request.options import ExportOptions
 from ortable.ir.proto.shared_weights import save_together
 from ortable.passes.weight_codes import WeightOptions, checked_weights
@@ -23,7 +24,6 @@ from ..to_onnx import export
 from .coded_cache import Cache, checked_cache, with_coded_cache
 from .decoder import Decoder, decoder_of
 from .folder import FIRST, GENAI, MODEL, NEXT, SEARCHES, weights_outside, write_json, written_folder
-from .genai import genai_config
 from .loop import decoding_of_loop, search
 from .runner import OnnxLanguageModel
 

@@ -15,7 +15,9 @@ from typing import Any
 from onnx import ModelProto
 
 from ortable.builder import LargeModel
-from ortable.errors import ExportError
+from ortable.errors import ExportError, OptionError
+from ortable.exporter.language_models.decoder import Decoder, computed_anew
+from ortable.exporter.language_models.decoding import special_tokens
 from ortable.ir.proto.atomic_files import unused_path
 
 MODEL = "model.onnx"
@@ -103,3 +105,113 @@ def weights_outside(model: ModelProto | LargeModel) -> LargeModel:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a file of settings, for people to read and change."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+# What configurations of transformers call the longest text.
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+_ANEW = 4096  # tokens after which onnxruntime-genai computes the cache of a Phi-3 anew
+# Settings of generation_config.json that are ours too, and their value where it has none.
+_SEARCH: dict[str, Any] = {
+    "diversity_penalty": 0.0,
+    "do_sample": False,
+    "length_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "repetition_penalty": 1.0,
+    "temperature": 1.0,
+    "top_k": 50,
+    "top_p": 1.0,
+}
+
+
+def genai_config(decoder: Decoder, filename: str, context_length: int | None) -> dict[str, Any]:
+    """What genai_config.json says of the model in ``filename``.
+
+    ``type`` is "decoder", the plain step with a cache: the types of single architectures switch on
+    what onnxruntime-genai's own graphs of them need, but for models that compute the cache anew
+    after a text of 4096 tokens, which it does for theirs. The cache grows by what a step returns
+    (``past_present_share_buffer`` off), since the graph appends to it.
+
+    Raises OptionError where the length of a text is neither in the configuration nor given, and
+    ExportError for layers of the cache that differ, or a cache that is computed anew elsewhere.
+    """
+    config, layer = decoder.model.config.get_text_config(), decoder.layers[0]
+    sizes = {(each.heads, each.key_width, each.value_width) for each in decoder.layers}
+    if sizes != {(layer.heads, layer.key_width, layer.key_width)}:
+        raise ExportError(
+            f"the layers of the cache have (heads, width of keys, width of values) {sorted(sizes)}"
+            ": onnxruntime-genai takes one number of heads and one width for all. genai=False "
+            "writes the model without genai_config.json"
+        )
+    length = _length(decoder, context_length)
+    names = {name: name for name in decoder.text_inputs()}
+    tokens = special_tokens(decoder.model.generation_config.to_dict())
+    return {
+        "model": {
+            **{f"{kind}_token_id": value for kind, value in tokens.items() if value is not None},
+            "context_length": length,
+            "decoder": {
+                "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+                "filename": filename,
+                "head_size": layer.key_width,
+                "hidden_size": config.hidden_size,
+                "inputs": {
+                    **names,
+                    "past_key_names": "past_key_values.%d.key",
+                    "past_value_names": "past_key_values.%d.value",
+                },
+                "outputs": {
+                    "logits": "logits",
+                    "present_key_names": "present.%d.key",
+                    "present_value_names": "present.%d.value",
+                },
+                "num_attention_heads": config.num_attention_heads,
+                "num_hidden_layers": len(decoder.layers),
+                "num_key_value_heads": layer.heads,
+            },
+            "type": _type(decoder),
+            "vocab_size": config.vocab_size,
+        },
+        "search": {
+            **_search(decoder.model.generation_config),
+            "early_stopping": True,
+            "max_length": length,
+            "min_length": 0,
+            "past_present_share_buffer": False,
+        },
+    }
+
+
+def _type(decoder: Decoder) -> str:
+    config = decoder.model.config.to_dict()
+    anew = computed_anew(config)
+    if anew is None:
+        return "decoder"
+    if anew != _ANEW:
+        raise ExportError(
+            f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
+            f"tokens (LongRoPE), onnxruntime-genai after {_ANEW}: genai=False writes the model "
+            "without genai_config.json"
+        )
+    return str(config["model_type"])
+
+
+def _length(decoder: Decoder, context_length: int | None) -> int:
+    """The longest text: ``context_length``, or what the configuration says."""
+    config = decoder.model.config.get_text_config()
+    if context_length is None:
+        found = (getattr(config, name, None) for name in _LENGTHS)
+        context_length = next((each for each in found if isinstance(each, int)), None)
+        if context_length is None:
+            raise OptionError(
+                f"the configuration of {type(decoder.model).__name__} does not say how long a text "
+                f"may be ({', '.join(_LENGTHS)}), and genai_config.json has to: give "
+                "context_length"
+            )
+    return context_length
+
+
+def _search(generation: Any) -> dict[str, Any]:
+    given = {name: getattr(generation, name, None) for name in _SEARCH}
+    return {name: _SEARCH[name] if value is None else value for name, value in given.items()}

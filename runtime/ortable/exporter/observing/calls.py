@@ -15,7 +15,7 @@ import torch
 
 from ortable.compat.torch import forget_pre_hook, pytree
 from ortable.compat.undone import undone
-from ortable.exporter.request.copies import copied_call
+from ortable.exporter.request.caller_state import copied_call
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
 from ortable.ir.initializers import is_fake

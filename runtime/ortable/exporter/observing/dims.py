@@ -5,14 +5,13 @@ every axis. Called by `observe.py`; names.py chooses the names."""
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ortable.errors import ExportError
-from ortable.exporter.signature.dim_expressions import expression_of
-
-from .calls import Seen, SeenCall
-from .names import Place, named_classes
+from ortable.exporter.observing.calls import Seen, SeenCall
+from ortable.exporter.signature.dynamic_shapes import expression_of
 
 # The sizes of one dimension in the calls, in their order.
 Sizes = tuple[int, ...]
@@ -184,3 +183,78 @@ def _offsets(sizes: Sizes, others: Sequence[Sizes]) -> Iterator[_Relation]:
         offset = sizes[0] - other[0]
         if offset > 0 and tuple(size + offset for size in other) == sizes:
             yield _Relation(f"{{0}} + {offset}", (other,))
+
+
+# Words in the way to a tensor of keys and values of earlier tokens, and to one of an encoder's.
+_OF_A_CACHE = re.compile(r"past|cache|key_values")
+_OF_AN_ENCODER = re.compile(r"cross|encoder_hidden|encoder_out")
+_AXES_OF_PICTURES = {4: {2: "height", 3: "width"}, 5: {2: "depth", 3: "height", 4: "width"}}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An axis of a tensor of the calls, or an integer (axis None)."""
+
+    path: str
+    axis: int | None
+    seen: Seen
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the first axis, where batches are."""
+        return self.axis == 0
+
+    @property
+    def rank(self) -> int:
+        """Of the tensor."""
+        return len(self.seen.shape)
+
+    @property
+    def in_cache(self) -> bool:
+        """Whether the tensor holds keys or values, as far as its name tells."""
+        return bool(_OF_A_CACHE.search(self.path)) and self.rank in (3, 4)
+
+
+def named_classes(
+    classes: Mapping[tuple[int, ...], Sequence[Place]],
+) -> dict[tuple[int, ...], str]:
+    """A name for each group of places, all different."""
+    batch = max(
+        classes, key=lambda sizes: sum(place.is_first for place in classes[sizes]), default=None
+    )
+    found: dict[tuple[int, ...], str] = {}
+    taken: set[str] = set()
+    number = 0
+    for sizes, places in classes.items():
+        first = any(place.is_first for place in places)
+        name = "batch" if sizes == batch and first else _usual(places)
+        if name in taken and name:
+            name = f"{_identifier(places[0].path)}_{name}"
+        while not name or name in taken:
+            name, number = f"dim_{number}", number + 1
+        taken.add(name)
+        found[sizes] = name
+    return found
+
+
+def _usual(places: Sequence[Place]) -> str:
+    """What such a dimension is called; empty where nothing tells."""
+    place = min(places, key=lambda each: each.in_cache)  # an input tells more than a cache
+    if place.axis is None:
+        return _identifier(place.path)
+    if place.in_cache:
+        if place.axis != place.rank - 2:
+            return ""
+        return "encoder_sequence" if _OF_AN_ENCODER.search(place.path) else "past"
+    pictured = _AXES_OF_PICTURES.get(place.rank, {}).get(place.axis)
+    if pictured and place.seen.dtype is not None and place.seen.dtype.is_floating_point:
+        return pictured
+    if place.axis == 1 and place.rank in (2, 3):
+        decoder = place.path.startswith("decoder")
+        return "decoder_sequence" if decoder else "sequence"
+    return ""
+
+
+def _identifier(path: str) -> str:
+    """``past_0`` for ``past[0]``."""
+    return re.sub(r"\W+", "_", path).strip("_") or "value"

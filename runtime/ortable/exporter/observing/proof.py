@@ -15,10 +15,9 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
-from ortable.exporter.account.tables import text_table
+from ortable.exporter.account.tolerances import text_table
 from ortable.exporter.account.validate import difference
-from ortable.exporter.request.caller_state import state_restored
-from ortable.exporter.request.copies import copied_call
+from ortable.exporter.request.caller_state import copied_call, state_restored
 from ortable.interpreter.complex_numbers import real_tensor
 
 from .calls import SeenCall

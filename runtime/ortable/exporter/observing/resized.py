@@ -14,8 +14,7 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.exporter.signature import pytrees
-from ortable.exporter.signature.dim_expressions import value_of
-from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
+from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments, value_of
 
 from .calls import SeenCall, flat_paths, seen_of
 from .dims import Seeing

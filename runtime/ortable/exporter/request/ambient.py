@@ -5,6 +5,8 @@ autocast, tensors of inference mode. Also what is active while a module is captu
 from __future__ import annotations
 
 import functools
+import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,10 +18,10 @@ import torch
 
 from ortable.compat.torch import onnx_export_answers, pytree, set_onnx_export_answers
 from ortable.compat.undone import undone, value_set
+from ortable.errors import ExportError
+from ortable.exporter.request.caller_state import forward_replaced, held_tensors, tensors_replaced
+from ortable.exporter.request.program import Request
 from ortable.ir.initializers import is_fake
-
-from .caller_state import forward_replaced, held_tensors, tensors_replaced
-from .program import Request
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -197,3 +199,76 @@ def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
     return made.requires_grad_(tensor.requires_grad)
+
+
+# -- loggers of torch
+
+GUARDS = "torch._guards"  # dimensions that cannot vary
+TRACING = "torch.export._trace"  # errors of a capture
+FAKES = "torch._subclasses.fake_tensor"  # shapes that do not fit
+
+
+@contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """In the block these loggers write nothing."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.disabled for logger in loggers]
+
+    def undo() -> None:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+    with undone(undo):
+        for logger in loggers:
+            logger.disabled = True
+        yield
+
+
+# -- turns: torch.export and its tracing replace methods of ``torch.nn.Module`` and of operators for
+# the whole process while they run, and an export replaces the forward and tensors of its module
+
+
+class _Turns:
+    """torch's lock, once an export has asked for it, and whether a thread had it when this process
+    was forked: that thread is not here, and what it had replaced stays replaced."""
+
+    lock: Any = None
+    forked_within = False
+
+    def in_child(self) -> None:
+        if self.lock is None:
+            return
+        self.forked_within = not self.lock.acquire(blocking=False)
+        if not self.forked_within:
+            self.lock.release()
+
+
+_TURNS = _Turns()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_TURNS.in_child)
+
+
+def in_turn(function: Callable[P, R]) -> Callable[P, R]:
+    """Runs a function while no other thread runs such a one, or has dynamo compile.
+
+    The lock is torch's own of compilations, since these read what an export replaces. A thread may
+    take it again: a backend of torch.compile may export the graph that it is given.
+
+    The function raises ExportError in a process that was forked within another thread's turn.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        from ortable.compat.torch import compile_lock  # imports the compiler, as an export does
+
+        _TURNS.lock = compile_lock
+        if _TURNS.forked_within:
+            raise ExportError(
+                "this process was forked while another thread of its parent exported or compiled, "
+                "which leaves torch halfway through: start it with the method 'spawn', or export "
+                "before you fork"
+            )
+        with compile_lock:
+            return function(*args, **kwargs)
+
+    return called

@@ -6,14 +6,73 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from ortable.errors import OptionError
+import torch
 
-from . import decompositions
-from .bypass_state import bypassing
-from .function_choices import checked_functions
+from ortable.compat.torch import OperatorBase, decomposition_table
+from ortable.errors import OptionError
+from ortable.exporter.request.module_calls import checked_functions
+from ortable_generated.aten import traits
+
+Undo = Callable[[], None]
+
+
+# The names of the patches that count in this thread; None outside of the region.
+ACTIVE: ContextVar[tuple[str, ...] | None] = ContextVar("ortable_bypass_patches", default=None)
+
+
+def bypassing() -> bool:
+    """True inside bypass_export_some_errors, in this thread."""
+    return ACTIVE.get() is not None
+
+
+def active_patches() -> tuple[str, ...]:
+    """The patches that count in this thread, in the order of the documentation."""
+    return ACTIVE.get() or ()
+
+
+NAMES = (None, "none", "default", "all")
+Table = dict[Any, Callable[..., Any]]
+
+
+def _check_table(chosen: Any) -> None:
+    """Raises OptionError unless ``chosen`` is one of `NAMES` or maps overloads to functions."""
+    if not isinstance(chosen, Mapping):
+        if chosen not in NAMES:
+            raise OptionError(
+                f"ExportOptions.decomposition_table is one of {NAMES} or a dict from "
+                "overload to function, "
+                f"not {chosen!r}"
+            )
+        return
+    for overload, function in chosen.items():
+        if not isinstance(overload, OperatorBase) or not callable(function):
+            raise OptionError(
+                "ExportOptions.decomposition_table as a dict maps overloads to functions, for "
+                "example {torch.ops.aten.relu.default: f}, not "
+                f"{overload!r} to {function!r}"
+            )
+
+
+def _resolved_table(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Table | None:
+    """The table that the option stands for, a new dict.
+
+    None and ``"none"``: None, every operator that has a converter stays whole. ``"default"``:
+    torch.export's own table, and nothing else. ``"all"``: that, over every decomposition that torch
+    registers but those that are wrong (the trait `kept_whole`). A dict: itself."""
+    if chosen is None or chosen == "none":
+        return None
+    if isinstance(chosen, Mapping):
+        return dict(chosen)
+    table = torch.export.default_decompositions()
+    if chosen == "default":
+        return table
+    every = {**decomposition_table, **dict(table.items())}
+    return {op: body for op, body in every.items() if op.name() not in traits.KEPT_WHOLE}
+
 
 GUARDS = ("warn", "error", "ignore")
 INITIALIZER_NAMES = ("placeholders", "state_dict")
@@ -104,7 +163,7 @@ class ExportOptions:
             raise OptionError("ExportOptions takes one of tracing and loops")
         if self.strict is not None and not isinstance(self.strict, bool):
             raise OptionError(f"ExportOptions.strict is True, False or None, not {self.strict!r}")
-        decompositions.check(self.decomposition_table)
+        _check_table(self.decomposition_table)
         if self.save_ep is not None and not (
             isinstance(self.save_ep, (str, os.PathLike)) and os.fspath(self.save_ep)
         ):
@@ -147,7 +206,7 @@ class ExportOptions:
 
     def table(self) -> dict[Any, Callable[..., Any]] | None:
         """The decompositions to apply, None where what has a converter stays whole."""
-        return decompositions.resolved(self.decomposition_table)
+        return _resolved_table(self.decomposition_table)
 
 
 def checked_options(options: Any) -> ExportOptions:

@@ -4,10 +4,13 @@ leaves with a hint for each dimension. Called by to_onnx.py and `capture`."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import enum
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +21,79 @@ from ortable import dims
 from ortable.compat.torch import fx_config
 from ortable.errors import BuilderError, ExportError
 from ortable.exporter.request.caller_state import forward_replaced
+from ortable.exporter.signature import pytrees
 
-from . import pytrees, shape_errors
-from .dim_expressions import expression_of
+_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: dims.floordiv,
+    ast.Mod: dims.mod,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"max": dims.maximum, "min": dims.minimum}
+
+
+def expression_of(text: str) -> dims.SymDim | None:
+    """The dimension that a text of names, integers and ``+ - * // % max min`` stands for; None for
+    a single name, and for anything else."""
+    if text.isidentifier():
+        return None
+    try:
+        found = _dim(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, BuilderError):
+        return None
+    return found if isinstance(found, dims.SymDim) and not dims.is_symbol(found) else None
+
+
+def _dim(node: ast.AST) -> dims.Dim:
+    if isinstance(node, ast.Name):
+        return dims.symbol(node.id)
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_dim(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_dim(node.left), _dim(node.right))
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _FUNCTIONS
+        and not node.keywords
+    ):
+        return _FUNCTIONS[node.func.id](*map(_dim, node.args))
+    raise ValueError(f"{type(node).__name__} is no part of a dimension")
+
+
+def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
+    """The size that an expression has, None for one with a name that ``sizes`` lacks, and for a
+    text that is none."""
+    found = expression_of(text)
+    if found is None or not dims.symbols(found) <= set(sizes):
+        return None
+    return dims.evaluate(found, sizes)
+
+
+def combined(text: str, values: Mapping[str, Any]) -> Any:
+    """A sum or product of names with other objects, such as torch's symbols, in their place; None
+    for a single name, and where a name has no value or there is another operator."""
+    if text.isidentifier() or expression_of(text) is None:
+        return None
+    try:
+        return _combined(ast.parse(text.strip(), mode="eval").body, values)
+    except (ValueError, KeyError):
+        return None
+
+
+def _combined(node: ast.AST, values: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+        left, right = _combined(node.left, values), _combined(node.right, values)
+        return _OPERATORS[type(node.op)](left, right)
+    raise ValueError(f"{type(node).__name__} is no part of a sum")
+
 
 Hint: Any = type(Dim.DYNAMIC)
 ShapesCollection = torch.export.ShapesCollection
@@ -410,11 +483,90 @@ def _spelled_out(forward: Any, rest: str, names: Iterable[str]) -> Any:
     return spelled_out
 
 
+# -- what torch.export says of arguments that it does not take, in terms of the user
+
+# torch derives many conditions from one; the first are those of the model's own lines.
+MOST_REASONS = 2
+_REMEDIES = (  # few lines, since a message has 15
+    "What to do: for a Python loop over it ExportOptions(loops=True); for nn.GRU, nn.LSTM, nn.RNN",
+    "  with ortable.bypass_export_some_errors(); for dimensions that must be equal one name;",
+    "  if a Dim promises too much, give a name instead of a Dim: torch then finds the sizes;",
+    "  or leave the dimension out of dynamic_shapes, or change the code that fixes it.",
+)
+
+
 def explained(
     error: Exception, arguments: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportError | None:
-    """Our error for what torch.export says of the arguments and their dynamic shapes (normalized);
-    None for any other error."""
-    return shape_errors.explained(
-        error, arguments, lambda: call_leaves(dynamic_shapes, arguments, {})
-    )
+    """Our error for a dynamic dimension that cannot vary, or a class that nobody registered; None
+    for any other error. ``dynamic_shapes`` are normalized."""
+    text = str(error)
+    if "Unsupported input type" in text:
+        found = [
+            problem
+            for key, value in arguments.items()
+            for path, leaf in pytrees.leaves(key, value)
+            if (problem := pytrees.unopened(path, leaf)) is not None
+        ]
+        return ExportError("\n".join(found)) if found else None
+    returned = re.search(r"Found <class '([\w.<>]+)'> in output", text)
+    if returned:
+        kind = returned[1]
+        return ExportError(
+            f"the model returns a {kind}, whose fields torch.export does not know: register it "
+            "once, before to_onnx, with torch.export.register_dataclass (a dataclass) or "
+            "torch.utils._pytree.register_pytree_node, or return a tuple or dict"
+        )
+    if "Constraints violated" not in text and "marked" not in text and "specialized" not in text:
+        return None
+    return _about_dimensions(text, call_leaves(dynamic_shapes, arguments, {}))
+
+
+def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
+    violated = {
+        name.strip()
+        for found in re.findall(r"Constraints violated \(([^)]*)\)", text)
+        for name in found.split(",")
+    }
+    sources = {
+        (_plain(f"{base}{rest}"), int(axis))
+        for pattern in (
+            r"L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\]",
+            r"inputs\['?(\w+)'?\](\S*?)\.shape\[(\d+)\]",
+        )
+        for base, rest, axis in re.findall(pattern, text)
+    }
+    places = []
+    for leaf in leaves:
+        for axis, dim in leaf.dims().items():
+            name = getattr(dim, "__name__", None) or getattr(dim, "name", None)
+            if name in violated or (_plain(leaf.path), axis) in sources:
+                size = leaf.value.shape[axis] if isinstance(leaf.value, torch.Tensor) else "?"
+                places.append(
+                    f"  input '{leaf.path}', dimension {axis} ({name or dim}), size {size} in args"
+                )
+    said = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
+    reasons = [line.partition(" If you're using ")[0] for line in said]  # of mark_dynamic
+    fixes = _suggested_fixes(text)
+    lines = ["the dynamic shapes do not fit the model:", *places]
+    lines += (f"  {reason}" for reason in reasons[:MOST_REASONS])
+    if len(reasons) > MOST_REASONS:
+        lines.append(
+            f"  ... and {len(reasons) - MOST_REASONS} more (error.details has torch's words)"
+        )
+    if fixes:
+        lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
+    lines += _REMEDIES
+    return ExportError("\n".join(lines), details="\n".join([*lines, "", text]))
+
+
+def _plain(path: str) -> str:
+    """A way to a leaf in one spelling: torch writes ``['key']`` where we may write ``.key``."""
+    return re.sub(r"\['(\w+)'\]", r".\1", path)
+
+
+def _suggested_fixes(text: str) -> list[str]:
+    _, found, rest = text.partition("Suggested fixes:")
+    if not found:
+        return []
+    return [line.strip() for line in rest.partition("\n\n")[0].splitlines() if line.strip()]

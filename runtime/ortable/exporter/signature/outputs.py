@@ -5,22 +5,91 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Node
 
 from ortable import dims
-from ortable.errors import ExportError
+from ortable.errors import ExportError, InputError
 from ortable.exporter.request.program import Program, ProgramOutput
+from ortable.exporter.signature import pytrees
+from ortable.exporter.signature.dimension_names import free_symbols
+from ortable.exporter.signature.dynamic_shapes import expression_of
 from ortable.interpreter import results
 from ortable.interpreter.outputs import flatten_output
 
-from . import pytrees
-from .cache_names import by_meaning
-from .dim_expressions import expression_of
-from .dimension_names import free_symbols
-from .inputs import name_outputs
+
+def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments of the call to export; one tensor is taken as a tuple of
+    one. ``mod`` is the model, whose results may need classes that torch does not know.
+
+    Raises InputError for anything else.
+    """
+    if isinstance(args, torch.Tensor):
+        args = (args,)
+    if args is None:
+        args = ()
+    if not isinstance(args, (tuple, list)):
+        hint = "; give kwargs= what forward takes by name" if isinstance(args, Mapping) else ""
+        raise InputError(
+            "args is a tuple of the positional arguments of the model, not "
+            f"{type(args).__name__}{hint}"
+        )
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise InputError(
+            f"kwargs is a dict of the keyword arguments of the model, not {type(kwargs).__name__}"
+        )
+    pytrees.register_caches((args, kwargs), mod)
+    return tuple(args), dict(kwargs or {})
+
+
+def name_inputs(fx_names: Sequence[str], chosen: Sequence[str] | None) -> dict[str, str]:
+    """FX placeholder name -> ONNX input name, for the inputs that the model keeps.
+
+    Raises ExportError when ``chosen`` has another length, or a name twice.
+    """
+    if chosen is None:
+        return {}
+    names = _checked_names(chosen, "input_names")
+    if len(names) != len(fx_names):
+        raise ExportError(
+            f"input_names has {len(names)} names {names}, but the model has {len(fx_names)} "
+            f"inputs: {list(fx_names)} "
+            "(numbers and None given in args are constants of the model, not inputs)"
+        )
+    return dict(zip(fx_names, names, strict=True))
+
+
+def name_outputs(described: Sequence[str | None], chosen: Sequence[str] | None) -> list[str]:
+    """A name for each output; ``described`` has None for those that have no ONNX output (None in
+    torch).
+
+    Outputs keep the number they have in torch: the second of ``(None, y)`` is ``output_1``.
+    Raises ExportError when ``chosen`` has another length than there are outputs, or a name twice.
+    """
+    defaults = [f"output_{index}" for index in range(len(described))]
+    if chosen is None:
+        return defaults
+    names = _checked_names(chosen, "output_names")
+    kept = [index for index, entry in enumerate(described) if entry is not None]
+    if len(names) != len(kept):
+        raise ExportError(
+            f"output_names has {len(names)} names {names}, but the model has {len(kept)} outputs: "
+            f"{[described[index] for index in kept]}"
+        )
+    for index, name in zip(kept, names, strict=True):
+        defaults[index] = name
+    return defaults
+
+
+def _checked_names(names: Any, what: str) -> list[str]:
+    found = list(names)
+    twice = sorted({name for name in found if found.count(name) > 1})
+    if twice:
+        raise ExportError(f"{what} has {', '.join(map(repr, twice))} more than once")
+    return found
 
 
 def chosen_inputs(program: Program, chosen: Any) -> Any:
@@ -316,3 +385,84 @@ def write_dims(model: Any, written: Mapping[tuple[str, int], str]) -> None:
         for dim in info.type.tensor_type.shape.dim:
             for name, words in known if dim.dim_param else ():
                 dim.dim_param = words.sub(names[name], dim.dim_param)
+
+
+# -- names of keys and values
+
+_KIND = re.compile(r"(?:^|[^a-z])(key|value)s?(?![a-z])|(?:^|[^a-z0-9])([kv])(?![a-z])")
+# The end of torch's names for the tensors of a cache; other names are the caller's own.
+_DEFAULT = re.compile(r"(?:key_cache|value_cache|keys|values)_\d+$")
+_PART = re.compile(r"(?:^|[^a-z])(self|decoder|cross|encoder)(?![a-z])")
+_PARTS = {"self": "self", "decoder": "self", "cross": "cross", "encoder": "cross"}
+
+
+@dataclass(frozen=True, order=True)
+class Meaning:
+    """What the name of a tensor of a cache says: the layer, keys or values, and in a cache of two
+    which of them (self or cross attention)."""
+
+    layer: int
+    kind: str
+    attention: str = ""
+
+    def __str__(self) -> str:
+        part = f" of the {self.attention} attention" if self.attention else ""
+        return f"the {self.kind}s of layer {self.layer}{part}"
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """What ``past_key_values.0.key``, ``present_1_decoder_value`` or torch's
+    ``past_key_values_self_attention_cache_key_cache_0`` mean; None for other names."""
+    text = re.sub(r"key_values?|kv_cache", "", name.lower())
+    kinds = [match[1] or {"k": "key", "v": "value"}[match[2]] for match in _KIND.finditer(text)]
+    numbers = re.findall(r"\d+", text)
+    if len(kinds) != 1 or len(numbers) != 1:
+        return None
+    parts = {_PARTS[found] for found in _PART.findall(text)}
+    return Meaning(int(numbers[0]), kinds[0], parts.pop() if len(parts) == 1 else "")
+
+
+def by_meaning(what: str, defaults: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    """``chosen``, names for the tensors that torch calls ``defaults``, with the names of a cache's
+    tensors where they belong.
+
+    Inputs that the caller named (``forward(k1, k2)``) are no such tensors and keep their order.
+    Names that say nothing about layers, keys and values stay in torch's order. Raises ExportError
+    when some say what they mean, and it is another set of tensors than the cache has.
+    """
+    tensors = {
+        index: found
+        for index, name in enumerate(defaults)
+        if _DEFAULT.search(name) and (found := meaning_of(name)) is not None
+    }
+    given = {index: meaning_of(chosen[index]) for index in tensors}
+    if not any(given.values()) or len(set(tensors.values())) != len(tensors):
+        return list(chosen)
+    if (
+        len({found.attention for found in tensors.values()}) == 1
+    ):  # one cache: which one says nothing
+        bare = {index: found and Meaning(found.layer, found.kind) for index, found in given.items()}
+        wanted = {Meaning(found.layer, found.kind): index for index, found in tensors.items()}
+    else:
+        bare, wanted = dict(given), {found: index for index, found in tensors.items()}
+    if set(bare.values()) != set(wanted) or len(set(bare.values())) != len(tensors):
+        raise ExportError(_refusal(what, defaults, chosen, list(tensors)))
+    names = list(chosen)
+    for index, found in bare.items():
+        assert found is not None
+        names[wanted[found]] = chosen[index]
+    return names
+
+
+def _refusal(
+    what: str, defaults: Sequence[str], chosen: Sequence[str], indices: Sequence[int]
+) -> str:
+    lines = [f"  {chosen[index]!r} for {defaults[index]} ({meaning_of(defaults[index])})"
+             for index in indices]  # fmt: skip
+    return (
+        f"{what} names the tensors of a cache, which torch flattens into all keys and then all "
+        "values, and the names do not say the same:\n"
+        + "\n".join(lines)
+        + f"\nGive a dict, {{{defaults[indices[0]]!r}: ...}}, or names with layer and key or value "
+        f"such as 'past_key_values.0.key'"
+    )
