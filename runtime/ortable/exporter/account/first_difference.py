@@ -1,6 +1,6 @@
 """Where a model that failed its validation leaves eager: the first result of an FX node that ONNX
 Runtime computes otherwise, and the random draws that make two runs differ anyway. In come the
-model, its program and the example call, out go lines for the error. Called by to_onnx.py, and by
+model, its program and the example call, out go lines for the error. Called by conversion.py, and by
 the debugger for what can be compared."""
 
 from __future__ import annotations

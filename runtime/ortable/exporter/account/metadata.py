@@ -1,6 +1,6 @@
 """What a model says about itself: its name, the versions that made it, what torch did to the
 graph first, and the names of its weights in the module's state_dict. In come a program and a
-model, out go names and `metadata_props`. Called by to_onnx.py."""
+model, out go names and `metadata_props`. Called by conversion.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The report of a conversion, in Markdown: what torch and ortable did, how long each phase took,
 what the model holds, and how far it is from eager. A conversion that fails leaves its report
 too. In come the request, its record and a model, out goes a file, or an ExportReport. Called by
-to_onnx.py and program.py."""
+conversion.py and program.py."""
 
 from __future__ import annotations
 

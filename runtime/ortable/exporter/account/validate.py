@@ -1,7 +1,7 @@
 """Runs an exported model with ONNX Runtime and compares every output with eager torch, on the
 example call and on other sizes of its dynamic dimensions. Shapes and dtypes are exact; floats
 agree within a tolerance of their precision. Out goes one `Comparison` an output and call. Called
-by to_onnx.py; report.py prints them."""
+by conversion.py; report.py prints them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A branch of Python code on a size, ``if x.shape[0] % 8 == 7``, is decided by the example when torch
 captures it; the program has one side only, and torch keeps the condition, a guard. This module
-finds the guards that the dynamic shapes do not imply; exported.py calls it. to_onnx.py warns of
+finds the guards that the dynamic shapes do not imply; exported.py calls it. conversion.py warns of
 them, or refuses them, by `tell_guards`; record, metadata and validation read them.
 
 Left out are guards that the model does not depend on: those of torch's own code, which computes the

@@ -1,4 +1,4 @@
-"""Programs saved by torch.export.save: a path in place of a model, which to_onnx.py and the
+"""Programs saved by torch.export.save: a path in place of a model, which arguments.py and the
 shell open, and the program that a model was made from, which strategies.py writes with its graph
 as text beside it."""
 

@@ -1,6 +1,6 @@
 """Operators of ``torch.library`` that have no converter, as local functions of their own domain:
 the Python body is traced on the fake tensors of the call and converted like any graph. Made by
-to_onnx.py for the option "custom_ops", called by the interpreter as a dispatcher."""
+arguments.py for the option "custom_ops", called by the interpreter as a dispatcher."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Submodules, autocast regions and repeated subgraphs as local functions of the model, called
 where torch calls them. Parts of the graph that convert to the same function are converted once.
-In comes a program, out goes a filled graph with functions. Made by to_onnx.py in place of
+In comes a program, out goes a filled graph with functions. Made by conversion.py in place of
 DynamoInterpreter."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How the next token is chosen: what of the settings for ``generate`` (generation_config.json) the
 runner and the loops follow, and how. In come settings and logits, out go scores. Called by
-runner.py, loop.py, steps.py and genai.py."""
+runner.py, loop.py and folder.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is active around a call of to_onnx, or was when the model was made, as torch.export sees it:
 autocast, tensors of inference mode. Also what is active while a module is captured:
-``torch.onnx.is_in_onnx_export()`` is true. strategies.py, validate.py and to_onnx.py call it."""
+``torch.onnx.is_in_onnx_export()`` is true. sources.py, validate.py and conversion.py call it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Models whose weights have no data (fake tensors, the meta device): how torch.export sees them,
 their weights as inputs of the ONNX model, and the real ones by name afterwards. Called by
-to_onnx.py and strategies.py."""
+conversion.py and strategies.py."""
 
 from __future__ import annotations
 

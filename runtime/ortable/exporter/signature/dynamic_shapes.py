@@ -1,6 +1,6 @@
 """What ``dynamic_shapes`` says of the arguments: matched with them leaf by leaf, checked before
 torch.export runs, and written as torch.export takes it. In come the option and the call, out go
-leaves with a hint for each dimension. Called by to_onnx.py and `capture`."""
+leaves with a hint for each dimension. Called by conversion.py and `capture`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The ONNX outputs: their names, their order, and the names of their dimensions. In come the
-program and the caller's names, out go names and an order. Called by to_onnx.py and exported.py."""
+"""The names of ONNX inputs and outputs, the order of outputs, and the names of their dimensions. In
+come the program and the caller's names, out go names and an order. Called by conversion.py."""
 
 from __future__ import annotations
 
