@@ -18,7 +18,7 @@ import torch
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
 from ortable.exporter.account.sessions import make_session, run_session
-from ortable.exporter.account.tolerances import text_table
+from ortable.exporter.account.validate import text_table
 from ortable.ir import initializers
 from ortable.ir.casts import HALVES
 from ortable.ir.proto.large_model import LargeModel

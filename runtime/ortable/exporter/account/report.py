@@ -24,8 +24,8 @@ from ortable.exporter.account.certificate import StoredWeights, WeightReport
 from ortable.exporter.account.metadata import own_version
 from ortable.exporter.account.resize import stated_ranges
 from ortable.exporter.account.sessions import proto_of
-from ortable.exporter.account.tolerances import EXACT, markdown_table, tolerance_of
-from ortable.exporter.account.validate import HEADS, Comparison
+from ortable.exporter.account.tolerances import EXACT, tolerance_of
+from ortable.exporter.account.validate import HEADS, Comparison, markdown_table
 from ortable.exporter.request.program import PHASES, ExportRecord, Program, Request
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.operator_cost import find_cost_ratio

@@ -16,7 +16,6 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.account.tolerances import text_table
 from ortable.exporter.request.ambient import autocast_again
 from ortable.exporter.request.caller_state import copied_call, copied_module
 from ortable.exporter.request.program import Program, Request
@@ -27,7 +26,7 @@ from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 from .gaps import distances, gap_between
 from .resize import ExampleCall, other_sizes
 from .sessions import array_of, make_session, not_loaded, proto_of, run_session
-from .tolerances import AskedTolerance, text_table
+from .tolerances import AskedTolerance
 
 _MOST_ROWS = 3  # of a table in a message
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
@@ -318,3 +317,25 @@ def _session(model: Any) -> Any:
     except Exception as error:  # onnxruntime's classes derive from Exception only
         words = "validation failed, ONNX Runtime cannot load the model"
         raise not_loaded(error, words) from error
+
+
+# -- tables
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell, heads first."""
+    lines = [heads, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same as a Markdown table; a bar inside a cell is escaped."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |"
+        for line in lines
+    )

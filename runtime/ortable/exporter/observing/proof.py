@@ -15,8 +15,7 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
-from ortable.exporter.account.tolerances import text_table
-from ortable.exporter.account.validate import difference
+from ortable.exporter.account.validate import difference, text_table
 from ortable.exporter.request.caller_state import copied_call, state_restored
 from ortable.interpreter.complex_numbers import real_tensor
 
