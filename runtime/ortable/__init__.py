@@ -158,10 +158,8 @@ if TYPE_CHECKING:
     from .exporter import Validation as Validation
     from .exporter import attach_weights as attach_weights
     from .exporter import bypass_export_some_errors as bypass_export_some_errors
-    from .exporter import export as export
     from .exporter import from_seed_style as from_seed_style
     from .exporter import match_input_parameters as match_input_parameters
-    from .exporter import to_onnx as to_onnx
     from .exporter.account.certificate import WeightReport as WeightReport
     from .exporter.language_models import CacheOptions as CacheOptions
     from .exporter.language_models import OnnxLanguageModel as OnnxLanguageModel
@@ -170,6 +168,8 @@ if TYPE_CHECKING:
     from .exporter.observe import observe as observe
     from .exporter.observing.proof import ProofReport as ProofReport
     from .exporter.register_transformers import register_transformers as register_transformers
+    from .exporter.to_onnx import export as export
+    from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
     from .interpreter.user_specs import SupportedOp as SupportedOp
@@ -235,7 +235,7 @@ _PUBLIC: dict[str, str] = {
     "draw": "ortable.debug.plot",
     "errors": "ortable",
     "explain": "ortable.debug.explain_call",
-    "export": "ortable.exporter",
+    "export": "ortable.exporter.to_onnx",
     "export_language_model": "ortable.exporter.language_models",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "first_difference": "ortable.debug.difference",
@@ -252,7 +252,7 @@ _PUBLIC: dict[str, str] = {
     "refresh": "ortable.backend.execute.weights",
     "register_transformers": "ortable.exporter.register_transformers",
     "supported_ops": "ortable.interpreter.user_specs",
-    "to_onnx": "ortable.exporter",
+    "to_onnx": "ortable.exporter.to_onnx",
 }
 
 __all__ = sorted(_PUBLIC)

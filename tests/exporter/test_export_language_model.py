@@ -306,7 +306,7 @@ def test_weights_that_no_protobuf_file_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1.5 GiB or more stay in torch until they are written: here 1 KB."""
-    monkeypatch.setattr(importlib.import_module("ortable.exporter.export"), "OUTGROWN", 1024)
+    monkeypatch.setattr(importlib.import_module("ortable.exporter.to_onnx"), "OUTGROWN", 1024)
     model = build("gpt2")
     made = ortable.export_language_model(model, tmp_path / "model", loop="greedy")
     expected = generated(model)

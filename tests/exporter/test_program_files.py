@@ -85,7 +85,7 @@ class Wide(torch.nn.Module):
 
 def test_large_models_keep_their_weights_outside(tmp_path: Path, monkeypatch: Any) -> None:
     module, x = Wide(), torch.randn(2, 64)
-    monkeypatch.setattr(sys.modules["ortable.exporter.export"], "OUTGROWN", 50_000)
+    monkeypatch.setattr(sys.modules["ortable.exporter.to_onnx"], "OUTGROWN", 50_000)
     program = export(module, (x,))
     assert isinstance(program.model, LargeModel)
     assert len(program.model.proto.SerializeToString()) < 10_000

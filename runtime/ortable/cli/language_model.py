@@ -10,7 +10,7 @@ from typing import Any
 
 from ortable.errors import OptionError
 
-from .export_report import described_values, file_sizes
+from .export_report import file_sizes
 from .model_call import Target
 
 ROUNDED = ("int8", "int4")
@@ -85,14 +85,9 @@ def compared(args: argparse.Namespace) -> bool | float:
 def _graph(path: Path) -> dict[str, Any]:
     import onnx
 
-    proto = onnx.load(path, load_external_data=False)
-    opset = next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx"))
-    return {
-        "opset": opset,
-        "nodes": len(proto.graph.node),
-        "inputs": described_values(proto.graph.input),
-        "outputs": described_values(proto.graph.output),
-    }
+    from ortable.exporter.account.report import facts_of_graph
+
+    return facts_of_graph(onnx.load(path, load_external_data=False))
 
 
 def _difference(model: Any, exported: Any) -> float:

@@ -101,16 +101,11 @@ def to_onnx(
             ``aten_local_function``; or a set of classes (or of their names): only their modules do.
         inline: write no local functions: submodules stay in the graph, and the calls of functions
             that converters have added are replaced by their nodes.
-        large_model: return a LargeModel, whose weights stay in torch until they are saved beside
-            the model.
         external_threshold: with ``large_model``, weights of so many bytes or more are kept outside.
-        filename: a path to which the model is written, too; the files appear whole or not at all.
-            Weights of 2 GiB or more go to ``filename + ".data"``, as with ``large_model``.
         validate: True: run the model with ONNX Runtime, compare with eager on the example call and
             on other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.
         verbose: how much is printed: 1 the steps, 2 the nodes, too.
-        return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
         report: a file for a report in Markdown: versions, steps, seconds by phase,
             operators, and what validation found.
         weights: ``"int4"`` or ``"int8"`` stores the weights of linear layers and embeddings as
@@ -122,6 +117,11 @@ def to_onnx(
         max_error: with ``weights``, how far an output may be from what it was on the example call:
             root of the mean square of the difference, over that of the output. Layers that are
             furthest off keep their weights, as many as that takes.
+        large_model: return a LargeModel, whose weights stay in torch until they are saved beside
+            the model.
+        filename: a path to which the model is written, too; the files appear whole or not at all.
+            Weights of 2 GiB or more go to ``filename + ".data"``, as with ``large_model``.
+        return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
 
     Returns:
         ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. A
@@ -160,10 +160,10 @@ def export(
     was done).
 
     Args:
-        large_model: keep the weights in torch instead of copying them into a ModelProto; so are
-            those of 1.5 GiB or more in any case. The program then has the module's own tensors.
         external_threshold: weights of so many bytes or more are kept outside of the ModelProto, or
             written to another file, where weights are.
+        large_model: keep the weights in torch instead of copying them into a ModelProto; so are
+            those of 1.5 GiB or more in any case. The program then has the module's own tensors.
 
     Returns:
         OnnxProgram: call it, ``save`` it, ``validate`` it, make a ``session`` of it.

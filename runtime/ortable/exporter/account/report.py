@@ -5,6 +5,8 @@ conversion.py and program.py."""
 
 from __future__ import annotations
 
+import json
+import math
 import platform
 import traceback
 from collections import Counter
@@ -171,6 +173,10 @@ class ExportReport:
         """Nodes of the model and of its local functions, by operator."""
         return dict(onnx_operators(proto_of(self.model)))
 
+    def to_json(self) -> str:
+        """The same as JSON: model, steps, seconds, rewrites, guards and comparisons."""
+        return json.dumps(facts_of(self.record, self.model), indent=2)
+
     def __str__(self) -> str:
         return report_text(self.request, self.program, self.model)
 
@@ -180,6 +186,51 @@ class ExportReport:
             f"ExportReport({self.strategy or 'graph given'}, {seconds:.2f} s, "
             f"{sum(self.onnx_operators.values())} nodes; print it for the whole)"
         )
+
+
+def facts_of(record: ExportRecord, model: Any) -> dict[str, Any]:
+    """What is known about an exported model, a ModelProto or LargeModel, as JSON holds it."""
+    gaps = [each.largest for each in record.comparisons if each.largest is not None]
+    return {
+        **facts_of_graph(proto_of(model)),
+        "strategy": record.strategy,
+        "seconds": dict(record.seconds),
+        "rewrites": dict(record.rewrites.counts()),
+        "guards": [guard.short() for guard in record.guards],
+        "largest_difference": max(gaps, default=None),
+        "comparisons": [_facts_of_comparison(each) for each in record.comparisons],
+    }
+
+
+def _facts_of_comparison(comparison: Comparison) -> dict[str, Any]:
+    gap = comparison.largest
+    return {
+        "inputs": comparison.inputs,
+        "output": comparison.output,
+        "dtype": comparison.dtype,
+        "shape": comparison.shape,
+        "largest_difference": gap if gap is None or math.isfinite(gap) else str(gap),
+        "problem": comparison.problem,
+    }
+
+
+def facts_of_graph(proto: ModelProto) -> dict[str, Any]:
+    """Opset, number of nodes, inputs and outputs of a model; a free dimension has its name."""
+    inputs, outputs = (
+        [
+            {
+                "name": value.name,
+                "type": dtypes.name(value.type.tensor_type.elem_type),
+                "shape": _shape(value),
+            }
+            for value in values
+        ]
+        for values in (proto.graph.input, proto.graph.output)
+    )
+    opset = next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx"))
+    return {
+        "opset": opset, "nodes": len(proto.graph.node), "inputs": inputs, "outputs": outputs
+    }  # fmt: skip
 
 
 def _versions() -> str:
@@ -226,10 +277,8 @@ def _values(proto: onnx.ModelProto) -> str:
     rows: Rows = []
     for kind, values in (("input", proto.graph.input), ("output", proto.graph.output)):
         for value in values:
-            tensor = value.type.tensor_type
-            dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
-            shape = [dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim]
-            rows.append((kind, value.name, dtype, f"[{', '.join(shape)}]"))
+            dtype = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
+            rows.append((kind, value.name, dtype, _shape_text(value)))
     return markdown_table(("", "name", "dtype", "shape"), rows)
 
 
@@ -238,7 +287,7 @@ def _sizes(proto: onnx.ModelProto, model: Any) -> str:
     outside = getattr(model, "tensors", {})
     text = (
         f"{len(proto.graph.node)} nodes, {len(proto.functions)} local functions, "
-        f"{len(proto.graph.initializer)} initializers, {_in_bytes(size)} of them in the model"
+        f"{len(proto.graph.initializer)} initializers, {_bytes(size)} of them in the model"
     )
     return f"{text}; {len(outside)} tensors outside." if outside else f"{text}."
 
@@ -251,20 +300,12 @@ def _ranges(program: Program) -> Rows:
     ]
 
 
-def _in_bytes(size: int) -> str:
-    """A size in the largest unit in which it is 1 or more."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= scale:
-            return f"{size / scale:.1f} {unit}"
-    return f"{size} bytes"
-
-
 def _compared(record: ExportRecord) -> str:
     """What computed the results of the table, and how far they may be off."""
-    dtypes = {comparison.dtype for comparison in record.comparisons}
+    compared = {comparison.dtype for comparison in record.comparisons}
     accepted = [
         f"{dtype} within {tolerance.atol:g} + {tolerance.rtol:g} * abs(eager)"
-        for dtype in sorted(dtypes)
+        for dtype in sorted(compared)
         if (tolerance := tolerance_of(dtype)) != EXACT
     ]
     exact = "dtypes, shapes, integers and booleans are equal"
@@ -353,9 +394,16 @@ def described(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] =
 
 def value_text(value: ValueInfoProto) -> str:
     """``float32[batch, 3]``."""
-    tensor = value.type.tensor_type
-    shape = [dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim]
-    return f"{dtypes.name(tensor.elem_type)}[{', '.join(shape)}]"
+    return f"{dtypes.name(value.type.tensor_type.elem_type)}{_shape_text(value)}"
+
+
+def _shape_text(value: ValueInfoProto) -> str:
+    return f"[{', '.join(map(str, _shape(value)))}]"
+
+
+def _shape(value: ValueInfoProto) -> list[str | int]:
+    """The sizes of a value; a free dimension has its name."""
+    return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
 
 
 def _opsets(proto: ModelProto) -> str:
