@@ -16,10 +16,7 @@ _OPTIMIZERS = "optimization.disable_specified_optimizers"
 def advised(
     fault: Fault, options: Mapping[str, Any], export: bool = False
 ) -> tuple[str, dict[str, Any] | None]:
-    """What to do, and the options that do it; None where no option does.
-
-    :param export: the model was exported, and ``options`` are arguments of `ortable.export`
-    """
+    """What to do, and the options that do it; None where no option does."""
     kind, name = fault.kind, fault.name
     if kind == "rule":
         asked = options.get("rewrites") or ["default"]

@@ -72,12 +72,7 @@ def shown_alone(
     tolerance: tuple[float, float],
     exporting: Exporting | None = None,
 ) -> Alone:
-    """A script of the operator of `node` that fails as long as the result differs.
-
-    :param values: of the nodes of the graph, `values_in`
-    :param differs: whether a function of tensors differs between eager and ortable for some
-        arguments, with free sizes or not
-    """
+    """A script of the operator of `node` that fails as long as the result differs."""
     try:
         part, dynamic = _smallest_part(node, values, differs)
         part = _shrunk(part, differs, dynamic)
@@ -107,8 +102,6 @@ def shown_alone(
 def _smallest_part(node: Node, values: Mapping[Node, Any], differs: Differs) -> tuple[_Part, bool]:
     """The operator of `node`, with as few of those before it as show the difference, and whether
     that takes free sizes.
-
-    :raises NoScript: none of them does
     """
     first = producer(node)
     chosen = [*filter(is_made, first.all_input_nodes), first]

@@ -36,11 +36,7 @@ class Decomposed:
 
 
 class DecompositionWatch:
-    """Compiles graphs of AOTAutograd to what runs them in eager and looks at each operator.
-
-    :param table: the decompositions, by overload
-    :param gap: how far a result is from eager's
-    """
+    """Compiles graphs of AOTAutograd to what runs them in eager and looks at each operator."""
 
     def __init__(self, table: Table, gap: GapOf) -> None:
         self.table = table

@@ -148,8 +148,6 @@ def parts_of_export(
 ) -> ProgramParts:
     """What is compared: a program with what it was made of. A model alone does not have torch's
     graph: the module is exported again, and the model has to be what that makes.
-
-    :raises InputError: the model has other inputs than the module's export
     """
     given = model if exported is None else exported
     if isinstance(given, OnnxProgram):

@@ -177,13 +177,7 @@ def _values_text(parts: ScriptParts, stored: Sequence[str]) -> str:
 def calls_text(
     nodes: Sequence[Node], values: Mapping[Node, Any], inputs: Mapping[Node, str]
 ) -> str:
-    """The calls of some nodes in order, and what the last one returns.
-
-    :param values: what nodes compute, for numbers, which are written as they are
-    :param inputs: names of the tensors that come from elsewhere
-
-    :raises NoScript: a node is no call of an operator, or an argument cannot be written
-    """
+    """The calls of some nodes in order, and what the last one returns."""
     names = dict(inputs)
     lines = []
     for node in nodes:
@@ -222,10 +216,7 @@ def _target(node: Node) -> str:
 
 
 def literal(value: Any) -> str:
-    """A value as Python writes it.
-
-    :raises NoScript: it cannot be written
-    """
+    """A value as Python writes it."""
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         value = value.node.hint
     if isinstance(value, float) and not math.isfinite(value):

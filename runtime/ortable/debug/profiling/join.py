@@ -67,8 +67,6 @@ def origins_of(
 ) -> Callable[[str, str], tuple[str, Origin]]:
     """A function of a kernel's node name and its operator, which gives the operator with its domain
     and the origin.
-
-    :param after: None where the session wrote none: then names alone tell
     """
     ours = _Ours(before)
     known: dict[str, list[tuple[NodeProto, Origin]]] = defaultdict(list)

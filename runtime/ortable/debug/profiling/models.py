@@ -44,16 +44,7 @@ def record_model(
     sizes: Mapping[str, int],
     calls: int,
 ) -> Recording:
-    """Calls a model in a session of its own, and reads its profile.
-
-    :param args: of a program, its arguments; of another model, its inputs in order; none: inputs
-        are made of ones and random numbers
-    :param kwargs: likewise, by name
-    :param sizes: of the dimensions of inputs that are made, by name
-    :raises OptionError: an option that a session of an exported model has not
-    :raises InputError: inputs do not fit the model
-    :raises ProviderError: ONNX Runtime does not take or does not run the model
-    """
+    """Calls a model in a session of its own, and reads its profile."""
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise OptionError(
@@ -126,10 +117,7 @@ def _session(model: Any, providers: Any, settings: dict[str, Any]) -> tuple[Any,
 
 
 def _file(path: Any, settings: dict[str, Any]) -> ModelProto:
-    """The model of a file, whose weights beside it stay there.
-
-    :raises InputError: there is no model
-    """
+    """The model of a file, whose weights beside it stay there."""
     place = Path(path)
     try:
         model = onnx.load(str(place), load_external_data=False)
@@ -143,10 +131,7 @@ def _file(path: Any, settings: dict[str, Any]) -> ModelProto:
 
 
 def _check(session: Any, feeds: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Runs a session once.
-
-    :raises InputError: it does not take the inputs
-    """
+    """Runs a session once."""
     try:
         session.run_with_ort_values(None, values)
     except Exception as error:  # onnxruntime's classes derive from Exception only
@@ -166,10 +151,7 @@ def _inputs(model: ModelProto) -> list[ValueInfoProto]:
 
 
 def _given(model: ModelProto, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs of a call, by name.
-
-    :raises InputError: another number of inputs, or another name
-    """
+    """Inputs of a call, by name."""
     names = [value.name for value in _inputs(model)]
     if len(args) == 1 and isinstance(args[0], Mapping):  # inputs as a session takes them
         args, kwargs = [], {**args[0], **kwargs}
@@ -188,9 +170,6 @@ def _given(model: ModelProto, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 def _made(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Inputs for a model: random numbers, and ones where an integer or a bool is asked for, which
     are indices, positions and masks that fit most models.
-
-    :raises OptionError: a size of a dimension that no input has
-    :raises InputError: an input is no tensor
     """
     values = _inputs(model)
     dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}

@@ -121,10 +121,7 @@ tr:nth-child(even) {{ background: #f4f6f7; }}
 
 
 def html_of(profile: Times) -> str:
-    """The page.
-
-    :raises OrtableError: plotly is absent
-    """
+    """The page."""
     try:
         import plotly.graph_objects as go
         import plotly.io

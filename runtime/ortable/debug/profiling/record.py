@@ -96,12 +96,7 @@ class Recording:
 
 
 def profile_settings(given: Any, providers: Sequence[Any], base: Path) -> dict[str, Any]:
-    """Settings of a session that writes a profile, and the model that it optimized.
-
-    :param given: the user's settings
-    :param base: the files' path, without an ending
-    :raises OptionError: they are an object, in which nothing can be set for one session alone
-    """
+    """Settings of a session that writes a profile, and the model that it optimized."""
     if given is not None and not isinstance(given, Mapping):
         raise OptionError(
             "session_options is an onnxruntime.SessionOptions, and the profile needs a session "
@@ -118,10 +113,7 @@ def profile_settings(given: Any, providers: Sequence[Any], base: Path) -> dict[s
 
 
 def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -> SessionRecord:
-    """Turns the profiler of a session off, and reads what it wrote.
-
-    :raises ProviderError: it met more events than it keeps
-    """
+    """Turns the profiler of a session off, and reads what it wrote."""
     start = int(session.get_profiling_start_time_ns())
     written = Path(session.end_profiling())
     events = json.loads(written.read_text(encoding="utf-8"))
@@ -139,10 +131,7 @@ def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -
 def timed_calls(
     call: Callable[..., Any], count: int, prepare: Callable[[], tuple[Any, ...]] = tuple
 ) -> list[Window]:
-    """When calls of a function begin and end.
-
-    :param prepare: makes the arguments of each, outside of the time
-    """
+    """When calls of a function begin and end."""
     found = []
     for _ in range(count):
         given = prepare()
@@ -163,9 +152,6 @@ def record_call(
 ) -> Recording:
     """Compiles a function apart from what is compiled of it elsewhere, calls it, and reads the
     profiles of its sessions. The function's modules are afterwards as they were.
-
-    :raises OptionError: options of a session that cannot be profiled
-    :raises ProviderError: a provider is missing, or ONNX Runtime refuses a model
     """
     options, notes = _profiled_options(options)
     with ExitStack() as stack:

@@ -139,10 +139,7 @@ def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple
 def module_rows(
     graphs: Sequence[GraphTime], nodes: Sequence[NodeTime], kinds: Mapping[tuple[int, str], str]
 ) -> tuple[ModuleTime, ...]:
-    """The modules of each graph, a module before those inside it.
-
-    :param kinds: classes by graph and path
-    """
+    """The modules of each graph, a module before those inside it."""
     found: list[ModuleTime] = []
     for number in range(len(graphs)):
         total: dict[str, float] = {"": 0.0}
