@@ -82,11 +82,9 @@ def test_a_model_file(tmp_path, capsys):
         (["models_to_profile:nobody"], "has no callable 'nobody'"),
     ],
 )
-def test_errors_are_one_line(target, capsys, arguments, message):
-    assert main(["profile", *(target if each == "TARGET" else each for each in arguments)]) == 2
-    told = capsys.readouterr()
-    assert message in told.err and told.err.startswith("error: ")
-    assert "Traceback" not in told.err and told.out == ""
+def test_errors_are_one_line(target, refused, arguments, message):
+    words = (target if each == "TARGET" else each for each in arguments)
+    assert message in refused("profile", *words)
 
 
 def test_a_terminal_gets_tables_with_lines(target, capsys, monkeypatch):

@@ -12,6 +12,8 @@ import torch
 from ortable.cli.main import main
 from ortablegen.schemas.onnx import CEILING, FLOOR
 
+from .conftest import Refused
+
 pytestmark = pytest.mark.usefixtures("own_specs")
 ROOT = Path(__file__).parents[2]
 LIBRARY = torch.library.Library("ortable_test_cases", "DEF")
@@ -160,10 +162,9 @@ def test_python_lowerings_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_a_lowering_that_is_not_found_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, said: str
+    tmp_path: Path, refused: Refused, given: str, said: str
 ) -> None:
-    assert main(["specs", "test", _file(tmp_path), "--lowering", given]) == 2
-    told = capsys.readouterr().err
+    told = refused("specs", "test", _file(tmp_path), "--lowering", given)
     assert told.startswith(f"error: --lowering {given}: ") and said in told
 
 

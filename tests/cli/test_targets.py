@@ -17,6 +17,8 @@ from ortable.cli.example_inputs import made_inputs
 from ortable.cli.main import main
 from ortable.errors import OptionError
 
+from .conftest import Refused
+
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 SOURCE = """
@@ -52,6 +54,7 @@ number = 3
 made = lambda: Net()
 pair = lambda: (Net().eval(), torch.ones(2, 4))
 nothing = lambda: None
+single = lambda: 3
 needs = lambda width: Net()
 words = lambda: ("model", (1,))
 keys = lambda: (Net().eval(), (torch.ones(2, 4),), [1])
@@ -131,6 +134,7 @@ def test_dynamic_frees_every_size_that_the_model_leaves_free(
         ("targets_of_the_shell:number", "of type int, neither a function nor a module"),
         ("targets_of_the_shell:pair", "it returned (Net, Tensor)"),
         ("targets_of_the_shell:nothing", "it returned None"),
+        ("targets_of_the_shell:single", "must return (model, args)"),
         ("targets_of_the_shell:words", "returned a str in place of a model"),
         ("targets_of_the_shell:keys", "kwargs is a dict, not a list"),
         ("targets_of_the_shell.py", "write targets_of_the_shell.py:NAME"),
@@ -143,21 +147,16 @@ def test_dynamic_frees_every_size_that_the_model_leaves_free(
         ("nobody", "is not module:callable"),
     ],
 )
-def test_what_is_no_target_is_said(
-    folder: Path, capsys: pytest.CaptureFixture[str], target: str, said: str
-) -> None:
-    assert main(["export", target, "-o", "net.onnx"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: ") and said in told and "Traceback" not in told
+def test_what_is_no_target_is_said(folder: Path, refused: Refused, target: str, said: str) -> None:
+    assert said in refused("export", target, "-o", "net.onnx")
     assert not Path("net.onnx").exists()
 
 
 @pytest.mark.parametrize("flag", [["--task", "fill-mask"], ["--config", "hidden_size=8"]])
 def test_flags_of_transformers_are_for_its_models(
-    folder: Path, capsys: pytest.CaptureFixture[str], flag: list[str]
+    folder: Path, refused: Refused, flag: list[str]
 ) -> None:
-    assert main(["export", "targets_of_the_shell:Net", "-o", "net.onnx", *flag]) == 2
-    told = capsys.readouterr().err
+    told = refused("export", "targets_of_the_shell:Net", "-o", "net.onnx", *flag)
     assert f"{flag[0]} is for models of transformers: a folder, or the name of a class" in told
 
 
