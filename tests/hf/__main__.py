@@ -16,6 +16,7 @@ from rich.table import Table
 
 from tests.suites.command import Suite, main
 from tests.suites.expected import LISTABLE, Expectations
+from tests.suites.model_check import count_exact, mode_of
 from tests.suites.workers import Record
 
 from . import models
@@ -74,13 +75,7 @@ def check(case: str) -> Record:
 
 def counts(records: Sequence[Record]) -> Mapping[str, int]:
     """How many cases of each mode are exact."""
-    exact = Counter(mode_of(record) for record in records if record.outcome == "exact")
-    return {f"{mode} exact": exact[mode] for mode in MODES}
-
-
-def mode_of(record: Record) -> str:
-    """static, dynamic or decode."""
-    return record.case.rpartition("/")[2]
+    return count_exact(records, tuple(MODES))
 
 
 def kind_of(case: str) -> str:
@@ -103,7 +98,7 @@ def summary(console: Console, records: Sequence[Record]) -> None:
         "uncaptured": "torch", "unrunnable": "not run", "timeout": "late", "crash": "crash",
     }  # fmt: skip
     table = Table(*("takes", "mode", *shown.values(), "share"))
-    found = Counter((kind_of(r.case), mode_of(r), r.outcome) for r in records)
+    found = Counter((kind_of(r.case), mode_of(r.case), r.outcome) for r in records)
     for kind, mode in sorted({key[:2] for key in found}):
         row = [found[kind, mode, outcome] for outcome in shown]
         runs = sum(row) - found[kind, mode, "unrunnable"]

@@ -7,8 +7,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import traceback
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,13 +17,13 @@ from torch.utils import _pytree as pytree
 import ortable
 from ortable.errors import FunctionNotFoundError, OrtableError
 from ortable.exporter.transformers_backend import OrtableConfig, OrtableExporter, OrtableRunner
+from tests.suites import model_check
+from tests.suites.model_check import Stop, described, frames, record_of, tried
 from tests.suites.workers import Record
 
 from . import inputs, models
 from .shrink import table
 
-MODES = ("static", "dynamic", "decode")
-RELATIVE, OF_LARGEST = 1e-3, 2e-4
 AUTO = torch.export.Dim.AUTO
 # The second size: of a model that takes only spectra of one length, all but the length.
 SECOND = (
@@ -39,47 +37,33 @@ PROMPT = inputs.Sizes(tokens=4)
 CACHES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
 
 
-class _Stop(Exception):
-    """Ends a check with an outcome."""
-
-    def __init__(self, outcome: str, where: str, detail: str) -> None:
-        super().__init__(detail)
-        self.outcome, self.where, self.detail = outcome, where, detail
-
-
 def check_case(case: str) -> Record:
     """What comes of one case: exact, or what failed and where."""
-    name, _, mode = case.rpartition("/")
-    warnings.simplefilter("ignore")
-    try:
-        _check(name, mode)
-    except _Stop as stop:
-        return Record(case, stop.outcome, stop.where, stop.detail)
-    return Record(case, "exact")
+    return record_of(case, _check)
 
 
 def _check(name: str, mode: str) -> None:
-    model = _tried("unrunnable", lambda: models.build(name))
+    model = tried("unrunnable", lambda: models.build(name))
     if mode == "decode":
-        calls = [_tried("unrunnable", lambda: decode_call(model, PROMPT))]
+        calls = [tried("unrunnable", lambda: decode_call(model, PROMPT))]
     else:
-        calls = [_tried("unrunnable", lambda: inputs.make(model, inputs.Sizes()))]
+        calls = [tried("unrunnable", lambda: inputs.make(model, inputs.Sizes()))]
     for call in calls:
-        _tried("unrunnable", lambda c=call: eager(model, c))
+        tried("unrunnable", lambda c=call: eager(model, c))
     if mode == "dynamic":
-        calls.append(_tried("unrunnable", lambda: second_call(model)))
-    calls = [_tried("uncaptured", lambda c=call: prepared(model, c)) for call in calls]
-    expected = [_tried("unrunnable", lambda c=call: eager(model, c)) for call in calls]
+        calls.append(tried("unrunnable", lambda: second_call(model)))
+    calls = [tried("uncaptured", lambda c=call: prepared(model, c)) for call in calls]
+    expected = [tried("unrunnable", lambda c=call: eager(model, c)) for call in calls]
     if differing(eager(model, calls[0], seed=1), expected[0]):
-        raise _Stop("unrunnable", "eager", "its results differ from call to call")
+        raise Stop("unrunnable", "eager", "its results differ from call to call")
     shapes = dynamic_shapes(*calls) if mode == "dynamic" else None
     program, runner = exported(model, calls[0], shapes)
     for place, call, wanted in zip(("run", "second size"), calls, expected, strict=False):
         try:
             _compared(lambda c=call: runner(**copy.deepcopy(c)), wanted, place)
-        except _Stop:
+        except Stop:
             if fault := fault_of_torch(program, call, wanted):
-                raise _Stop("uncaptured", place, fault) from None
+                raise Stop("uncaptured", place, fault) from None
             raise
 
 
@@ -96,9 +80,9 @@ def second_call(model: Any) -> dict[str, Any]:
 
 
 def _compared(made: Callable[[], Any], wanted: Mapping[str, torch.Tensor], place: str) -> None:
-    got = _tried("error", made, place)
+    got = tried("error", made, place)
     if difference := differing(leaves(got), wanted):
-        raise _Stop("mismatch", place, difference)
+        raise Stop("mismatch", place, difference)
 
 
 def fault_of_torch(program: Any, call: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
@@ -131,22 +115,22 @@ def exported(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any
             model, copy.deepcopy(dict(call)), config
         )
     except FunctionNotFoundError as error:
-        raise _Stop("missing", *described(error)) from error
+        raise Stop("missing", *described(error)) from error
     except OrtableError as error:
         torchs = isinstance(error.__cause__, Exception) and not _ours(error.__cause__)
-        raise _Stop("uncaptured" if torchs else "refused", *described(error)) from error
+        raise Stop("uncaptured" if torchs else "refused", *described(error)) from error
     except Exception as error:
         ours = any(
             "ortable" in frame.filename
-            for frame in _frames(error)[-12:]
+            for frame in frames(error)[-12:]
             if "exporter/transformers_backend" not in frame.filename
         )
-        raise _Stop("error" if ours else "uncaptured", *described(error)) from error
+        raise Stop("error" if ours else "uncaptured", *described(error)) from error
     if fixed := specialised(program, shapes or {}):
         if AUTO in pytree.tree_leaves(shapes):
             return exported(model, call, _demanded(shapes))
-        raise _Stop("uncaptured", "torch.export", fixed)
-    runner = _tried("error", lambda: OrtableRunner.from_program(program, metadata), "session")
+        raise Stop("uncaptured", "torch.export", fixed)
+    runner = tried("error", lambda: OrtableRunner.from_program(program, metadata), "session")
     return program, runner
 
 
@@ -221,38 +205,9 @@ def leaves(value: Any) -> dict[str, torch.Tensor]:
 
 
 def differing(got: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What differs first, empty when nothing does."""
-    if list(got) != list(wanted):
-        return f"it returns {list(got)}, not {list(wanted)}"[:300]
-    for name, tensor in wanted.items():
-        found = _kept(got[name], tensor)
-        if found.dtype != tensor.dtype or found.shape != tensor.shape:
-            return (
-                f"{name} is {found.dtype} {list(found.shape)}, not {tensor.dtype} "
-                f"{list(tensor.shape)}"
-            )
-        apart = _apart(found, tensor)
-        if apart.any():
-            furthest = float((_wide(found) - _wide(tensor)).abs()[apart].max())
-            return (
-                f"{name}: {int(apart.sum())} of {apart.numel()} differ, by up to {furthest:.3g} of "
-                f"{float(_wide(tensor).abs().max()):.3g}"
-            )
-    return ""
-
-
-def _apart(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """True where two tensors differ: numbers that are no floats, in anything."""
-    if not wanted.numel() or not (wanted.is_floating_point() or wanted.is_complex()):
-        return found != wanted
-    finite = wanted[torch.isfinite(wanted)].abs()
-    largest = float(finite.max()) if finite.numel() else 0.0
-    bound = OF_LARGEST * largest + 1e-6
-    return ~torch.isclose(found, wanted, rtol=RELATIVE, atol=bound, equal_nan=True)
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.is_complex() else tensor.double()
+    """What differs first, empty when nothing does; a cache may keep more."""
+    pairs = {name: _kept(found, wanted.get(name, found)) for name, found in got.items()}
+    return model_check.differing(pairs, wanted)
 
 
 def _kept(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
@@ -266,29 +221,8 @@ def _kept(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
 # -- what is said of a failure
 
 
-def _tried(outcome: str, made: Callable[[], Any], where: str = "") -> Any:
-    try:
-        return made()
-    except Exception as error:
-        place, detail = described(error)
-        raise _Stop(outcome, where or place, detail) from error
-
-
-def described(error: BaseException) -> tuple[str, str]:
-    """Where an error was raised, and the first lines of what it says."""
-    frames = _frames(error)
-    last = frames[-1] if frames else None
-    path = Path(last.filename).name if last else ""
-    text = " ".join(str(error).split())
-    return f"{path}:{last.lineno if last else ''}", f"{type(error).__name__}: {text[:400]}"
-
-
 def _ours(error: BaseException) -> bool:
     """True when the converter was at work, and not torch on behalf of transformers."""
     ours = Path(ortable.__file__).parent
-    files = [Path(frame.filename) for frame in _frames(error)]
+    files = [Path(frame.filename) for frame in frames(error)]
     return any(ours in file.parents and file.name != "transformers_backend.py" for file in files)
-
-
-def _frames(error: BaseException) -> list[Any]:
-    return list(traceback.extract_tb(error.__traceback__))

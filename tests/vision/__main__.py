@@ -6,16 +6,15 @@ out of date."""
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tests.suites.command import Suite, main
+from tests.suites.model_check import count_exact
 from tests.suites.workers import Record
 
 from . import models
 
 MODES = ("static", "dynamic", "compile")
-SLOW_S = 10.0
 
 
 def cases(library: str) -> list[str]:
@@ -32,13 +31,7 @@ def cases(library: str) -> list[str]:
 
 def counts(records: Sequence[Record]) -> Mapping[str, int]:
     """How many cases of each mode are exact."""
-    exact = Counter(mode_of(record) for record in records if record.outcome == "exact")
-    return {f"{mode} exact": exact[mode] for mode in MODES}
-
-
-def mode_of(record: Record) -> str:
-    """static, dynamic or compile."""
-    return record.case.rpartition("/")[2]
+    return count_exact(records, MODES)
 
 
 def prepare() -> None:

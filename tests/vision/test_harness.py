@@ -12,7 +12,7 @@ import torch
 
 from tests.suites.expected import load
 
-from . import check, models
+from . import models
 from .__main__ import cases, counts
 
 ROOT = Path(__file__).parents[2]
@@ -55,14 +55,6 @@ def test_what_is_all_equal_gets_noise() -> None:
     models._fill(norm)
     assert all(tensor.std() > 0 for tensor in [norm.weight, norm.bias, norm.running_mean])
     assert bool((norm.running_var > 0).all()) and bool((norm.window == 1).all())
-
-
-def test_what_differs_is_told() -> None:
-    one = check.leaves({"x": torch.tensor([1.0, 2.0])})
-    assert check.differing(one, {"['x']": torch.tensor([1.0, 2.0001])}) == ""
-    assert "1 of 2 differ" in check.differing(one, {"['x']": torch.tensor([1.0, 2.1])})
-    assert "torch.float32 [2]" in check.differing(one, {"['x']": torch.tensor([1, 2])})
-    assert "returns" in check.differing(one, {"['y']": torch.tensor([1.0, 2.0])})
 
 
 @pytest.mark.parametrize(
