@@ -62,16 +62,16 @@ conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bou
 	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)
 
 extremes: $(READY)  ## operators on integers at the ends of their range, in processes that may die (ARGS=--bounded)
-	$(BIN)/python -m tests.suites.extremes --jobs $(JOBS) $(ARGS)
+	$(BIN)/python -m tests.suites extremes --jobs $(JOBS) $(ARGS)
 
 decompositions: $(READY)  ## torch's decompositions next to the operators that they stand for (ARGS=--bounded)
-	$(BIN)/python -m tests.suites.decompositions --jobs $(JOBS) $(ARGS)
+	$(BIN)/python -m tests.suites decompositions --jobs $(JOBS) $(ARGS)
 
 data-checks: $(READY)  ## what eager refuses of data, through the backend (ARGS=--bounded: the rows of the specs)
 	$(BIN)/python -m tests.data_checks $(ARGS)
 
 suite: $(READY)  ## what others test: NAME=node_tests (of ONNX) or module_tests (modules, optimizers, operators of torch)
-	$(BIN)/python -m tests.suites.$(NAME) --jobs $(JOBS) $(ARGS)
+	$(BIN)/python -m tests.suites $(NAME) --jobs $(JOBS) $(ARGS)
 
 hf: $(READY)  ## every model class of transformers, made small, exported, against eager (ARGS=--bounded)
 	$(BIN)/python -m tests.hf --jobs $(JOBS) $(ARGS)

@@ -130,7 +130,6 @@ def collected() -> list[str]:
 
 SUITE = Suite(
     name="hf",
-    about=__doc__ or "",
     collect=collected,
     check=check,
     counts=counts,

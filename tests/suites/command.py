@@ -28,7 +28,6 @@ class Suite:
     are, if not in expected/, and what it prints besides."""
 
     name: str
-    about: str
     collect: Callable[[], Sequence[str]]
     check: Callable[[str], Record]
     counts: Callable[[Sequence[Record]], Mapping[str, int]]
@@ -40,7 +39,7 @@ class Suite:
 
 def arguments(suite: Suite) -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(description=suite.about)
+    parser = argparse.ArgumentParser(prog=suite.name, description=__doc__)
     add = parser.add_argument
     add("names", nargs="*", help="cases, with wildcards (default: all)")
     add("--part", default="", metavar="I/N", help="the I-th of N parts, from 1 on")

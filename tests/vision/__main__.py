@@ -63,7 +63,6 @@ def suite(library: str) -> Suite:
 
     return Suite(
         name={"timm": "timm", "torchvision": "vision"}[library],
-        about=__doc__ or "",
         collect=collect,
         check=check,
         counts=counts,

@@ -1,0 +1,85 @@
+"""``python -m tests.suites NAME``: what others test, or what torch itself is the judge of. Exit
+status 1 when a case is not exact and not listed in expected/NAME.yaml, or that file is out of date.
+
+- node_tests: the models of the onnx wheel through our reader, our rules of inference, every rewrite
+  and our writer; what comes out must compute what went in, at the same types and shapes.
+- module_tests: torch's modules, optimizers, custom and higher-order operators through
+  torch.compile(backend="ortable") and export.
+- decompositions: every decomposition that the backend's graphs go through, torch's own Python
+  kernels included, next to the operator itself, over torch's operator tests and the samples of
+  specs/aten; such an operator stays whole (the trait `kept_whole`) or is listed.
+- extremes: every operator of specs/aten with integers at their limits: the smallest by -1, shifts
+  by the width, casts of NaN, indices of 2**31.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from .command import Suite, main
+from .workers import Record
+
+Counts = Mapping[str, int]
+
+
+def module_tests() -> Suite:
+    from .torch_cases import names
+    from .torch_check import check_case
+
+    def counts(records: Sequence[Record]) -> Counts:
+        captured = Counter(r.case.split("/")[0] for r in records if r.outcome != "uncaptured")
+        exact = Counter(r.case.split("/")[0] for r in records if r.outcome == "exact")
+        found = {f"{kind} captured": count for kind, count in sorted(captured.items())}
+        return found | {f"{kind} exact": count for kind, count in sorted(exact.items())}
+
+    return Suite("module_tests", names, check_case, counts, parts=12, limit_s=180.0)
+
+
+def node_tests() -> Suite:
+    from .node_check import check_case
+    from .onnx_cases import cases
+
+    def counts(records: Sequence[Record]) -> Counts:
+        runners = Counter(str(record.facts.get("runner")) for record in records)
+        rules = {rule for record in records for rule in record.facts.get("rules", ())}
+        return {
+            "run by ONNX Runtime": runners["onnxruntime"],
+            "run by onnx.reference": runners["reference"],
+            "with all sizes inferred": sum(r.facts.get("inferred") == "sizes" for r in records),
+            "rules of rewriting that fired": len(rules),
+        }
+
+    return Suite("node_tests", lambda: list(cases()), check_case, counts, parts=5)
+
+
+def decompositions() -> Suite:
+    from .decomposition_check import cases, check_case
+
+    def counts(records: Sequence[Record]) -> Counts:
+        used = {name for record in records for name in record.facts.get("decompositions", ())}
+        calls = sum(record.facts.get("compared", 0) for record in records)
+        return {"calls": calls, "decompositions": len(used)}
+
+    return Suite("decompositions", cases, check_case, counts, parts=6)
+
+
+def extremes() -> Suite:
+    from .extreme_check import cases, check_case
+
+    def counts(records: Sequence[Record]) -> Counts:
+        compared = [record for record in records if record.facts.get("compared")]
+        operators = {record.case.rpartition("/")[0] for record in compared}
+        calls = sum(record.facts["compared"] for record in compared)
+        return {"calls": calls, "operators": len(operators)}
+
+    return Suite("extremes", cases, check_case, counts, parts=25, limit_s=240.0)
+
+
+SUITES = {suite.__name__: suite for suite in (node_tests, module_tests, decompositions, extremes)}
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in SUITES:
+        sys.exit(f"python -m tests.suites {'|'.join(SUITES)} [...]")
+    sys.exit(main(SUITES[sys.argv[1]](), sys.argv[2:]))
