@@ -1,5 +1,5 @@
 """Ways to go wrong, as a user does, through each of the doors: to_onnx, torch.compile, load_specs,
-the shell. Each function raises; its name is that of the golden file beside this one."""
+the shell. Each function raises; it has the name of its text in golden.txt."""
 
 from __future__ import annotations
 

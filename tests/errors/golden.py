@@ -1,6 +1,7 @@
-"""The worst messages that a user can meet, as golden texts: ``tests/errors/<case>.txt``.
+"""The worst messages that a user can meet, as golden texts: one table, ``tests/errors/golden.txt``,
+in which each text stands below the name of its case.
 
-``python -m tests.errors.golden`` rewrites them after a wanted change; read the diff before you
+``python -m tests.errors.golden`` rewrites it after a wanted change; read the diff before you
 commit it.
 """
 
@@ -8,13 +9,15 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
 from .cases import CASES, ShellError
 
-HERE = Path(__file__).parent
+TABLE = Path(__file__).with_suffix(".txt")
+_HEAD = re.compile(r"^== (\w+)\n", re.MULTILINE)
 _PLACES = (
     (re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+(?=[\w.+-]+\.py\b)"), ""),  # folders of files of Python
     (re.compile(re.escape(tempfile.gettempdir()) + r"/[\w/]+/"), "TMP/"),
@@ -45,17 +48,21 @@ def text_of(error: Exception) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def path_of(name: str) -> Path:
-    """The golden file of a case."""
-    return HERE / f"{name}.txt"
+def read_table() -> dict[str, str]:
+    """The golden texts by case."""
+    _, *parts = _HEAD.split(TABLE.read_text(encoding="utf-8"))
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def write_table(texts: Mapping[str, str]) -> None:
+    """Write the golden texts."""
+    table = "".join(f"== {name}\n{text}" for name, text in sorted(texts.items()))
+    TABLE.write_text(table, encoding="utf-8")
 
 
 def main() -> None:
-    """Rewrite every golden file."""
-    for path in HERE.glob("*.txt"):
-        path.unlink()
-    for name in CASES:
-        path_of(name).write_text(text_of(error_of(name)), encoding="utf-8")
+    """Rewrite the table."""
+    write_table({name: text_of(error_of(name)) for name in CASES})
 
 
 if __name__ == "__main__":

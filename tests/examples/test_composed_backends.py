@@ -1,5 +1,5 @@
-"""Backends that try one compiler after another, and that put ortable behind AOTAutograd
-themselves."""
+"""Backends that people write: that try one compiler after another, that print the graph of dynamo
+before they hand it on, and that put ortable behind AOTAutograd themselves."""
 
 from __future__ import annotations
 
@@ -90,3 +90,35 @@ def test_forward_by_ortable_backward_by_torch():
     got = torch.autograd.grad(compiled(x).sum(), list(model.parameters()))
     for a, b in zip(expected, got, strict=True):
         torch.testing.assert_close(b, a)
+
+
+def test_a_backend_that_prints_the_graph(capsys):
+    @torch.compile(backend=printing_backend)
+    def function(x, y):
+        return torch.cos(x) + torch.sin(y)
+
+    x, y = torch.randn(10), torch.randn(10)
+    torch.testing.assert_close(function(x, y), torch.cos(x) + torch.sin(y))
+    text = capsys.readouterr().out
+    assert text.count("my_compiler() called with FX graph:") == 1
+    assert "cos" in text and "sin" in text
+
+
+def printing_backend(gm, example_inputs):
+    print("my_compiler() called with FX graph:")
+    gm.graph.print_tabular()
+    return onnx_custom_backend(gm, example_inputs)
+
+
+def test_the_graph_itself_is_a_backend_result():
+    """The contract of a backend that returns gm.forward, and of a boxed compiler behind
+    AOTAutograd."""
+
+    def boxed(gm, example_inputs):
+        return make_boxed_func(gm.forward)
+
+    x = torch.randn(3, 4)
+    backends = (lambda gm, args: gm.forward, aot_autograd(fw_compiler=boxed), onnx_custom_backend)
+    for backend in backends:
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(torch.relu, backend=backend)(x), torch.relu(x))

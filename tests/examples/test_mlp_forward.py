@@ -37,20 +37,11 @@ def x():
     return torch.randn(3, 10, dtype=torch.float32)
 
 
-def test_backend_as_lambda(mlp, x):
+@pytest.mark.parametrize("backend", [onnx_custom_backend, onnx_debug_backend])
+def test_backend_as_lambda(mlp, x, backend):
     compiled_model = torch.compile(
         copy.deepcopy(mlp),
-        backend=lambda *args, **kwargs: onnx_custom_backend(*args, target_opset=18, **kwargs),
-        dynamic=False,
-        fullgraph=True,
-    )
-    torch.testing.assert_close(compiled_model(x), mlp(x))
-
-
-def test_debug_backend_as_lambda(mlp, x):
-    compiled_model = torch.compile(
-        copy.deepcopy(mlp),
-        backend=lambda *args, **kwargs: onnx_debug_backend(*args, target_opset=18, **kwargs),
+        backend=lambda *args, **kwargs: backend(*args, target_opset=18, **kwargs),
         dynamic=False,
         fullgraph=True,
     )
