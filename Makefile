@@ -7,12 +7,20 @@ ARGS ?=
 TOPIC ?= backend
 NAME ?= node_tests
 SET ?= torchvision
+# what `make quick` runs: every sample call of the specs once, and the tests that most changes break
+QUICK := tests/packaging/test_layers.py tests/packaging/test_repository.py tests/errors \
+	tests/codegen/test_golden.py tests/codegen/rewrites/test_matching.py tests/specs/test_cases.py \
+	tests/rewrites tests/ir tests/dims tests/builder tests/interpreter tests/lowerings tests/inference \
+	tests/passes/test_pipeline.py tests/passes/test_basic.py tests/passes/rewrite/test_engine.py \
+	tests/exporter/test_programs.py tests/exporter/test_outputs.py tests/exporter/test_dynamic_shapes.py \
+	tests/backend/test_models.py tests/backend/test_training.py tests/backend/test_mutation.py \
+	tests/backend/test_options.py tests/debug/test_first_difference.py tests/cli/test_cli.py
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks hf vision fuzz mutate support bench bench-cuda op-cost gpu clean suite
+.PHONY: help run quick test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks hf vision fuzz mutate support bench bench-cuda gpu clean suite
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -29,6 +37,10 @@ $(READY): pyproject.toml constraints.txt
 
 run: $(READY)  ## train a small model through ONNX Runtime and print its graphs
 	$(BIN)/python examples/train_diabetes.py $(ARGS)
+
+quick: $(READY)  ## the parts that most changes touch: under three minutes on two cores
+	$(BIN)/python -m ortablegen check
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
 
 test: $(READY)  ## the tests; heavy ones have targets of their own: sweeps, opsets, conformance
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
@@ -90,9 +102,6 @@ support: $(READY)  ## the newest of everything, as pip installs it: wheel, docum
 
 bench: $(READY)  ## a benchmark next to its peers (TOPIC=conversion; benchmarks/README.md lists the topics)
 	$(BIN)/python -m benchmarks.$(TOPIC) $(ARGS)
-
-op-cost: $(READY)  ## time and memory of every operator, next to torch's kernels (ARGS=--bounded: a rotating part)
-	$(BIN)/python -m benchmarks.op_cost $(ARGS)
 
 bench-cuda: $(READY)  ## models on a GPU, next to eager and inductor
 	$(BIN)/python -m benchmarks.cuda $(ARGS)

@@ -26,8 +26,8 @@ _HEADER = """\
 # in torch.compile torch runs a call whose largest argument has so many elements or more; a row
 # without it says `why` ONNX Runtime runs the operator all the same. `ratio`: our time over torch's
 # at the largest size, 999 at most; reports of exports name calls above 10. A row of '*' is for all
-# operators that have none of that dtype. Written by `make op-cost ARGS=--place`, which keeps rows
-# with a `why`.
+# operators that have none of that dtype. Written by `make bench TOPIC=op_cost ARGS=--place`, which
+# keeps rows with a `why`.
 """
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 from benchmarks.models.architectures import ARCHITECTURES
 from benchmarks.models.inference import MODELS
 from benchmarks.models.training import SMALL_TRAINABLES, TRAINABLES
+from tests.child import python
 from tests.packaging.files import ROOT, imports
 
 FOLDER = ROOT / "benchmarks"
@@ -35,14 +33,7 @@ def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_topic_runs_as_a_module_from_the_root(topic: str) -> None:
-    path = os.pathsep.join(str(ROOT / part) for part in ("runtime", "generated", "codegen"))
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{topic}", "--help"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    done = python("-m", f"benchmarks.{topic}", "--help")
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"python -m benchmarks.{topic} [-h]" in done.stdout
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 import textwrap
 import warnings
 
@@ -19,6 +17,7 @@ import ortable
 from ortable.compat import versions
 from ortable.compat.versions import TESTED, check_versions
 from ortable.errors import OrtableError, UntestedVersionWarning, VersionError
+from tests.child import python
 from tests.packaging.files import ROOT
 
 FILTER = re.search(r"warnings\.filterwarnings\(.*\)", (ROOT / "docs/support.md").read_text())
@@ -137,7 +136,5 @@ def test_importing_ortable_neither_warns_nor_looks() -> None:
         except ortable.errors.UntestedVersionWarning as warning:
             print(warning)
     """
-    found = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
-    )
+    found = python("-c", textwrap.dedent(code))
     assert "torch 2.99.0 is newer" in found.stdout, found.stderr

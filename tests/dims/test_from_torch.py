@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ import torch
 
 from ortable import dims
 from ortable.errors import BuilderError
+from tests.child import python
 
 S0, S1 = sympy.symbols("s0 s1", positive=True, integer=True)
 
@@ -121,13 +120,11 @@ def test_what_is_pickled_says_how_it_is_computed():
     from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, ToFloat
 
     dim = dims.from_torch(CeilToInt(FloatTrueDiv(ToFloat(S0), sympy.Float(0.7))))
-    text = pickle.dumps(dim)
     code = (
-        "import pickle, sys; from ortable import dims; dim = pickle.load(sys.stdin.buffer); "
+        f"import pickle, sys; from ortable import dims; dim = pickle.loads({pickle.dumps(dim)!r}); "
         "print(dims.evaluate(dim, {'s0': 5}), 'sympy' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=True)
-    assert ran.stdout.split() == [b"8", b"False"]
+    assert python("-c", code).stdout.split() == ["8", "False"]
 
 
 @pytest.mark.parametrize(("size", "why"), [(0, "division by zero"), (10**308, "infinity")])

@@ -1,1 +1,21 @@
 """The runnable examples of the documentation, with their outcomes asserted."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@functools.cache  # once: some register an operator with torch
+def script(name: str) -> ModuleType:
+    """A script of examples/ as a module: dynamo imports it by its name."""
+    spec = importlib.util.spec_from_file_location(Path(name).name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -4,17 +4,13 @@ of a file, take over a part."""
 from __future__ import annotations
 
 import copy
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
-import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 import ortable
+from ortable.debug.harness.entries import run_onnx
 from ortable.debug.harness.trial import Trial, operators
 from ortable.debug.plot import to_dot
 from ortable.passes.rewrite.choose import load
@@ -23,19 +19,15 @@ from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from . import EXAMPLES, script
+
 RULES = EXAMPLES / "bert_rules.yaml"
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bert_rewrites", EXAMPLES / "bert_rewrites.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bert_rewrites"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("bert_rewrites")
 
 
 @pytest.fixture(scope="module")
@@ -86,15 +78,6 @@ def test_gelu_is_swapped_for_relu(example, model_and_inputs, expected):
 # -- fuse
 
 
-def run(proto, inputs) -> torch.Tensor:
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    (found,) = session.run(None, {name: value.numpy() for name, value in inputs.items()})
-    assert isinstance(found, np.ndarray)
-    return torch.from_numpy(found)
-
-
 def counted(proto, kind: str) -> int:
     return sum(node.op_type == kind for node in proto.graph.node)
 
@@ -110,7 +93,7 @@ def test_rules_of_the_file_in_an_export(example, model_and_inputs, expected):
         "fold_div_into_matmul_add": 1,
     }
     for proto in (plain, fused):
-        torch.testing.assert_close(run(proto, inputs), expected, **TOLERANCE)
+        torch.testing.assert_close(run_onnx(proto, inputs)[0], expected, **TOLERANCE)
     # two projections less in each layer, in place of one Split; the factors of the scores and the
     # division by the temperature are in the weights
     assert counted(plain, "MatMul") - counted(fused, "MatMul") == 4
@@ -180,7 +163,7 @@ def test_rules_of_the_file_in_torch_compile(example, model_and_inputs, expected)
 def test_together_with_the_default_rules(example, model_and_inputs, expected):
     model, inputs = model_and_inputs
     proto, counts = example.export(model, inputs, example.CHOICE)
-    torch.testing.assert_close(run(proto, inputs), expected, **TOLERANCE)
+    torch.testing.assert_close(run_onnx(proto, inputs)[0], expected, **TOLERANCE)
     assert set(counts) & {rule.name for rule in load(RULES)}
     fast = example.compiled(model, example.CHOICE)
     with torch.no_grad():

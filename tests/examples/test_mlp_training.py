@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
+
+from . import script
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 @pytest.fixture(scope="module")
 def example():
-    path = Path(__file__).parents[2] / "examples" / "train_diabetes.py"
-    spec = importlib.util.spec_from_file_location("train_diabetes", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return script("train_diabetes")
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,11 @@ fake tensors. What is printed there is asserted here."""
 
 from __future__ import annotations
 
-import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 from ortable import ExportOptions, pretty_onnx, to_onnx
+from ortable.debug.harness.entries import run_onnx
 from ortable.exporter import OxsDispatcher, bypass_export_some_errors, match_input_parameters
 
 
@@ -42,13 +41,13 @@ class Neuron2(torch.nn.Module):
         return torch.relu(self.neuron(x))
 
 
-def run(model, *inputs: torch.Tensor) -> np.ndarray:
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    names = [value.name for value in session.get_inputs()]
-    feeds = {name: x.detach().numpy() for name, x in zip(names, inputs, strict=True)}
-    return session.run(None, feeds)[0]
+def assert_equal(model, inputs, module: torch.nn.Module, **tolerance: float) -> None:
+    """The model gives what the module does; ``inputs`` are those of the model, in order."""
+    names = [value.name for value in model.graph.input]
+    (found,) = run_onnx(model, dict(zip(names, inputs, strict=True)))
+    with torch.no_grad():
+        expected = module(inputs[-1])
+    torch.testing.assert_close(found, expected, **{"rtol": 1e-5, "atol": 1e-6, **tolerance})
 
 
 def lines(model) -> list[str]:
@@ -66,7 +65,7 @@ def test_static_shapes() -> None:
     assert "output: name='output_0' type=dtype('float32') shape=[5, 1]" in text
     weights = [line for line in text if line.startswith("init: name='linear.")]
     assert len(weights) == 2
-    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+    assert_equal(onx, [x], model)
 
 
 def test_weights_may_have_the_names_that_the_page_prints() -> None:
@@ -88,7 +87,7 @@ def test_dynamic_shapes() -> None:
     assert "output: name='output_0' type=dtype('float32') shape=['batch', 1]" in text
     for rows in (1, 2, 7):
         x = torch.rand(rows, 3)
-        np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+        assert_equal(onx, [x], model)
 
 
 def test_a_converter_borrowed_from_onnxscript() -> None:
@@ -106,7 +105,7 @@ def test_a_converter_borrowed_from_onnxscript() -> None:
     text = lines(onx)
     assert "Gemm(x, linear.weight, linear.bias, transB=1) -> linear" in text
     assert any(line.endswith("-> output_0") for line in text)
-    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+    assert_equal(onx, [x], model)
 
 
 def test_submodules_as_local_functions() -> None:
@@ -128,8 +127,7 @@ def test_submodules_as_local_functions() -> None:
         (["x", "neuron.linear1.weight", "neuron.linear1.bias"], ["linear1"]),
         (["x", "neuron.linear2.weight", "neuron.linear2.bias"], ["linear2"]),
     ]
-    expected = model(*inputs).detach().numpy()
-    np.testing.assert_allclose(run(onx, *inputs), expected, rtol=1e-4, atol=1e-6)
+    assert_equal(onx, inputs, model)
 
 
 def test_a_class_defined_in_a_function_keeps_its_qualified_name() -> None:
@@ -147,14 +145,14 @@ def test_a_graph_with_its_weights_as_inputs() -> None:
     onx = to_onnx(torch.export.export(model, (x,)).graph_module)
     feeds = match_input_parameters(model, [value.name for value in onx.graph.input], (x,))
     assert list(feeds) == ["p_linear_weight", "p_linear_bias", "x"]
-    np.testing.assert_allclose(run(onx, *feeds.values()), model(x).detach().numpy(), rtol=1e-5)
+    assert_equal(onx, [*map(torch.as_tensor, feeds.values())], model)
 
 
 def test_errors_of_torch_export_may_be_bypassed() -> None:
     model, x = Neuron(3, 1), torch.rand(5, 3)
     with bypass_export_some_errors():
         onx = to_onnx(model, (x,))
-    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+    assert_equal(onx, [x], model)
 
 
 class Cast(torch.nn.Module):
@@ -177,10 +175,9 @@ def test_autocast_makes_a_local_function_that_inline_removes() -> None:
     assert len(onx.functions) == 1
     inlined = to_onnx(model, (x,), export_options=options, inline=True)
     assert not inlined.functions
-    expected = model(x).detach().numpy()
     for each in (onx, inlined):
         assert any(n.op_type == "Cast" for n in (*each.graph.node, *_bodies(each)))
-        np.testing.assert_allclose(run(each, x), expected, rtol=1e-2)
+        assert_equal(each, [x], model, rtol=1e-2)
 
 
 def _bodies(model):
@@ -193,4 +190,4 @@ def test_export_options_choose_the_mode_of_torch_export(strict: bool) -> None:
     options = ExportOptions(strict=strict)
     onx, builder = to_onnx(model, (x,), export_options=options, return_builder=True)
     assert builder.record.strategy == f"torch.export, strict={strict}"
-    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+    assert_equal(onx, [x], model)

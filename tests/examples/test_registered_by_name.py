@@ -3,7 +3,6 @@ register_backend."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 import tomllib
@@ -15,6 +14,7 @@ import torch
 from torch._dynamo import list_backends, lookup_backend, register_backend
 
 from ortable import onnx_custom_backend
+from tests.child import python
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 ROOT = Path(__file__).parents[2]
@@ -79,15 +79,7 @@ def test_listed_and_found_by_name(tmp_path):
         print("ran by name")
         """
     )
-    path = [str(tmp_path), *(str(ROOT / name) for name in ("runtime", "generated", "codegen"))]
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{script}"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = python("-c", script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "ran by name" in done.stdout
 

@@ -3,15 +3,10 @@ processes is in tests/sweeps."""
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import onnx
@@ -20,18 +15,9 @@ from accelerate.state import AcceleratorState
 
 from ortable.backend.aot import build
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+from . import EXAMPLES, script
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
-
-
-@functools.cache  # once: some register an operator with torch
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(name).name, EXAMPLES / f"{name}.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dynamo imports it
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -203,7 +189,7 @@ def test_the_notebook(capsys) -> None:
 
 
 def test_the_page_has_every_example() -> None:
-    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parent / "docs" / "examples.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\(\.\./examples/([\w/.]+)\)", page))
     there = {
         path.relative_to(EXAMPLES).as_posix()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import importlib.util
 import json
 import signal
 import socket
@@ -17,8 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,19 +25,12 @@ import uvicorn
 
 from tests.rotation import turn
 
-SERVE = Path(__file__).parents[2] / "examples" / "serve"
+from . import EXAMPLES, script
+
+SERVE = EXAMPLES / "serve"
 
 
-def _module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, SERVE / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-app = _module("asgi_app")
-clients = _module("load")
+app, clients = script("serve/asgi_app"), script("serve/load")
 
 
 def double(rows: np.ndarray) -> np.ndarray:

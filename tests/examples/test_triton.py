@@ -6,8 +6,6 @@ that is not here is an error of the parser, as one that Triton does not know is.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +17,8 @@ import torch
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from onnx import TensorProto, helper
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "serve" / "triton_repository.py"
+from . import script
+
 TYPES = (
     "INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
     "FP16", "FP32", "FP64", "STRING", "BF16",
@@ -79,11 +78,7 @@ def model_config() -> Any:
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("triton_repository", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["triton_repository"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("serve/triton_repository")
 
 
 def assert_describes(config: Any, graph: onnx.GraphProto) -> None:

@@ -10,8 +10,6 @@ import gc
 import itertools
 import os
 import signal
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -25,6 +23,7 @@ from ortable.backend.aot import forward_only
 from ortable.backend.cache.memory import conversions
 from ortable.errors import ProviderError
 from ortable_generated.aten import dispatch
+from tests.child import python
 
 from .test_interrupts import Counting, Plain, X
 
@@ -149,9 +148,7 @@ with torch.no_grad():
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
 def test_weights_that_do_not_fit_into_memory() -> None:
     """A real limit: ONNX Runtime cannot copy the weights."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", MEMORY], capture_output=True, text=True, timeout=120
-    )
+    done = python("-W", "ignore", "-c", MEMORY)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("There is not enough memory for a session") == 2
     assert "freeze='off'" in done.stdout
@@ -180,10 +177,7 @@ torch.testing.assert_close(program(x), model(x), rtol=1e-3, atol=1e-3)
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux for its memory")
 def test_an_initializer_that_does_not_fit_into_memory(tmp_path: Any) -> None:
     """A real limit again: the weights of a model that is saved in one piece."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", EXPORT],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path,
-    )  # fmt: skip
+    done = python("-W", "ignore", "-c", EXPORT, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     one_piece, beside = done.stdout.splitlines()
     assert one_piece.startswith("ExportError there is not enough memory to write the model")
@@ -343,7 +337,5 @@ def test_workers_of_a_loader_and_a_child_that_exits(tmp_path: Any) -> None:
     """Workers are forked from a process with running sessions, and use the model themselves."""
     script = tmp_path / "leaving.py"
     script.write_text(LEAVING)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script)], capture_output=True, text=True, timeout=120
-    )
+    done = python("-W", "ignore", script)
     assert (done.returncode, done.stderr) == (0, "")

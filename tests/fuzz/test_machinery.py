@@ -5,8 +5,6 @@ from __future__ import annotations
 import fnmatch
 import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +13,9 @@ import pytest
 import torch
 
 from ortable_generated.aten import dispatch
+from tests.child import python
 from tests.fuzz import again, deviations, judge, onnx_programs, oracle, runner
-from tests.fuzz.catalog import ROOT, catalog
+from tests.fuzz.catalog import catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
 from tests.fuzz.script import script
 from tests.fuzz.shrink import needed, shrunk
@@ -133,15 +132,8 @@ def test_a_script_runs_by_itself(tmp_path: Path) -> None:
     outcome = oracle.Outcome("mismatch", "", "opset 18, target None, rewrites none")
     path = tmp_path / "found.py"
     path.write_text(script(program, "export", outcome))
-    done = subprocess.run(
-        [sys.executable, str(path)], cwd=ROOT, env=_environment(), capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-
-
-def _environment() -> dict[str, str]:
-    folders = [str(ROOT), *(str(ROOT / each) for each in ("runtime", "generated", "codegen"))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    done = python(path)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_calls_as_nodes_are_not_replaced() -> None:

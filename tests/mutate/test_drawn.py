@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.child import python
+
 from .drawn import _line, draw
-from .mutants import ROOT, mutated
+from .mutants import mutated
 from .reach import Reach, read_reach
 from .unreached import errors, is_reached
 
@@ -78,9 +78,8 @@ def test_errors_that_no_test_meets_are_found(tmp_path: Path) -> None:
 
 def test_a_recorded_run_names_the_tests_of_a_line(tmp_path: Path) -> None:
     test = "tests/dims/test_dims.py"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    plugin = ["-p", "tests.mutate.reach", "--reach", str(tmp_path)]
-    subprocess.run([*command, *plugin, test], cwd=ROOT, check=True, capture_output=True)
+    plugins = ["-p", "no:cacheprovider", "-p", "tests.mutate.reach", "--reach", tmp_path]
+    assert python("-m", "pytest", "-q", *plugins, test).returncode == 0
     reach = read_reach(tmp_path)
     assert reach.seconds and all(each.startswith(test) for each in reach.seconds)
     lines = reach.tests["runtime/ortable/dims/expression.py"]

@@ -7,14 +7,13 @@ import dataclasses
 import importlib.metadata
 import inspect
 import re
-import subprocess
-import sys
 import tomllib
 
 import pytest
 
 import ortable
 from ortable.exporter.arguments import ToOnnxKeywords
+from tests.child import python
 from tests.packaging.files import ROOT, is_type_checking
 
 # Names that the documentation uses; `ortable.__all__` may hold more.
@@ -41,18 +40,6 @@ DOCUMENTED = (
     "supported_ops",
     "to_onnx",
 )
-PACKAGES = ("runtime", "generated", "codegen")
-
-
-def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter that sees this repository before anything installed."""
-    path = [str(ROOT / name) for name in PACKAGES]
-    return subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def entry_points(group: str) -> dict[str, str]:
@@ -134,16 +121,17 @@ def test_dir_lists_the_public_names() -> None:
 
 def test_importing_ortable_imports_no_heavy_library() -> None:
     heavy = ("torch", "onnx", "onnxruntime", "transformers", "numpy", "matplotlib", "ortablegen")
-    run = run_python(f"import ortable\nprint([m for m in {heavy!r} if m in sys.modules])")
+    run = python("-c", f"import sys, ortable\nprint([m for m in {heavy!r} if m in sys.modules])")
     assert run.stdout.strip() == "[]", run.stdout + run.stderr
 
 
 def test_to_onnx_imports_no_compiler_and_no_model_library() -> None:
     heavy = ("torch._dynamo", "torch._inductor", "transformers", "onnxscript", "matplotlib")
-    run = run_python(
-        "import torch, onnx, onnxruntime\nbefore = set(sys.modules)\n"
+    run = python(
+        "-c",
+        "import sys, torch, onnx, onnxruntime\nbefore = set(sys.modules)\n"
         "from ortable import to_onnx\n"
-        f"print([m for m in {heavy!r} if m in sys.modules and m not in before])"
+        f"print([m for m in {heavy!r} if m in sys.modules and m not in before])",
     )
     assert run.stdout.strip() == "[]", run.stdout + run.stderr
 
@@ -153,18 +141,19 @@ def test_the_backend_is_registered_by_name() -> None:
     assert installed == {
         name: f"ortable.backend.aot.entry:{name}" for name in ("ortable", "onnxrt")
     }
-    run = run_python(
+    run = python(
+        "-c",
         "import torch._dynamo.backends.registry as registry\n"
         "import ortable.backend.aot.entry as entry\n"
         "print('ortable' in registry.list_backends(),"
-        " registry.lookup_backend('ortable') is entry.ortable)"
+        " registry.lookup_backend('ortable') is entry.ortable)",
     )
     assert run.stdout.strip() == "True True", run.stdout + run.stderr
 
 
 def test_the_shell_command_is_declared_and_callable() -> None:
     assert entry_points("console_scripts") == {"ortable": "ortable.cli.main:main"}
-    run = run_python("from ortable.cli.main import main\nprint(callable(main))")
+    run = python("-c", "from ortable.cli.main import main\nprint(callable(main))")
     assert run.stdout.strip() == "True", run.stderr
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import rotation
+from tests.child import python
 
 
 def _commit(root: Path, name: str, text: str) -> None:
@@ -49,11 +49,8 @@ def test_the_halves_are_every_file_once() -> None:
 
 
 def _collected(*options: str) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     path = "tests/backend/test_autocast.py"
-    run = subprocess.run(
-        [*command, path, *options], cwd=rotation.ROOT, capture_output=True, text=True
-    )
+    run = python("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", path, *options)
     return [line for line in run.stdout.splitlines() if line.startswith(path)]
 
 

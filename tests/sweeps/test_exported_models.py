@@ -4,9 +4,6 @@ the example and at others."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +11,10 @@ import torch
 import transformers
 
 from ortable import to_onnx
+from tests.child import python
 
 from ..exporter.helpers import assert_close, eager, feeds_of, run_onnx
 
-ROOT = Path(__file__).parents[2]
 TEXT = {
     "vocab_size": 97, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
@@ -113,9 +110,6 @@ def test_rt_detr_with_a_free_batch() -> None:
 @pytest.mark.parametrize("name", ["volo", "faster_rcnn", "retinanet"])
 def test_a_vision_model(name: str) -> None:
     """In a process of its own: other libraries use a torchvision that they find."""
-    found = subprocess.run(
-        [sys.executable, "-m", "tests.sweeps.vision_models", name],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    found = python("-m", "tests.sweeps.vision_models", name)
     assert found.returncode == 0, found.stderr[-3000:]
     assert f"{name}: equal" in found.stdout

@@ -3,19 +3,17 @@ their own, because other libraries use a torchvision that they find."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.child import python
 from tests.suites.expected import load
+from tests.suites.workers import Record
 
 from . import models
 from .__main__ import cases, counts
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_the_cases_and_their_exceptions_fit() -> None:
@@ -66,17 +64,12 @@ def test_what_is_all_equal_gets_noise() -> None:
 )
 def test_models_are_built_exported_and_compared(library: str, case: str, tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
-    command = [sys.executable, "-m", "tests.vision", library, case, "--results", str(results)]
-    found = subprocess.run(
-        [*command, "--jobs", "1"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    found = python("-m", "tests.vision", library, case, "--results", results, "--jobs", "1")
     assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
     assert "as expected" in found.stdout
     assert results.read_text().count('"exact"') == len(results.read_text().splitlines()) > 0
 
 
 def test_exact_cases_are_counted_by_mode() -> None:
-    from tests.suites.workers import Record
-
     records = [Record("timm/a/static", "exact"), Record("timm/a/compile", "error")]
     assert counts(records) == {"static exact": 1, "dynamic exact": 0, "compile exact": 0}
