@@ -151,7 +151,7 @@ def _check_model(model: Any) -> None:
     if config.is_encoder_decoder:
         raise ExportError(
             f"{name} is an encoder and a decoder, which are two graphs: export each with to_onnx, "
-            "see 'Language models with a cache' in docs/export.md"
+            "see 'Other models with a cache' in docs/language-models.md"
         )
     if model.training:
         raise InputError(f"{name} is in training mode and would drop out values: call model.eval()")
