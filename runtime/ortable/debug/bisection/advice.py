@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .records import Fault
+from .stages import but
 
 _REPORT = "Please report it with this text."
 _OPTIMIZERS = "optimization.disable_specified_optimizers"
@@ -32,11 +33,11 @@ def advised(
     if kind in ("option", "transform"):
         return _without_option(name, kind, options)
     if kind == "constants":
-        changed = {k: v for k, v in options.items() if k != "weights"} | {"freeze": "off"}
+        changed = but(options, "weights") | {"freeze": "off"}
         return f'freeze="off" leaves weights where torch keeps them. {_REPORT}', changed
     if kind == "cache":
         where = f"Delete {fault.file}" if fault.file else "Start the process anew"
-        changed = {k: v for k, v in options.items() if k != "cache_dir"}
+        changed = but(options, "cache_dir")
         return f"{where}: it is converted again. {_REPORT}", changed if fault.file else None
     if kind == "decomposition":
         return (
@@ -64,7 +65,7 @@ def _in_own_session(name: str) -> tuple[str, None]:
 
 
 def _unoptimized(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in options.items() if k != "rewrites"} | {"optimize": False}
+    return but(options, "rewrites") | {"optimize": False}
 
 
 def _without_optimizer(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -102,11 +103,11 @@ def _without_option(
     option = option.partition("=")[0]
     if setting:
         setting = setting.rstrip("]").strip("'\"")
-        kept = {k: v for k, v in options[option].items() if k != setting}
+        kept = but(options[option], setting)
         changed = {**options, option: kept}
     elif option == "freeze":
         said = 'Leave freeze at "auto", or call ortable.refresh(model) after you write a weight.'
         return said, {**options, "freeze": "auto"}
     else:
-        changed = {k: v for k, v in options.items() if k != option}
+        changed = but(options, option)
     return f"Leave {name} out, or allow for what it changes (--atol, --rtol).", changed

@@ -49,16 +49,21 @@ class Stage:
         return self.option or self.subsystem or self.kind
 
 
+def but(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A dict without one of its entries."""
+    return {key: value for key, value in options.items() if key != name}
+
+
 def without(state: State, name: str) -> State | None:
     """Without an option; None where it is not given."""
     if state.options.get(name) in (None, (), [], {}):
         return None
-    return replace(state, options={k: v for k, v in state.options.items() if k != name})
+    return replace(state, options=but(state.options, name))
 
 
 def without_setting(state: State, option: str, setting: str) -> State:
     """Without one entry of a dict that is an option."""
-    kept = {k: v for k, v in state.options[option].items() if k != setting}
+    kept = but(state.options[option], setting)
     return replace(state, options={**state.options, option: kept})
 
 

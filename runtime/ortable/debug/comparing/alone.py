@@ -16,9 +16,7 @@ from ortable.interpreter.tables import LOADED
 
 from .found import operator_of, producer
 from .script import (
-    Exporting,
     NoScript,
-    ScriptParts,
     calls_text,
     script_text,
     tensor_texts,
@@ -70,7 +68,7 @@ def shown_alone(
     about: str,
     options: Mapping[str, Any],
     tolerance: tuple[float, float],
-    exporting: Exporting | None = None,
+    exporting: Mapping[str, Any] | None = None,
 ) -> Alone:
     """A script of the operator of `node` that fails as long as the result differs."""
     try:
@@ -82,7 +80,7 @@ def shown_alone(
     used = {operator_of(each) for each in part.nodes}
     operators = len([each for each in part.nodes if producer(each) is each and not is_made(each)])
     others = f"; {operators - 1} before it are needed, too" if operators > 1 else ""
-    parts = ScriptParts(
+    script = script_text(
         title=f"{operator_of(node)} in eager and through ortable: status 1 while they differ.",
         about=f"{about}{others}",
         names=list(part.inputs),
@@ -96,7 +94,7 @@ def shown_alone(
         exporting=exporting,
     )
     tensors = {name: value for name, value in part.inputs.items() if name not in texts}
-    return Alone(script_text(parts), tensors, operators)
+    return Alone(script, tensors, operators)
 
 
 def _smallest_part(node: Node, values: Mapping[Node, Any], differs: Differs) -> tuple[_Part, bool]:

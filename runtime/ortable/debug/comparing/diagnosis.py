@@ -27,7 +27,6 @@ from .decompositions import Decomposed
 from .found import Converted, Found, Measure, operator_of, producer
 from .places import Place, meant_by, module_of, place_of_function, place_of_rule, where_is
 from .records import Culprit, Difference, GraphKind
-from .script import Exporting
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ class Way:
 
     differs: Differs
     options: Mapping[str, Any] = field(default_factory=dict)
-    exporting: Exporting | None = None
+    exporting: Mapping[str, Any] | None = None
     complete: bool = True
 
 

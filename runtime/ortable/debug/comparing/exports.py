@@ -32,7 +32,6 @@ from .alone import Differs
 from .diagnosis import Way, captured, described
 from .found import Measure, Source
 from .records import Comparison
-from .script import Exporting
 from .values import values_in
 
 _OURS = "com.microsoft"
@@ -174,7 +173,7 @@ def compared_export(parts: ProgramParts, tolerance: AskedTolerance) -> Compariso
     if watch.found is not None:
         arguments = _versions(proto_of(parts.model))
         arguments |= {} if parts.passes.optimize else {"optimize": False}
-        way = Way(_differ(arguments, tolerance), exporting=Exporting(arguments))
+        way = Way(_differ(arguments, tolerance), exporting=arguments)
         difference = described(watch.found, watch, way)
     elif watch.captured is not None:
         difference = captured(*watch.captured, "export", "torch.export")

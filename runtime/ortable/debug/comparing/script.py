@@ -9,7 +9,6 @@ import math
 import operator
 import pprint
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,63 +79,42 @@ class NoScript(Exception):
     """These nodes cannot be written as a program."""
 
 
-@dataclass(frozen=True)
-class Exporting:
-    """That the model was exported, and how: arguments of `ortable.export`."""
-
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class ScriptParts:
-    """What a script is made of: calls and their inputs by name, and the way through ortable.
-
-    Attributes:
-        title, about: what it shows.
-        names: of the inputs, all tensors.
-        body: the calls, as text.
-        values: texts of the inputs, by name; those that have none are read from a file.
-        options: of torch.compile, those that can be written.
-        dynamic: whether sizes are free.
-        foreign: operators that torch does not have.
-        loaded: files that `ortable.load_specs` has to load.
-        tolerance: `(atol, rtol)` where the caller asked for them, or the operator's dtype has them.
-        exporting: the arguments of `ortable.export`, in place of torch.compile.
-    """
-
-    title: str
-    about: str
-    names: Sequence[str]
-    body: str
-    values: Mapping[str, str]
-    options: Mapping[str, Any]
-    dynamic: bool
-    foreign: Sequence[str]
-    loaded: Sequence[str]
-    tolerance: tuple[float, float]
-    exporting: Exporting | None = None
-
-
-def script_text(parts: ScriptParts) -> str:
-    """The whole program."""
-    stored = [name for name in parts.names if name not in parts.values]
-    text = "\n".join(parts.values.values())
+def script_text(
+    *,
+    title: str,
+    about: str,
+    names: Sequence[str],
+    body: str,
+    values: Mapping[str, str],
+    foreign: Sequence[str],
+    loaded: Sequence[str],
+    tolerance: tuple[float, float],
+    options: Mapping[str, Any],
+    dynamic: bool,
+    exporting: Mapping[str, Any] | None,
+) -> str:
+    """The whole program: calls (`body`) of tensors by name, whose `values` are texts, or read from
+    a file where these have none. `foreign` are operators that torch does not have, `loaded` files
+    for `ortable.load_specs`, `options` those of torch.compile, `exporting` the arguments of
+    `ortable.export`, in place of torch.compile."""
+    stored = [name for name in names if name not in values]
+    text = "\n".join(values.values())
     imports = "from math import inf, nan\n" if "inf" in text or "nan" in text else ""
     imports += "from pathlib import Path\n" if stored else ""
-    names = ", ".join(parts.names)
-    if parts.exporting is None:
-        ways = _COMPILED.format(more=_more(parts.options, parts.dynamic))
+    listed = ", ".join(names)
+    if exporting is None:
+        ways = _COMPILED.format(more=_more(options, dynamic))
     else:
-        given = "".join(f", {key}={value!r}" for key, value in parts.exporting.arguments.items())
-        ways = _EXPORTED.format(names=names, more=given)
-    atol, rtol = parts.tolerance
+        given = "".join(f", {key}={value!r}" for key, value in exporting.items())
+        ways = _EXPORTED.format(names=listed, more=given)
+    atol, rtol = tolerance
     return _HEAD.format(
-        title=parts.title,
-        about=parts.about,
+        title=title,
+        about=about,
         imports=imports,
-        values=_values_text(parts, stored),
-        names=names,
-        body=parts.body,
+        values="\n".join([*_before(foreign, loaded, stored), *_arguments(names, values)]),
+        names=listed,
+        body=body,
         ways=ways,
         tolerance=f"atol={atol!r}, rtol={rtol!r}, ",
     )
@@ -147,9 +125,10 @@ def _more(options: Mapping[str, Any], dynamic: bool) -> str:
     return more + (f", options={pprint.pformat(dict(options), width=60)}" if options else "")
 
 
-def _values_text(parts: ScriptParts, stored: Sequence[str]) -> str:
+def _before(foreign: Sequence[str], loaded: Sequence[str], stored: Sequence[str]) -> list[str]:
+    """What runs before the values are made."""
     lines: list[str] = []
-    for operator_name in parts.foreign:
+    for operator_name in foreign:
         namespace, _, name = operator_name.partition("::")
         name = name.partition(".")[0]
         lines += [
@@ -158,17 +137,21 @@ def _values_text(parts: ScriptParts, stored: Sequence[str]) -> str:
             f'    print("import what registers {operator_name}, at the top of this file")',
             "    sys.exit(2)",
         ]
-    lines += [f"ortable.load_specs({path!r}, override=True)" for path in parts.loaded]
+    lines += [f"ortable.load_specs({path!r}, override=True)" for path in loaded]
     if stored:
         lines.append('saved = torch.load(Path(__file__).with_suffix(".pt"))')
-    lines += ["", "", "def arguments():"] if lines else ["", "def arguments():"]
-    if any("generator=" in text for text in parts.values.values()):
+    return [*lines, ""] if lines else lines
+
+
+def _arguments(names: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The function that makes the values."""
+    lines = ["", "def arguments():"]
+    if any("generator=" in text for text in values.values()):
         lines.append("    seeded = torch.Generator().manual_seed(0)")
     lines.append("    return (")
-    for name in parts.names:
-        text = parts.values.get(name, f"saved[{name!r}].clone()")
-        lines.append(f"        {text},  # {name}")
-    return "\n".join([*lines, "    )", ""])
+    for name in names:
+        lines.append(f"        {values.get(name, f'saved[{name!r}].clone()')},  # {name}")
+    return [*lines, "    )", ""]
 
 
 # -- calls
