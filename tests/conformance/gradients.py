@@ -31,6 +31,7 @@ from tests.conformance.compare import (
 from tests.conformance.drawn import UNINITIALISED
 from tests.conformance.samples import Call, name_of
 from tests.conformance.sizes import fulfilling, resize, with_tensors
+from tests.suites.model_check import causes_of
 
 __all__ = [
     "STAGES", "GradientOutcome", "check_gradients", "gradient_samples", "numbered_samples",
@@ -335,7 +336,7 @@ def _compiled(
 
 def _failure(error: Exception, call: _Call) -> GradientOutcome:
     """What an exception of the compiled run says."""
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     for cause in causes:
         if isinstance(cause, FunctionNotFoundError):
             return GradientOutcome("missing", _first_line(cause), _named(str(cause)))
@@ -354,15 +355,6 @@ def _failure(error: Exception, call: _Call) -> GradientOutcome:
     if not _runs_plainly(call):
         return GradientOutcome("uncaptured", f"torch: {_first_line(causes[-1])}")
     return GradientOutcome("error", f"{type(causes[-1]).__name__}: {_first_line(causes[-1])}")
-
-
-def _causes(error: BaseException | None) -> Any:
-    """An exception and what it was raised for: dynamo wraps what a backend raises."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
 
 
 def _runs_plainly(call: _Call) -> bool:

@@ -7,7 +7,6 @@ mutation is one pure function of the parsed values.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -220,8 +219,3 @@ def growths(form: Form) -> Iterator[tuple[str, dict[str, int]]]:
         yield "uneven", {name: 2 + 3 * i for i, name in enumerate(sorted(named))}
     if all(leaf.high is None for leaf in leaves(form.values)):  # indices stay inside
         yield "smallest", {name: min(0, 2 - size) for name, size in named.items()}
-
-
-def names_of(expression: Expression) -> set[str]:
-    """The dimensions that an expression mentions."""
-    return {node.id for node in ast.walk(expression.tree) if isinstance(node, ast.Name)}

@@ -53,21 +53,15 @@ def assert_cleaned(folder: Path, kills: int) -> None:
     assert leftovers(folder) == []
 
 
-def test_two_processes(shared: Path, tmp_path: Path) -> None:
-    works = [writes_and_reads(shared), fills(shared)]
-    found = herd(works, 25, 0.02, turn(), tmp_path)
-    assert_well(found, 25)
+@pytest.mark.parametrize(
+    ("of_each", "kills"), [(1, 25), pytest.param(4, 150, marks=pytest.mark.slow)]
+)
+def test_processes_that_share_files(of_each: int, kills: int, shared: Path, tmp_path: Path) -> None:
+    works = [writes_and_reads(shared)] * of_each + [fills(shared)] * of_each
+    found = herd(works, kills, 0.02, turn(), tmp_path)
+    assert_well(found, kills)
     assert found.said["found"] and found.said["missing"] and not found.said["damaged"]
-    assert_cleaned(shared, 25)
-
-
-@pytest.mark.slow
-def test_eight_processes(shared: Path, tmp_path: Path) -> None:
-    works = [writes_and_reads(shared)] * 4 + [fills(shared)] * 4
-    found = herd(works, 150, 0.02, turn(), tmp_path)
-    assert_well(found, 150)
-    assert found.said["found"] and found.said["missing"] and not found.said["damaged"]
-    assert_cleaned(shared, 150)
+    assert_cleaned(shared, kills)
 
 
 @pytest.mark.slow

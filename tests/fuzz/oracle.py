@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, Uns
 from ortable.exporter.capture import exported as capture
 from ortable.exporter.capture import functionalize
 from ortable.ir.versions import ORT_MAX_OPSET
+from tests.suites.model_check import causes_of
 
 from .deviations import deviation
 from .judge import Judge, close
@@ -82,7 +83,6 @@ TORCHS_OWN = (
 )
 _MIXED_DTYPES = re.compile(r"bound to different types .* in node \(_symbolic\w*\)")
 FINDS = ("mismatch", "error", "invalid", "crash", "timeout")
-Words = Any
 
 
 @dataclass
@@ -534,7 +534,7 @@ def _compiled(program: Program, wanted: list[Any], gradient: bool) -> Outcome:
     except Difference as difference:
         kind, detail = "mismatch", str(difference)
     except Exception as error:
-        causes = list(_causes(error))
+        causes = list(causes_of(error))
         if any(isinstance(each, REFUSALS) for each in causes):
             return Outcome("refused", _line(causes[-1]))
         kind, detail = "error", _reason(causes[-1])
@@ -595,14 +595,6 @@ def _run_compiled(
 # -- errors
 
 
-def _causes(error: BaseException | None) -> Any:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
-
-
 def _line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {(lines[0] if lines else '')[:300]}"
@@ -612,6 +604,3 @@ def _reason(error: BaseException) -> str:
     cause = error.__cause__
     more = f" <- {_line(cause)}" if cause is not None else ""
     return f"{_line(error)}{more}"
-
-
-Check = Callable[[Program, str], Outcome]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import linecache
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -155,10 +155,6 @@ class Program:
     def module(self) -> torch.nn.Module:
         """The program as a module for torch.export: its control flow is torch's."""
         return _Module(self.function(**TRACED))
-
-    def with_outputs(self, outputs: Sequence[int]) -> Program:
-        """The same steps, and other results."""
-        return replace(self, outputs=tuple(outputs))
 
 
 class _Module(torch.nn.Module):

@@ -8,6 +8,7 @@ import json
 import re
 import resource
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from onnx import ModelProto
 
 import ortable
 from ortable.errors import BuilderError, InputError, OrtableError
+from ortable.ir.pictures.draw import rendered
 from ortable.ir.proto.large_model import LargeModel
 from tests.rotation import turn
 
@@ -41,17 +43,7 @@ def _optimized(model: ModelProto) -> None:
     builder.to_onnx()
 
 
-def _explorer(model: ModelProto) -> bytes:
-    from ortable.ir.pictures.draw import rendered
-
-    return rendered(model, "json")
-
-
-def _dot(model: ModelProto) -> bytes:
-    from ortable.ir.pictures.draw import rendered
-
-    return rendered(model, "dot")
-
+_explorer, _dot = partial(rendered, format="json"), partial(rendered, format="dot")
 
 DOORS: dict[str, Callable[[ModelProto], object]] = {
     "builder": ortable.GraphBuilder,

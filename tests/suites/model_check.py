@@ -1,12 +1,13 @@
 """What the checks of others' models share: how one ends with an outcome, how results differ from
-eager's, and what is said of an error. Called by tests/hf and tests/vision."""
+eager's, and what is said of an error. Called by tests/hf and tests/vision; the causes of an error
+by tests/conformance and tests/fuzz, too."""
 
 from __future__ import annotations
 
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,15 @@ def tried(outcome: str, made: Callable[[], Any], where: str = "") -> Any:
 def frames(error: BaseException) -> list[Any]:
     """The lines that an error went through."""
     return list(traceback.extract_tb(error.__traceback__))
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and what it was raised for: dynamo wraps what a backend raises."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
 
 
 def described(error: BaseException) -> tuple[str, str]:
