@@ -246,7 +246,7 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
         paths = [(str(node.target), str(node.target)) for node in program.user_inputs]
         parameters = _flat_parameters([path for path, _ in paths])
     values = [results.node_value(node) for node in program.user_inputs]
-    names = input_names(model, program)
+    names = input_names(proto_of(model).graph.input, program)
     slots = tuple(
         Slot(*path, name, value) for path, name, value in zip(paths, names, values, strict=True)
     )

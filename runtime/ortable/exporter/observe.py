@@ -393,7 +393,8 @@ def table(model: Any, calls: Sequence[SeenCall], seen: Seeing) -> str:
     shown = [path for path in seen.leaves if _argument(path) in given]
     rows: list[tuple[str, str, str]] = []
     for paths in _alike(seen, shown):
-        rows.append(("arguments", _listed(paths), _described(seen, paths[0])))
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        rows.append(("arguments", f"{paths[0]}{more}", _described(seen, paths[0])))
     for each in sorted(seen.dimensions, key=lambda one: one.derived):
         rows.append(("dimensions", each.name, _sizes(each)))
     if not seen.dimensions:
@@ -426,10 +427,6 @@ def _alike(seen: Seeing, paths: Sequence[str]) -> list[list[str]]:
         else:
             found.append([path])
     return found
-
-
-def _listed(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def _described(seen: Seeing, path: str) -> str:

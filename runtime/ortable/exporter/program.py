@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto
 from torch.export import ExportedProgram
 
 from ortable.builder import GraphBuilder, LargeModel
 from ortable.compat.providers import CPU, CUDA
 from ortable.errors import ExportError, InputError, OptionError, OrtableError
+from ortable.exporter.account.gaps import with_outputs
 from ortable.exporter.account.report import ExportReport, described
 from ortable.exporter.account.resize import UNBOUNDED, stated_ranges
 from ortable.exporter.account.sessions import (
@@ -302,7 +303,7 @@ class OnnxProgram:
         unknown = [name for name in value_names if name not in known]
         if unknown:
             raise InputError(f"the graph has no result {unknown[0]!r}")
-        session = make_session(_with_outputs(self._model, value_names), self._providers())
+        session = make_session(with_outputs(self._model, value_names), self._providers())
         return tuple(self._run(session, leaves, list(value_names)))
 
     def _run(self, session: Any, leaves: Sequence[Any], names: Sequence[str]) -> list[torch.Tensor]:
@@ -462,15 +463,6 @@ class OnnxProgram:
             answer = _ELSEWHERE.get(name)
             hint = f"; in its place: {answer}" if answer else ""
             raise AttributeError(f"'OnnxProgram' object has no attribute {name!r}{hint}")
-
-
-def _with_outputs(model: Any, names: Sequence[str]) -> Any:
-    """A copy of the model whose outputs are these results."""
-    proto = ModelProto()
-    proto.CopyFrom(proto_of(model))
-    del proto.graph.output[:]
-    proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
-    return LargeModel(proto, model.tensors, model.nested) if model is not proto_of(model) else proto
 
 
 # -- for the debugger, which looks into programs

@@ -17,6 +17,7 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
+from ortable.exporter.account.gaps import with_outputs
 from ortable.exporter.account.sessions import make_session, run_session
 from ortable.exporter.account.validate import text_table
 from ortable.ir import initializers
@@ -222,7 +223,7 @@ class _Trial:
         layers = _layers(self.builder, rounding, record, graph)
         inner = list(dict.fromkeys(name for each in layers for name in (each.given, each.made)))
         inner = [name for name in inner if name not in self.feeds and name not in self.names]
-        session = make_session(_showing(self.base, inner, self.builder))
+        session = make_session(with_outputs(self.base, inner))
         found = run_session(session, dict(self.feeds))
         self.wanted = found[: len(self.names)]
         known = dict(zip((*self.names, *inner), found, strict=True))
@@ -386,14 +387,6 @@ def _between(
         each.name: model.tensors[each.name] for each in weights if each.name in model.tensors
     }
     return LargeModel(proto, tensors)
-
-
-def _showing(model: LargeModel, names: Sequence[str], graph: GraphBuilder) -> LargeModel:
-    """A model with results as outputs, too."""
-    proto = onnx.ModelProto()
-    proto.CopyFrom(model.session_proto())
-    proto.graph.output.extend(_value(graph, name) for name in names)
-    return LargeModel(proto, model.tensors)
 
 
 def _value(graph: GraphBuilder, name: str, called: str = "") -> onnx.ValueInfoProto:

@@ -118,7 +118,9 @@ def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramR
     made = {name for node in proto_of(model).graph.node for name in node.output}
     results = {**program.results, **returned_nodes(model, program)}
     expected = _Recorder(program).values_of(call)
-    leaves = zip(input_names(model, program), pytree.tree_leaves(call), strict=True)
+    leaves = zip(
+        input_names(proto_of(model).graph.input, program), pytree.tree_leaves(call), strict=True
+    )
     feeds = {name: array_of(leaf) for name, leaf in leaves if name is not None}
     order = {node.name: place for place, node in enumerate(program.graph_module.graph.nodes)}
     names = [name for name, node in results.items() if name in made and node in expected]

@@ -43,7 +43,7 @@ def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleC
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
     for start in (
         sizes_by_name(_larger(hints, ranges), names, min),
-        sizes_by_name(_smallest(hints, ranges), names, max),
+        sizes_by_name({s: bounds_of(s, ranges)[0] for s in hints}, names, max),
     ):
         wanted = _guarded(start, names, program, ranges)
         if wanted is None:
@@ -197,10 +197,6 @@ def _larger(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, in
         symbol: min(value + 1 + index, bounds_of(symbol, ranges)[1])
         for index, (symbol, value) in enumerate(hints.items())
     }
-
-
-def _smallest(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
-    return {symbol: bounds_of(symbol, ranges)[0] for symbol in hints}
 
 
 def sizes_by_name(

@@ -6,7 +6,7 @@ by conversion.py; report.py prints them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +73,7 @@ def validate_model(
         weights = list(program.fakes)
         raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
     module, call = module_and_call(request)
-    inputs = input_names(model, program)
+    inputs = input_names(proto_of(model).graph.input, program)
     leaves = pytree.tree_leaves(call)
     if len(leaves) != len(inputs):
         raise OptionError(
@@ -81,10 +81,8 @@ def validate_model(
             "it cannot be compared with the module. Give args and kwargs, or validate=False"
         )
     session = _session(model)
-    names = [
-        value.name
-        for value, _ in zip(proto_of(model).graph.output, _user_outputs(program), strict=False)
-    ]
+    users = sum(each.kind == "user" and not each.is_none for each in program.outputs)
+    names = [value.name for value in proto_of(model).graph.output[:users]]
     calls = [("example", call), *other_sizes(program, call)]
     # A module was captured under the caller's autocast; a program is what it is.
     with autocast_again() if request.record.strategy else nullcontext():
@@ -199,10 +197,10 @@ def _in_order(kwargs: Any, exported: torch.export.ExportedProgram) -> Any:
     return {name: kwargs[name] for name in names} if set(names) == set(kwargs) else kwargs
 
 
-def input_names(model: Any, program: Program) -> list[str | None]:
+def input_names(inputs: Iterable[Any], program: Program) -> list[str | None]:
     """The ONNX name of each leaf of the call, None for the constants of the model."""
     real = {id(node) for node in program.onnx_inputs()}
-    names = iter([value.name for value in proto_of(model).graph.input])
+    names = iter([value.name for value in inputs])
     return [next(names) if id(node) in real else None for node in program.user_inputs]
 
 
@@ -210,16 +208,10 @@ def example_feeds(builder: Any, request: Request, program: Program) -> dict[str,
     """The example call as values of the inputs of a graph; None where there is none."""
     _, call = module_and_call(request)
     leaves = pytree.tree_leaves(call)
-    real = {id(node) for node in program.onnx_inputs()}
-    names = iter([each.name for each in builder.inputs])
-    inputs = [next(names) if id(node) in real else None for node in program.user_inputs]
+    inputs = input_names(builder.inputs, program)
     if len(leaves) != len(inputs):
         return None
     return {name: array_of(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name}
-
-
-def _user_outputs(program: Program) -> list[Any]:
-    return [o for o in program.outputs if o.kind == "user" and not o.is_none]
 
 
 def _compared(
@@ -302,13 +294,11 @@ def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torc
         returned = copied_module(module, written)(*given, **named)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
-        real_tensor(leaf.detach().cpu()) if isinstance(leaf, torch.Tensor) else _scalar(leaf)
+        real_tensor(leaf.detach().cpu())
+        if isinstance(leaf, torch.Tensor)
+        else torch.tensor(leaf, dtype=torch.float64 if isinstance(leaf, float) else None)
         for leaf in leaves
     ]
-
-
-def _scalar(value: Any) -> torch.Tensor:
-    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
 def _session(model: Any) -> Any:

@@ -211,7 +211,10 @@ def _numbered(
             found[node] = found[node.args[0]]  # detach_: the same tensor
             continue
         key = _key(owner, node, index, found, weights)
-        if isinstance(node.target, OpOverload) and _is_random(node.target):
+        if (
+            isinstance(node.target, OpOverload)
+            and torch.Tag.nondeterministic_seeded in node.target.tags
+        ):
             # two calls draw different numbers; the n-th of one path is the n-th of another
             random[key] = random.get(key, 0) + 1
             key = (key, random[key])
@@ -230,10 +233,6 @@ def _numbered(
 def is_guard_call(owner: GraphModule, node: Node) -> bool:
     """True for the call of the module that checks a program's inputs."""
     return is_guard(find_attribute(owner, str(node.target), None))
-
-
-def _is_random(target: OpOverload) -> bool:
-    return torch.Tag.nondeterministic_seeded in target.tags
 
 
 def _key(

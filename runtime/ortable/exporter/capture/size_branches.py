@@ -93,7 +93,7 @@ def _sides(program: Program, request: Request, capture: Callable[[Request], Prog
     failures: list[dict[Any, int]] = []
     while True:
         cases = cases_of(conditions, ranges)
-        missing = [] if cases is None else _first(uncovered(conditions, cases))
+        missing = [] if cases is None else list(itertools.islice(uncovered(conditions, cases), 1))
         if cases is not None and not missing:
             return Sides(programs, conditions, True, notes)
         if len(programs) == MOST_PROGRAMS or len(failures) == _MOST_FAILURES:
@@ -194,10 +194,6 @@ def _hints(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
                 if value is not None:
                     hints[free[0]] = value
     return hints
-
-
-def _first(found: Iterator[dict[Any, int]]) -> list[dict[Any, int]]:
-    return list(itertools.islice(found, 1))
 
 
 def _next(
@@ -335,7 +331,11 @@ def _joined(sides: Sides) -> Program:
     inputs = {node.name for node in first.user_inputs}
     emitter = _Conditions(graph, [node for node in operands if node.name in inputs])
     asked = [emitter.all_of(each) for each in sides.conditions[:-1]]
-    wanted = [index for index, each in enumerate(_returned(first)) if _is_tensor(each)]
+    wanted = [
+        index
+        for index, each in enumerate(_returned(first))
+        if isinstance(_value(each), torch.Tensor)
+    ]
     results = _results(sides.programs, wanted)
     modules: dict[str, Any] = {}
     branches = [
@@ -544,10 +544,6 @@ def _equal(one: torch.Tensor, other: Any) -> bool:
         and one.shape == other.shape
         and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
     )
-
-
-def _is_tensor(result: Any) -> bool:
-    return isinstance(_value(result), torch.Tensor)
 
 
 def _results(programs: Sequence[Program], wanted: Sequence[int]) -> list[torch.Tensor]:

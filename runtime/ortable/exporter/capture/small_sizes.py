@@ -244,7 +244,9 @@ class _Trials:
         part = parting(self.capture.record, run, _at_sizes(values))
         if part is None:
             return ""
-        return self._by_numbers(self.capture.exported, values, _other_at(part.line))
+        return self._by_numbers(
+            self.capture.exported, values, _at("the module does something else", part.line)
+        )
 
     def _by_shapes(self, values: Mapping[Any, int]) -> str | None:
         """The same of the graph of the program: whether its results have the shapes that it
@@ -292,7 +294,7 @@ class _Trials:
         call = pytree.tree_unflatten(self._moved(values), self.structure)
         try:
             with autocast_again():
-                expected = results_of(copied_module(model, _buffer_names(model)), call)
+                expected = results_of(copied_module(model, dict(model.named_buffers())), call)
         except Exception as error:  # forward is any Python code
             return _at(f"the module raises {headline(error)}", user_line(error))
         try:
@@ -303,11 +305,6 @@ class _Trials:
         if not differences(found, expected):
             problem = self._by_shapes(values) or ""
         return problem and (without or problem)
-
-
-def _buffer_names(module: torch.nn.Module) -> list[str]:
-    """What a copy has to have of its own: a forward writes no parameters."""
-    return [name for name, _ in module.named_buffers()]
 
 
 def _module_of(exported: ExportedProgram) -> torch.nn.Module:
@@ -333,10 +330,6 @@ def _at_sizes(values: Mapping[Any, int]) -> AtSizes:
 def _at_node(error: PartingNode) -> str:
     lines = lines_in(error.node.meta.get("stack_trace") or "")
     return _at(error.words, lines[-1] if lines else None)
-
-
-def _other_at(line: UserLine | None) -> str:
-    return _at("the module does something else", line)
 
 
 def _at(words: str, line: UserLine | None) -> str:
