@@ -11,7 +11,7 @@ from ortable.exporter import ExportOptions, to_onnx
 
 from ..interpreter.small_tables import CONVERTERS
 from .helpers import assert_same
-from .test_names_and_options import Neuron
+from .test_arguments import Neuron
 
 
 class Add(torch.nn.Module):

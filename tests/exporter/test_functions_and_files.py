@@ -13,7 +13,7 @@ from ortable.errors import ExportError
 from ortable.exporter import to_onnx
 
 from ..interpreter.small_tables import CONVERTERS
-from .test_names_and_options import Neuron
+from .test_arguments import Neuron
 from .test_programs import Counter
 
 

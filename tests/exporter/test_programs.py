@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.export import Dim
 
+from ortable import match_input_parameters, to_onnx
 from ortable.errors import ConversionError, ExportError, FunctionNotFoundError
-from ortable.exporter import match_input_parameters, to_onnx
 
 from ..interpreter.small_tables import CONVERTERS
-from .test_names_and_options import Neuron
+from .test_arguments import Neuron
 
 
 def export(module, args=(), **kwargs):
@@ -283,3 +283,31 @@ def test_the_other_mode_of_torch_export_is_tried_unless_one_was_asked_for() -> N
         assert failed in steps(export(Hidden(), (x,), export_options=options))
     with bypass_export_some_errors():
         assert failed in steps(export(Hidden(), (x,)))
+
+
+# -- operators without a converter that the table of decompositions names
+
+
+class Areas(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.trapezoid(x, dx=0.5, dim=-1)
+
+
+CASES = [
+    (Areas(), (3, 6)),
+]
+
+
+@pytest.mark.parametrize(("module", "shape"), CASES)
+def test_a_decomposed_operator_equals_eager(
+    module: torch.nn.Module, shape: tuple[int, ...]
+) -> None:
+    x = torch.randn(*shape)
+    proto = to_onnx(module, (x,), input_names=["x"])
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (got,) = session.run(None, {"x": x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(got), module(x), atol=1e-5, rtol=1e-5)
+    steps = {entry.key: entry.value for entry in proto.metadata_props}["ortable.steps"]
+    assert "decomposed: aten::" in steps

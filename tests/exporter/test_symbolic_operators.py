@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import onnx
@@ -9,8 +10,8 @@ import pytest
 import torch
 from onnx.helper import get_attribute_value
 
+from ortable import ExportOptions, to_onnx
 from ortable.errors import ConversionError, UnsupportedCase
-from ortable.exporter import to_onnx
 
 from .helpers import assert_same
 
@@ -135,3 +136,86 @@ def test_operators_of_opset_23_are_written_out_below(name, opset) -> None:
     steps = {p.key: p.value for p in model.metadata_props}["ortable.steps"]
     assert f"onnx::{name}" in steps
     assert_same(model, module, args)
+
+
+# -- torch.arange between sizes of an input, with steps that count down and steps that are floats
+
+
+class Counts(torch.nn.Module):
+    def __init__(self, function: Callable[[int], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x.shape[0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda n: torch.arange(n, -n, -1.0),
+        lambda n: torch.arange(n, -n, -1.0, dtype=torch.int64),
+        lambda n: torch.arange(0, n, 0.5),
+        lambda n: torch.arange(0.0, n, 0.3),
+        lambda n: torch.arange(n, 0, -2),
+        lambda n: torch.arange(n * 0.5),
+    ],
+    ids=["down", "down in ints", "halves", "thirds", "twos", "float end"],
+)
+def test_a_range_between_sizes(function) -> None:
+    module = Counts(function)
+    model = to_onnx(module, (torch.rand(5),), dynamic_shapes={"x": {0: "n"}})
+    for size in (5, 2, 8):
+        assert_same(model, module, (torch.rand(size),))
+
+
+# -- torch.vmap: torch writes numbers into the graph where operators take tensors
+
+
+X = torch.tensor([-1.0, 0.5, 2.0])
+
+
+class Mapped(torch.nn.Module):
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = torch.vmap(function)
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda a: a + 1, X),
+        (lambda a: 2.5 * a, X.half()),
+        (lambda a: 1 / a, X.double()),
+        (lambda a: torch.dot(a, a) - 3, torch.ones(2, 3)),
+        (lambda a: a + 2.5, torch.arange(3)),
+        (lambda a: a + 1, torch.tensor([True, False])),
+        (lambda a: torch.add(a, 1, alpha=2), X),
+    ],
+    ids=["float32", "float16", "float64", "dot", "int64", "bool", "alpha"],
+)
+def test_a_number_beside_numbers_of_a_batch(function, x) -> None:
+    module = Mapped(function)
+    assert_same(to_onnx(module, (x,)), module, (x,))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_free_batch_and_both_modes(strict) -> None:
+    module = Mapped(lambda a: a * 2 + 1)
+    options = ExportOptions(strict=strict)
+    model = to_onnx(module, (X,), dynamic_shapes={"x": {0: "n"}}, export_options=options)
+    for size in (3, 5, 1):
+        assert_same(model, module, (torch.rand(size),))
+
+
+def test_a_number_made_of_a_size() -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x):
+            return torch.vmap(lambda a: a * (x.shape[0] * 0.5))(x)
+
+    model = to_onnx(Scaled(), (X,), dynamic_shapes={"x": {0: "n"}})
+    for size in (3, 4):
+        assert_same(model, Scaled(), (torch.rand(size),))
