@@ -25,7 +25,7 @@ Truth: TypeAlias = "tuple[bool | None, ...]"
 _COMPUTED: dict[int | None, int] = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
 # Words whose result has the dtype of an argument: its position, and its name
 SAME = {
-    "along_axis": 0, "as_flat": 0, "as_vector_of_one": 0, "at_least_1d": 0, "const_like": 1,
+    "along_axis": 0, "as_flat": 0, "at_least_1d": 0, "const_like": 1,
     "expanded": 0, "expanded_like": 0, "flipped_along": 0,
     "hypot_of": 0, "cropped": 0, "matrix_product": 0, "matrix_transpose": 0, "permuted": 0,
     "polynomial": 0, "reshape_to": 0, "scaled": 0, "sliced": 0, "squeezed": 0, "summed_over": 0,

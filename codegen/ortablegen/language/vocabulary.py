@@ -20,7 +20,7 @@ DTYPES = (
 )  # fmt: skip
 CONSTANTS = {"inf": "float('inf')", "nan": "float('nan')", "pi": "3.141592653589793"}
 # Functions of Python's math that the language keeps, for numbers known while converting.
-MATH = ("sqrt", "log")
+MATH = ("factorial", "log", "sqrt")
 # Python's own functions that the language keeps: (result class, or None when it follows the
 # argument).
 BUILTINS: dict[str, str | None] = {

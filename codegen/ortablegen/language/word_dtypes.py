@@ -22,7 +22,7 @@ _LIKE = {
     "dtype_of": "x",
     **dict.fromkeys(
         (
-            "edge_pad", "gelu_of", "leaky", "lgamma_of", "power_norm", "projected", "relu_of",
+            "gathered_pad", "leaky", "lgamma_of", "power_norm", "projected", "relu_of",
             "rolled_along", "rows_of", "sliced", "unit_like",
         ),
         "x",
@@ -31,8 +31,7 @@ _LIKE = {
 }  # fmt: skip
 _ALWAYS = {
     **dict.fromkeys(("median_index", "run_ids", "run_lengths"), _INT64),
-    **dict.fromkeys(("c_is_zero", "c_truth", "close_to", "run_starts"), _BOOL),
-    "linspace_dtype": _WIDE,
+    **dict.fromkeys(("c_truth", "run_starts"), _BOOL),
 }
 
 

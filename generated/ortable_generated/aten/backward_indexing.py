@@ -9,15 +9,14 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.embedding_bag import bag_indices
 from ortable.lowerings.reductions import distance_slope
 from ortable.lowerings.segment_gradient import segment_reduce_backward
-from ortable.lowerings.views import first_elements
-from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, product, rank_of, shape_of, static
 from ortable.prelude.indexing import scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import const_like, larger_of, triangle_indices
 from ortable.prelude.promotion import opmath
 from ortable.prelude.shapes import as_flat, expanded, zeros_of
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import cast, const, unsqueezed
+from ortable.prelude.values import as_vec, cast, const, consts, reshape_to, unsqueezed
 from ortable_generated.aten.create import aten_zeros, complex_aten_zeros, rule_aten_zeros
 
 if TYPE_CHECKING:
@@ -101,7 +100,10 @@ def aten__segment_reduce_backward(graph: Graph, res: ResultSpec, grad: Result, o
 def aten_masked_scatter_backward(graph: Graph, res: ResultSpec, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
     """aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor"""
     marks = as_flat(graph, expanded(graph, mask, list(shape_of(graph, grad_output))))
-    return first_elements(graph, graph.make_node('Compress', [as_flat(graph, grad_output), marks], axis=0), sizes)
+    total = as_vec(graph, product(sizes))
+    zeros = graph.make_node('Expand', [consts(graph, [0], dtype_of(graph, grad_output)), total])
+    long = graph.make_node('Concat', [graph.make_node('Compress', [as_flat(graph, grad_output), marks], axis=0), zeros], axis=0)
+    return reshape_to(graph, graph.make_node('Slice', [long, consts(graph, [0], int64), total]), sizes)
 
 
 def aten_rrelu_with_noise_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Result:

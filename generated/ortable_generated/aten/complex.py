@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import boolean
+from ortable.dtypes import boolean, int64
 from ortable.inference import broadcast, keep_leading
-from ortable.lowerings.complex.arithmetic import c_joined, c_unjoined, promote_complex
+from ortable.lowerings.complex.arithmetic import c_joined, promote_complex
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_conj, complex_of, im, re
 from ortable.prelude.complex_value import complex_type, part_type
@@ -13,6 +13,7 @@ from ortable.prelude.facts import is_complex, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, filled_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -161,7 +162,8 @@ def complex_aten_resolve_neg(graph: Graph, res: ResultSpec, self: Result) -> Res
 
 def complex_aten_view_as_complex(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::view_as_complex(Tensor(a) self) -> Tensor(a)"""
-    return c_unjoined(graph, re(graph, self))
+    x = re(graph, self)
+    return complex_of(graph, graph.make_node('Gather', [x, const(graph, 0, int64)], axis=-1), graph.make_node('Gather', [x, const(graph, 1, int64)], axis=-1))
 
 
 def complex_aten_view_as_complex_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:

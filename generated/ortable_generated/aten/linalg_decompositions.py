@@ -7,8 +7,8 @@ from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.ldl import ldl_factors, ldl_solved
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
-from ortable.lowerings.linalg.solvers import noise_floor, orthogonal_part, polar_parts, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_lengths, symmetric_parts, symmetric_root, symmetric_values
-from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype
+from ortable.lowerings.linalg.solvers import noise_floor, orthogonal_part, polar_parts, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_parts, symmetric_root
+from ortable.prelude.complex_arithmetic import matrix_adjoint, part_dtype, re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import dim_of, dtype_of, maximum, minimum, rank_of, shape_of
 from ortable.prelude.matrices import triu
@@ -57,7 +57,7 @@ def aten_linalg_eigh(graph: Graph, res: ResultSpec, self: Result, UPLO: Str = 'L
 
 def aten_linalg_eigvalsh(graph: Graph, res: ResultSpec, self: Result, UPLO: Str = 'L') -> Result:
     '''aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor'''
-    return symmetric_values(graph, self, UPLO)
+    return re(graph, symmetric_parts(graph, self, UPLO)[0])
 
 
 def aten_linalg_householder_product(graph: Graph, res: ResultSpec, input: Result, tau: Result) -> Result:
@@ -99,7 +99,7 @@ def aten_linalg_matrix_rank(graph: Graph, res: ResultSpec, self: Result, tol: Fl
 
 def aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpec, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
-    values = symmetric_lengths(graph, self) if hermitian else singular_lengths(graph, self)
+    values = graph.make_node('Abs', [re(graph, symmetric_parts(graph, self)[0])]) if hermitian else singular_lengths(graph, self)
     floors = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, self)[-2:]), floors[0], floors[1])])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
@@ -107,14 +107,14 @@ def aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpec, self:
 
 def aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, res: ResultSpec, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
-    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
+    values = graph.make_node('Abs', [re(graph, symmetric_parts(graph, input)[0])]) if hermitian else singular_lengths(graph, input)
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), atol, rtol)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
 def aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, input: Result, tol: Result, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
-    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
+    values = graph.make_node('Abs', [re(graph, symmetric_parts(graph, input)[0])]) if hermitian else singular_lengths(graph, input)
     nothing = const(graph, 0, dtype_of(graph, values))
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), tol, nothing)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
@@ -280,7 +280,7 @@ def complex_aten_linalg_eigvals(graph: Graph, res: ResultSpec, self: Result) -> 
 
 def complex_aten_linalg_eigvalsh(graph: Graph, res: ResultSpec, self: Result, UPLO: Str = 'L') -> Result:
     '''aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor'''
-    return symmetric_values(graph, self, UPLO)
+    return re(graph, symmetric_parts(graph, self, UPLO)[0])
 
 
 def complex_aten_linalg_householder_product(graph: Graph, res: ResultSpec, input: Result, tau: Result) -> Result:
@@ -322,7 +322,7 @@ def complex_aten_linalg_matrix_rank(graph: Graph, res: ResultSpec, self: Result,
 
 def complex_aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpec, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
-    values = symmetric_lengths(graph, self) if hermitian else singular_lengths(graph, self)
+    values = graph.make_node('Abs', [re(graph, symmetric_parts(graph, self)[0])]) if hermitian else singular_lengths(graph, self)
     floors = [as_tensor(graph, each, part_dtype(dtype_of(graph, self))) for each in [atol, rtol]]
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, self)[-2:]), floors[0], floors[1])])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
@@ -330,14 +330,14 @@ def complex_aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: ResultSpe
 
 def complex_aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, res: ResultSpec, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
-    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
+    values = graph.make_node('Abs', [re(graph, symmetric_parts(graph, input)[0])]) if hermitian else singular_lengths(graph, input)
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), atol, rtol)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
 def complex_aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: ResultSpec, input: Result, tol: Result, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
-    values = symmetric_lengths(graph, input) if hermitian else singular_lengths(graph, input)
+    values = graph.make_node('Abs', [re(graph, symmetric_parts(graph, input)[0])]) if hermitian else singular_lengths(graph, input)
     nothing = const(graph, 0, dtype_of(graph, values))
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, maximum(*shape_of(graph, input)[-2:]), tol, nothing)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import DataCheck
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.loss import at_class, multilabel_margin, stirling
+from ortable.lowerings.loss import multilabel_margin
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import loss_reduced, power_norm
+from ortable.prelude.shapes import iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, const, reshape_to, unsqueezed
 
@@ -58,7 +59,7 @@ def aten_multi_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: 
     own = unsqueezed(graph, class_, [1])
     kept = graph.make_node('GatherElements', [x, own], axis=1)
     gap = graph.make_node('Add', [graph.make_node('Sub', [const(graph, margin, dtype), kept]), x])
-    mine = graph.make_node('Or', [at_class(graph, class_, count), graph.make_node('LessOrEqual', [gap, const(graph, 0, dtype)])])
+    mine = graph.make_node('Or', [graph.make_node('Equal', [own, iota(graph, 0, count, 1)]), graph.make_node('LessOrEqual', [gap, const(graph, 0, dtype)])])
     lost = graph.make_node('Where', [graph.make_node('Or', [mine, graph.make_node('IsNaN', [gap])]), const(graph, 0, dtype), graph.make_node('Mul', [gap, gap]) if p == 2 else gap])
     heavy = graph.make_node('Mul', [lost, graph.make_node('Gather', [weight, own], axis=0)]) if weight is not None else lost
     total = graph.make_node('Div', [summed_over(graph, heavy, [1], False), const(graph, count, dtype)])
@@ -93,7 +94,7 @@ def aten_poisson_nll_loss(graph: Graph, res: ResultSpec, input: Result, target: 
     rate = graph.make_node('Exp', [x]) if log_input else x
     logs = x if log_input else graph.make_node('Log', [graph.make_node('Add', [x, const(graph, eps, dtype)])])
     lost = graph.make_node('Sub', [rate, graph.make_node('Mul', [y, logs])])
-    more = stirling(graph, y) if full else None
+    more = graph.make_node('Where', [graph.make_node('LessOrEqual', [y, const(graph, 1, dtype)]), const(graph, 0, dtype), graph.make_node('Add', [graph.make_node('Sub', [graph.make_node('Mul', [y, graph.make_node('Log', [y])]), y]), graph.make_node('Mul', [graph.make_node('Log', [graph.make_node('Mul', [y, const(graph, 2 * 3.141592653589793, dtype)])]), const(graph, 0.5, dtype)])])]) if full else None
     return loss_reduced(graph, graph.make_node('Add', [lost, more]) if more is not None else lost, reduction)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.padding import edge_pad, reflected_pad, wrapped_pad
+from ortable.lowerings.padding import gathered_pad
 from ortable.prelude.facts import dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import torch_pads
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def aten__pad_circular(graph: Graph, res: ResultSpec, self: Result, pad: SymInts) -> Result:
     """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
-    return wrapped_pad(graph, self, pad)
+    return gathered_pad(graph, self, pad, 'circular')
 
 
 def aten_constant_pad_nd(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
@@ -44,19 +44,12 @@ def aten_pad(graph: Graph, res: ResultSpec, self: Result, pad: SymInts, mode: St
     if mode == 'reflect' and all([each >= 0 for each in pad]):
         graph.case = 3
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='reflect')
-    if mode == 'reflect':
-        # ONNX Runtime crops before it mirrors, and refuses what is then too short
-        graph.case = 4
-        return reflected_pad(graph, self, pad)
     if mode == 'replicate' and all([each >= 0 for each in pad]):
-        graph.case = 5
+        graph.case = 4
         return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='edge')
-    if mode == 'replicate':
-        # ONNX Runtime refuses to crop a whole axis and to pad it again
-        graph.case = 6
-        return edge_pad(graph, self, pad)
-    graph.case = 7
-    return wrapped_pad(graph, self, pad)
+    # ONNX Runtime crops before it mirrors, and refuses to crop a whole axis and to pad it again
+    graph.case = 5
+    return gathered_pad(graph, self, pad, mode)
 
 
 def aten_reflection_pad1d(graph: Graph, res: ResultSpec, self: Result, padding: SymInts) -> Result:

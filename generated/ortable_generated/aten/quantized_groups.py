@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.quantize import as_nibbles, as_vector_of_one, group_length, has_scale_per_group
+from ortable.lowerings.quantize import as_nibbles, group_length, has_scale_per_group
 from ortable.prelude.facts import axes_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import larger_of, smaller_of
@@ -68,7 +68,7 @@ def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: ResultSpec, in
         # without eps (2**-12 at most), so that a range below 255 * eps has finer codes than in torch
         graph.case = 1
         _, scale, zero = graph.make_node('DynamicQuantizeLinear', [input], 3)
-        return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, zero, int64))
+        return (reshape_to(graph, cast(graph, scale, float64), [1]), reshape_to(graph, cast(graph, zero, int64), [1]))
     graph.case = 2
     zero = const(graph, 0, dtype_of(graph, input))
     low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
@@ -78,7 +78,7 @@ def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: ResultSpec, in
     below = cast(graph, graph.make_node('Round', [graph.make_node('Div', [cast(graph, low, float32), scale])]), int64)
     wanted = larger_of(graph, graph.make_node('Sub', [const(graph, quant_min, int64), below]), const(graph, quant_min, int64))
     point = smaller_of(graph, wanted, const(graph, quant_max, int64))
-    return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, point, int64))
+    return (reshape_to(graph, cast(graph, scale, float64), [1]), reshape_to(graph, cast(graph, point, int64), [1]))
 
 
 def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: ResultSpec, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:

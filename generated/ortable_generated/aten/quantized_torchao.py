@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int32, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.quantize import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, known_as, only_float32
-from ortable.prelude.facts import dtype_max, dtype_min, dtype_of, rank_of, shape_of, static
+from ortable.lowerings.quantize import as_nibbles, block_axes, block_shape, channel_axis, known_as
+from ortable.prelude.facts import differs, dim_of, dtype_max, dtype_min, dtype_of, is_static, rank_of, shape_of, static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import common_dtype
 from ortable.prelude.quantized import fits, zero_codes
@@ -36,11 +36,14 @@ def torchao_choose_qparams_affine(graph: Graph, res: ResultSpec, input: Result |
     low = dtype_min(target_dtype) if quant_min is None else quant_min
     high = dtype_max(target_dtype) if quant_max is None else quant_max
     least = 1.1754943508222875e-38 if eps is None else eps
-    if mapping_type == 'SYMMETRIC':
+    if input is None or dtype_of(graph, input) != float32:
         graph.case = 1
-        source, zero = (only_float32(graph, input), const(graph, 0, float32))
-        axes = block_axes(graph, source, block_size)
-        groups = reshape_to(graph, source, block_shape(graph, source, block_size))
+        raise UnsupportedCase('torchao::choose_qparams_affine: the parameters of a quantization are chosen of float32 tensors only')
+    if mapping_type == 'SYMMETRIC':
+        graph.case = 2
+        zero = const(graph, 0, float32)
+        axes = block_axes(graph, input, block_size)
+        groups = reshape_to(graph, input, block_shape(graph, input, block_size))
         below = graph.make_node('Min', [reduced_extreme(graph, groups, axes, True, False), zero])
         above = graph.make_node('Max', [reduced_extreme(graph, groups, axes, True, True), zero])
         reach = graph.make_node('Max', [graph.make_node('Neg', [below]), above])
@@ -48,10 +51,10 @@ def torchao_choose_qparams_affine(graph: Graph, res: ResultSpec, input: Result |
         result = cast(graph, reshape_to(graph, scale, shape_of(graph, res)), dtype_of(graph, res))
         return (result, filled(graph, shape_of(graph, res[1]), int((high + low + 1) / 2), dtype_of(graph, res[1])))
     if mapping_type == 'ASYMMETRIC':
-        graph.case = 2
-        source, zero = (only_float32(graph, input), const(graph, 0, float32))
-        axes = block_axes(graph, source, block_size)
-        groups = reshape_to(graph, source, block_shape(graph, source, block_size))
+        graph.case = 3
+        zero = const(graph, 0, float32)
+        axes = block_axes(graph, input, block_size)
+        groups = reshape_to(graph, input, block_shape(graph, input, block_size))
         below = graph.make_node('Min', [reduced_extreme(graph, groups, axes, True, False), zero])
         above = graph.make_node('Max', [reduced_extreme(graph, groups, axes, True, True), zero])
         steps = graph.make_node('Div', [graph.make_node('Sub', [above, below]), const(graph, high - low, float32)])
@@ -60,7 +63,7 @@ def torchao_choose_qparams_affine(graph: Graph, res: ResultSpec, input: Result |
         point = graph.make_node('Clip', [point, const(graph, low, float32), const(graph, high, float32)])
         result = cast(graph, reshape_to(graph, scale, shape_of(graph, res)), dtype_of(graph, res))
         return (result, cast(graph, reshape_to(graph, point, shape_of(graph, res[1])), dtype_of(graph, res[1])))
-    graph.case = 3
+    graph.case = 4
     raise UnsupportedCase('torchao::choose_qparams_affine: a way to choose the parameters that torchao uses for weights only')
 
 
@@ -69,7 +72,9 @@ def torchao_dequantize_affine(graph: Graph, res: ResultSpec, input: Result, bloc
     dtype = dtype_of(graph, input)
     axis = channel_axis(graph, input, block_size)
     plain = dtype in (int8, uint8) and dtype_of(graph, scale) == float32 and (dtype_of(graph, res) == float32)
-    grouped = is_grouped(graph, input, block_size)
+    last = block_size[-1]
+    whole = is_static([last, dim_of(graph, input, -1)]) and dim_of(graph, input, -1) % last == 0
+    grouped = rank_of(graph, input) == 2 and block_size[0] == 1 and differs(last, 1) and whole
     nibbles = quant_min is not None and quant_max is not None and (quant_min >= -8) and (quant_max <= 7)
     per_block = block_shape(graph, input, block_size, True)
     if plain and axis >= 0 and fits(graph, zero_point, dtype):
@@ -79,8 +84,8 @@ def torchao_dequantize_affine(graph: Graph, res: ResultSpec, input: Result, bloc
     if graph.opset >= 21 and plain and grouped and fits(graph, zero_point, dtype):
         graph.case = 2
         codes = as_nibbles(graph, input, zero_point) if nibbles else input
-        zero, last = (zero_codes(graph, zero_point, dtype_of(graph, codes)), rank_of(graph, input) - 1)
-        return graph.make_node('DequantizeLinear', [codes, scale, zero], res.outputs, axis=last, block_size=static(block_size)[-1])
+        zero = zero_codes(graph, zero_point, dtype_of(graph, codes))
+        return graph.make_node('DequantizeLinear', [codes, scale, zero], res.outputs, axis=1, block_size=static(last))
     graph.case = 3
     groups = reshape_to(graph, input, block_shape(graph, input, block_size))
     factor = reshape_to(graph, scale, per_block)

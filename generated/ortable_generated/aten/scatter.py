@@ -8,9 +8,8 @@ from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.histogram import frequencies
 from ortable.lowerings.padding import full_pads
-from ortable.lowerings.scatter import clamped_bound, expanded_index, put_diagonal, scatter_reduce
+from ortable.lowerings.scatter import clamped_bound, put_diagonal, scatter_reduce
 from ortable.lowerings.shapes import common_sizes
 from ortable.prelude.facts import axes_of, axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, maximum, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
@@ -62,7 +61,10 @@ def aten_embedding_dense_backward(graph: Graph, res: ResultSpec, grad_output: Re
         graph.case = 2
         rows, flat = (reshape_to(graph, grad_output, [count_of(graph, indices), width]), as_flat(graph, indices))
         positions, zero = (cast(graph, flat, int64), const(graph, 0, dtype_of(graph, grad_output)))
-        times = unsqueezed(graph, frequencies(graph, positions, num_weights, dtype_of(graph, grad_output)), [1])
+        ones = expanded(graph, const(graph, 1, dtype_of(graph, grad_output)), shape_of(graph, positions))
+        counts = zeros_of(graph, [num_weights], dtype_of(graph, grad_output))
+        counts = scatter_elements(graph, counts, 0, positions, ones, 'add')
+        times = unsqueezed(graph, graph.make_node('Gather', [counts, positions], axis=0), [1])
         skipped = unsqueezed(graph, graph.make_node('Equal', [positions, as_scalar(graph, padding_idx)]), [1])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
         return scatter_slices(graph, zeros, 0, positions, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
@@ -118,7 +120,9 @@ def aten_index_fill_int_Tensor(graph: Graph, res: ResultSpec, self: Result, dim:
 
 def aten_index_reduce(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
-    indices = expanded_index(graph, index, source, dim)
+    axis, places = (axis_of(graph, source, dim), cast(graph, at_least_1d(graph, index), int64))
+    column = along_axis(graph, places, axis, max(rank_of(graph, source), 1))
+    indices = expanded(graph, column, shape_of(graph, at_least_1d(graph, source)))
     return scatter_reduce(graph, self, dim, indices, source, reduce, include_self)
 
 

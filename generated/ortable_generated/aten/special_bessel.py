@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.lowerings.special.bessel import airy_left, airy_near, airy_right, bessel_j0_of, bessel_j1_of, bessel_k0_near, bessel_k1_near, bessel_k_joined, bessel_k_tail, bessel_series, bessel_tail
+from ortable.lowerings.special.bessel import airy_ai, bessel_j0_of, bessel_j1_of, bessel_k, bessel_series, bessel_tail
 from ortable.prelude.error_functions import ratio_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
@@ -27,14 +27,7 @@ def aten_i0(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_special_airy_ai(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """aten::special_airy_ai(Tensor x) -> Tensor"""
     x, = promote_values(graph, 'int_to_float', [x])
-    zero = const_like(graph, 0, x)
-    near = airy_near(graph, x)
-    right = airy_right(graph, x)
-    left = airy_left(graph, x)
-    result = graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, -2.09, x)]), left, near])
-    result = graph.make_node('Where', [graph.make_node('GreaterOrEqual', [x, const_like(graph, 2.09, x)]), right, result])
-    result = graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 103.892, x)]), zero, result])
-    return graph.make_node('Where', [graph.make_node('IsInf', [x]), const_like(graph, float('nan'), x), result], res.outputs)
+    return airy_ai(graph, res, x=x)
 
 
 def aten_special_bessel_j0(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -111,27 +104,25 @@ def aten_special_modified_bessel_i1(graph: Graph, res: ResultSpec, self: Result)
 def aten_special_modified_bessel_k0(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_modified_bessel_k0(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    tail = graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [self])]), bessel_k_tail(graph, self, 'k0')])
-    return bessel_k_joined(graph, self, bessel_k0_near(graph, self), tail)
+    return bessel_k(graph, self, 'k0', False)
 
 
 def aten_special_modified_bessel_k1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_modified_bessel_k1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    tail = graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [self])]), bessel_k_tail(graph, self, 'k1')])
-    return bessel_k_joined(graph, self, bessel_k1_near(graph, self), tail)
+    return bessel_k(graph, self, 'k1', False)
 
 
 def aten_special_scaled_modified_bessel_k0(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor"""
     x, = promote_values(graph, 'int_to_float', [x])
-    return bessel_k_joined(graph, x, graph.make_node('Mul', [bessel_k0_near(graph, x), graph.make_node('Exp', [x])]), bessel_k_tail(graph, x, 'k0'))
+    return bessel_k(graph, x, 'k0', True)
 
 
 def aten_special_scaled_modified_bessel_k1(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """aten::special_scaled_modified_bessel_k1(Tensor x) -> Tensor"""
     x, = promote_values(graph, 'int_to_float', [x])
-    return bessel_k_joined(graph, x, graph.make_node('Mul', [bessel_k1_near(graph, x), graph.make_node('Exp', [x])]), bessel_k_tail(graph, x, 'k1'))
+    return bessel_k(graph, x, 'k1', True)
 
 
 def aten_special_spherical_bessel_j0(graph: Graph, res: ResultSpec, x: Result) -> Result:

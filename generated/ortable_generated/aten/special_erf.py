@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from math import sqrt
 from ortable.dtypes import float32, float64
-from ortable.lowerings.special.error_functions import erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published
+from ortable.lowerings.special.error_functions import erfcx_of, erfinv_newton, ndtri_tail
 from ortable.prelude.error_functions import erfc_wide, ratio_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
@@ -26,8 +26,7 @@ def aten_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
     if dtype_of(graph, self) == float64:
         # torch's formula, a rational start and two steps of Newton's method
         graph.case = 1
-        start = erfinv_start(graph, self)
-        result = erfinv_step(graph, self, erfinv_step(graph, self, start))
+        result = erfinv_newton(graph, self)
         ends = graph.make_node('Mul', [graph.make_node('Sign', [self]), const(graph, float('inf'), float64)])
         one = const(graph, 1, float64)
         result = graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [self]), one]), ends, result])
@@ -37,8 +36,8 @@ def aten_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
     x = opmath(graph, self)
     one = const(graph, 1, float32)
     w = graph.make_node('Neg', [graph.make_node('Log', [graph.make_node('Mul', [graph.make_node('Sub', [one, x]), graph.make_node('Add', [one, x])])])])
-    near = polynomial(graph, graph.make_node('Sub', [w, const(graph, 2.5, float32)]), published('erfinv_low'))
-    far = polynomial(graph, graph.make_node('Sub', [graph.make_node('Sqrt', [w]), const(graph, 3, float32)]), published('erfinv_high'))
+    near = polynomial(graph, graph.make_node('Sub', [w, const(graph, 2.5, float32)]), 'erfinv_low')
+    far = polynomial(graph, graph.make_node('Sub', [graph.make_node('Sqrt', [w]), const(graph, 3, float32)]), 'erfinv_high')
     result = graph.make_node('Mul', [x, graph.make_node('Where', [graph.make_node('Less', [w, const(graph, 5, float32)]), near, far])])
     ends = graph.make_node('Mul', [x, const(graph, float('inf'), float32)])
     return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [x]), one]), ends, result]), dtype_of(graph, self))

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from math import factorial
 from ortable.dtypes import int64
 from ortable.inference import broadcast
-from ortable.lowerings.special.gamma import digamma_of, lgamma_of, signed_factorial, trigamma_of, zeta_of
+from ortable.lowerings.special.gamma import digamma_of, lgamma_of, trigamma_of, zeta_of
 from ortable.lowerings.special.incomplete_gamma import igamma, igammac
 from ortable.prelude.facts import dtype_of, rank_of
 from ortable.prelude.metadata import shape_or_none
@@ -64,7 +65,8 @@ def aten_polygamma(graph: Graph, res: ResultSpec, n: Int, self: Result) -> Resul
     graph.case = 3
     x = opmath(graph, self)
     value = zeta_of(graph, const_like(graph, n + 1, x), x)
-    return cast(graph, graph.make_node('Mul', [value, const_like(graph, signed_factorial(n), x)]), dtype_of(graph, self))
+    size = float('inf') if n > 170 else float(factorial(n))
+    return cast(graph, graph.make_node('Mul', [value, const_like(graph, size if n % 2 == 1 else -size, x)]), dtype_of(graph, self))
 
 
 def aten_special_digamma(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
 from ortable.inference import broadcast
-from ortable.lowerings.special.polynomials import acos_of, chebyshev_v, chebyshev_w, recurrence, truncated_order, turns_on
+from ortable.lowerings.special.polynomials import acos_of, chebyshev_wave, recurrence, truncated_order, turns_on
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like
@@ -71,7 +71,7 @@ def aten_special_chebyshev_polynomial_v(graph: Graph, res: ResultSpec, x: Result
     twice = graph.make_node('Add', [x, x])
     turning = turns_on(graph, x, order, 8)
     angle = acos_of(graph, x)
-    wave = chebyshev_v(graph, order, angle)
+    wave = chebyshev_wave(graph, order, angle, True)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
     result = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
     return graph.make_node('Where', [turning, wave, result], res.outputs)
@@ -95,7 +95,7 @@ def aten_special_chebyshev_polynomial_w(graph: Graph, res: ResultSpec, x: Result
     twice = graph.make_node('Add', [x, x])
     turning = turns_on(graph, x, order, 8)
     angle = acos_of(graph, x)
-    wave = chebyshev_w(graph, order, angle)
+    wave = chebyshev_wave(graph, order, angle, False)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
     result = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
     return graph.make_node('Where', [turning, wave, result], res.outputs)
@@ -239,7 +239,7 @@ def aten_special_shifted_chebyshev_polynomial_v(graph: Graph, res: ResultSpec, x
     twice = graph.make_node('Add', [y, y])
     turning = turns_on(graph, y, order, 6)
     angle = acos_of(graph, y)
-    wave = chebyshev_v(graph, order, angle)
+    wave = chebyshev_wave(graph, order, angle, True)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
     result = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
     return graph.make_node('Where', [turning, wave, result], res.outputs)
@@ -264,7 +264,7 @@ def aten_special_shifted_chebyshev_polynomial_w(graph: Graph, res: ResultSpec, x
     twice = graph.make_node('Add', [y, y])
     turning = turns_on(graph, y, order, 4)
     angle = acos_of(graph, y)
-    wave = chebyshev_w(graph, order, angle)
+    wave = chebyshev_wave(graph, order, angle, False)
     steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
     result = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
     return graph.make_node('Where', [turning, wave, result], res.outputs)

@@ -8,16 +8,15 @@ from ortable.inference import promote_to_float, reduce_shape
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.reductions import mean_over, mean_var
-from ortable.lowerings.softmax import log_sum_exp
 from ortable.prelude.complex_arithmetic import c_abs, c_exp, c_log, c_truth, complex_of, im, re
 from ortable.prelude.complex_value import part_type
-from ortable.prelude.facts import axes_of, dtype_of, is_complex
+from ortable.prelude.facts import axes_of, dtype_of, is_complex, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import as_float, opmath, opmath_dtype, promote_values
 from ortable.prelude.reductions import power_norm, reduced_extreme
 from ortable.prelude.sums import count_true, summed_over
-from ortable.prelude.values import cast, const, squeezed
+from ortable.prelude.values import cast, const, consts, squeezed
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -45,8 +44,17 @@ def aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Sc
 def aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    graph.case = 1
-    return cast(graph, log_sum_exp(graph, opmath(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, self))
+    if rank_of(graph, self) == 0:
+        graph.case = 1
+        return self
+    # the largest value is taken away unless it is infinite; ReduceLogSumExp shifts no row that has an infinity
+    graph.case = 2
+    x, axes = (opmath(graph, self), axes_of(graph, self, dim))
+    most = graph.make_node('ReduceMax', [x, consts(graph, axes, int64)], keepdims=1)
+    shift = graph.make_node('Where', [graph.make_node('IsInf', [most]), const_like(graph, 0, most), most])
+    total = summed_over(graph, graph.make_node('Exp', [graph.make_node('Sub', [x, shift])]), axes, True)
+    result = graph.make_node('Add', [graph.make_node('Log', [total]), shift])
+    return cast(graph, squeezed(graph, result, [] if keepdim else axes), dtype_of(graph, self))
 
 
 def aten_mean(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None) -> Result:
@@ -186,7 +194,7 @@ def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result,
 def complex_aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    graph.case = 2
+    graph.case = 3
     axes = axes_of(graph, self, dim)
     most = reduced_extreme(graph, re(graph, self), axes, True, True)
     shift = graph.make_node('Where', [graph.make_node('IsInf', [most]), const_like(graph, 0, most), most])

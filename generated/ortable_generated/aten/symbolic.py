@@ -3,12 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean, float32, int64
+from ortable.dtypes import boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.pointwise import close_to
 from ortable.lowerings.views import metadata_bool, metadata_int
-from ortable.prelude.facts import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
+from ortable.prelude.facts import count_of, dim_of, dtype_of, is_float, is_static, rank_of, shape_of
 from ortable.prelude.metadata import as_list, dtype_or_none, scalar_shape
 from ortable.prelude.promotion import common_dtype, promote_values
 from ortable.prelude.reductions import all_true
@@ -28,7 +27,13 @@ def aten__local_scalar_dense(graph: Graph, res: ResultSpec, self: Result) -> Any
 def aten_allclose(graph: Graph, res: ResultSpec, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Any:
     """aten::allclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> bool"""
     self, other = promote_values(graph, 'default', [self, other])
-    close = close_to(graph, self, other, rtol, atol, equal_nan)
+    compute_dtype = dtype_of(graph, self) if is_float(graph, self) else float64
+    a, b = (cast(graph, self, compute_dtype), cast(graph, other, compute_dtype))
+    gap = graph.make_node('Abs', [graph.make_node('Sub', [a, b])])
+    slack = graph.make_node('Add', [const(graph, atol, compute_dtype), graph.make_node('Mul', [const(graph, rtol, compute_dtype), graph.make_node('Abs', [b])])])
+    near = graph.make_node('And', [graph.make_node('LessOrEqual', [gap, slack]), graph.make_node('Not', [graph.make_node('IsInf', [gap])])])
+    equal = graph.make_node('Or', [graph.make_node('Equal', [self, other]), near])
+    close = graph.make_node('Or', [equal, graph.make_node('And', [graph.make_node('IsNaN', [a]), graph.make_node('IsNaN', [b])])]) if equal_nan else equal
     return all_true(graph, close, list(range(rank_of(graph, close))), False)
 
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from math import sqrt
 from ortable.dtypes import int64
-from ortable.lowerings.attention import gelu_of, layer_normalized, packed_attention
+from ortable.lowerings.attention import layer_normalized, packed_attention
+from ortable.prelude.error_functions import erf_of
 from ortable.prelude.matrices import projected
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import relu_of
+from ortable.prelude.pointwise import const_like, relu_of
 from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def aten__transformer_encoder_layer_fwd(graph: Graph, res: ResultSpec, src: Resu
     middle = added if norm_first else layer_normalized(graph, added, norm_weight_1, norm_bias_1, eps)
     enter = layer_normalized(graph, middle, norm_weight_2, norm_bias_2, eps) if norm_first else middle
     wide = projected(graph, enter, ffn_weight_1, ffn_bias_1)
-    bent = gelu_of(graph, wide) if use_gelu else relu_of(graph, wide)
+    bent = graph.make_node('Mul', [graph.make_node('Mul', [wide, const_like(graph, 0.5, wide)]), graph.make_node('Add', [erf_of(graph, graph.make_node('Div', [wide, const_like(graph, sqrt(2), wide)])), const_like(graph, 1, wide)])]) if use_gelu else relu_of(graph, wide)
     last = graph.make_node('Add', [middle, projected(graph, bent, ffn_weight_2, ffn_bias_2)])
     return last if norm_first else layer_normalized(graph, last, norm_weight_2, norm_bias_2, eps)
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import uint16, uint32, uint64, uint8
 from ortable.lowerings.complex.arithmetic import promote_complex
-from ortable.lowerings.complex.functions import c_expm1, c_log1p, c_sqrt
+from ortable.lowerings.complex.functions import c_log1p, c_sqrt
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.pointwise import expm1_of
-from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_div, c_exp, c_log, c_mul, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_div, c_exp, c_log, c_mul, c_scaled, complex_of, im, re
 from ortable.prelude.error_functions import erf_of, erfc_wide
 from ortable.prelude.facts import dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -239,7 +239,10 @@ def complex_aten_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
-    return c_expm1(graph, self)
+    half = graph.make_node('Sin', [graph.make_node('Mul', [im(graph, self), const_like(graph, 0.5, im(graph, self))])])
+    drop = graph.make_node('Mul', [const_like(graph, 2, half), graph.make_node('Mul', [half, half])])
+    real = graph.make_node('Sub', [graph.make_node('Mul', [expm1_of(graph, re(graph, self)), graph.make_node('Cos', [im(graph, self)])]), drop])
+    return complex_of(graph, real, graph.make_node('Mul', [graph.make_node('Exp', [re(graph, self)]), graph.make_node('Sin', [im(graph, self)])]))
 
 
 def complex_aten_log(graph: Graph, res: ResultSpec, self: Result) -> Result:

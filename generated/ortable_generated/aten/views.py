@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, float64, int64
 from ortable.inference import accumulate, permute
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import broadcast_axes, summed_dtype
 from ortable.lowerings.sorting import is_among
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_truth
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, minimum, rank_of, shape_of, transpose_perm
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_complex, is_float, minimum, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
-from ortable.prelude.shapes import as_flat, flat_sizes, iota, moved_axes, sliced
+from ortable.prelude.shapes import as_flat, flat_sizes, iota, moved_axes, other_axes, sliced
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, at_least_1d, cast, filled, permuted, reshape_to, unsqueezed
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
@@ -208,9 +207,11 @@ def aten_row_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
 
 def aten_sum_to_size(graph: Graph, res: ResultSpec, self: Result, size: SymInts) -> Result:
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
+    lead = rank_of(graph, self) - len(size)
+    kept = [lead + i for i, s in enumerate(size) if dim_of(graph, self, lead + i) == s]
     # torch adds up in the dtype of sum, where it adds up at all
-    total = summed_over(graph, cast(graph, self, dtype_of(graph, res)), broadcast_axes(graph, self, size), True)
-    return reshape_to(graph, total, size)
+    added = other_axes(rank_of(graph, self), kept)
+    return reshape_to(graph, summed_over(graph, cast(graph, self, dtype_of(graph, res)), added, True), size)
 
 
 def aten_trace(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -544,7 +545,7 @@ def rule_aten_row_stack(graph: Graph, tensors: Results) -> Rules:
 
 
 def rule_aten_sum_to_size(graph: Graph, self: Result, size: SymInts) -> Rules:
-    return ((dtype_or_none(graph, self) if summed_dtype(graph, self, size) is None else summed_dtype(graph, self, size), given_shape(size)),)
+    return ((dtype_or_none(graph, self) if is_float(graph, self) or is_complex(graph, self) or (len(size) > 0 and list(size) == list(shape_of(graph, self))) else int64, given_shape(size)),)
 
 
 def rule_aten_trace(graph: Graph, self: Result) -> Rules:

@@ -16,7 +16,6 @@ import numpy as np
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import (
     Bool,
     Float,
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
 __all__ = [
-    "gelu_of",
     "layer_normalized",
     "mask_of_onnx",
     "packed_attention",
@@ -223,15 +221,6 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
     compute_dtype = opmath_dtype(dtype)
     parts = [cast(graph, each, compute_dtype) for each in (x, weight, bias)]
     return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
-
-
-def gelu_of(graph: Graph, x: Result) -> Result:
-    """gelu with the error function."""
-    dtype = graph.get_type(x)
-    half, root = const(graph, 0.5, dtype), const(graph, 2**0.5, dtype)
-    curve = erf_of(graph, graph.make_node("Div", [x, root]))
-    grown = graph.make_node("Add", [curve, const(graph, 1, dtype)])
-    return graph.make_node("Mul", [graph.make_node("Mul", [x, half]), grown])
 
 
 def _heads(graph: Graph, x: str, place: int, heads: int, weight: str, bias: str) -> str:

@@ -11,11 +11,10 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Dtype, Result, SymInt, dim_of, shape_of, static
-from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.facts import Dtype, Result, dim_of, shape_of, static
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
-from ortable.prelude.shapes import as_flat, expanded, sliced, zeros_of
+from ortable.prelude.shapes import as_flat, sliced
 from ortable.prelude.values import as_vec, cast, const, reshape_to
 
 from .creation import linspace
@@ -23,7 +22,6 @@ from .sorting import searchsorted
 
 __all__ = [
     "bincount",
-    "frequencies",
 ]
 
 
@@ -220,13 +218,6 @@ def _weighed(
         shape = [-1 if each == axis else 1 for each in range(len(edges))]
         result = make("Div", [result, reshape_to(graph, widths, shape)])
     return result
-
-
-def frequencies(graph: Graph, index: Result, count: SymInt, dtype: Dtype) -> Result:
-    """How often each element of the 1-d ``index`` occurs in it; they are below ``count``."""
-    ones = expanded(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
-    totals = scatter_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
-    return graph.make_node("Gather", [totals, index], axis=0)
 
 
 def bincount(

@@ -22,9 +22,7 @@ from .normalization import count_over
 from .softmax import log_softmax_of
 
 __all__ = [
-    "at_class",
     "multilabel_margin",
-    "stirling",
     "without_ignored",
 ]
 
@@ -253,13 +251,3 @@ def _before_end(graph: Graph, target: str) -> str:
     make, zero = graph.make_node, const(graph, 0, dtypes.int64)
     ends = cast(graph, make("Less", [target, zero]), dtypes.int64)
     return make("Equal", [make("CumSum", [ends, const(graph, 1, dtypes.int64)]), zero])
-
-
-def stirling(graph: Graph, x: Result) -> Result:
-    """Stirling's approximation of log(x!): x log(x) - x + log(2 pi x) / 2; 0 up to 1."""
-    make, dtype = graph.make_node, graph.get_type(x)
-    main = make("Sub", [make("Mul", [x, make("Log", [x])]), x])
-    transposed = make("Log", [make("Mul", [x, const(graph, 2 * math.pi, dtype)])])
-    result = make("Add", [main, make("Mul", [transposed, const(graph, 0.5, dtype)])])
-    small = make("LessOrEqual", [x, const(graph, 1, dtype)])
-    return make("Where", [small, const(graph, 0, dtype), result])

@@ -25,7 +25,6 @@ from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const
 
 __all__ = [
-    "close_to",
     "expm1_of",
     "fmod_of",
     "int_power",
@@ -45,23 +44,6 @@ def leaky(graph: Graph, x: Result, slope: Float) -> Result:
     positive = graph.make_node("Greater", [x, const(graph, 0, dtype)])
     low = graph.make_node("Mul", [x, const(graph, slope, dtype)])
     return graph.make_node("Where", [positive, x, low])
-
-
-def close_to(graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_too: Bool) -> Result:
-    """torch.isclose of two results of one dtype: equal, or ``|x - y| <= atol + rtol * |y|``, both
-    finite."""
-    make, dtype = graph.make_node, graph.get_type(x)
-    compute_dtype = dtype if dtypes.is_float_type(dtype) else dtypes.float64
-    a, b = cast(graph, x, compute_dtype), cast(graph, y, compute_dtype)
-    gap = make("Abs", [make("Sub", [a, b])])
-    slack = make("Mul", [const(graph, rtol, compute_dtype), make("Abs", [b])])
-    near = make("LessOrEqual", [gap, make("Add", [const(graph, atol, compute_dtype), slack])])
-    finite = make("Not", [make("IsInf", [gap])])
-    result = make("Or", [make("Equal", [x, y]), make("And", [near, finite])])
-    if not nan_too:
-        return result
-    both = make("And", [make("IsNaN", [a]), make("IsNaN", [b])])
-    return make("Or", [result, both])
 
 
 def is_nan(graph: Graph, x: Result | None) -> Bool:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from ortable import dims, dtypes
-from ortable.errors import BuilderError, UnsupportedCase
+from ortable.errors import BuilderError
 from ortable.ir import Graph
 from ortable.prelude.facts import (
     Bool,
-    Dtype,
     Float,
     Int,
     Ints,
@@ -33,7 +32,6 @@ from ortable.prelude.values import cast, const, reshape_to
 
 __all__ = [
     "as_nibbles",
-    "as_vector_of_one",
     "block_axes",
     "block_shape",
     "channel_axis",
@@ -44,10 +42,8 @@ __all__ = [
     "has_codes",
     "has_scale_per_group",
     "is_dequantized",
-    "is_grouped",
     "known_as",
     "one_scale",
-    "only_float32",
     "rows_of",
     "within",
 ]
@@ -103,12 +99,6 @@ def one_scale(graph: Graph, scale: Result) -> Result:
     """A scale of one element as 0-d float32, without a way through float64 and back."""
     source = before_widening(graph, scale)
     return cast(graph, reshape_to(graph, source, []), dtypes.float32)
-
-
-def as_vector_of_one(graph: Graph, x: Result, dtype: Dtype) -> Result:
-    """A 0-d result in another dtype, as a vector of one element: what torch returns as the scale
-    and the zero point that it chose."""
-    return reshape_to(graph, cast(graph, x, dtype), [1])
 
 
 def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
@@ -198,25 +188,6 @@ def has_scale_per_group(
         and dims.same(shape[1] * size, wanted[1])
         for shape in given
     )
-
-
-def is_grouped(graph: Graph, x: Result, block: SymInts) -> Bool:
-    """True for a matrix whose rows hold blocks: what a blocked DequantizeLinear computes."""
-    shape = shape_of(graph, x)
-    last = block[-1]
-    whole = isinstance(last, int) and isinstance(shape[-1], int) and shape[-1] % last == 0
-    return len(shape) == 2 and block[0] == 1 and last != 1 and whole
-
-
-def only_float32(graph: Graph, x: Result | None) -> Result:
-    """The tensor whose range is looked at.
-
-    Raises:
-        UnsupportedCase: there is none, or it has another dtype.
-    """
-    if x is None or graph.get_type(x) != dtypes.float32:
-        raise UnsupportedCase("the parameters of a quantization are chosen of float32 tensors only")
-    return x
 
 
 def as_nibbles(graph: Graph, codes: Result, zero: Result | None) -> Result:

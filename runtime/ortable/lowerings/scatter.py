@@ -14,7 +14,6 @@ from ortable.prelude.facts import (
     Result,
     Str,
     SymInt,
-    axis_of,
     dim_of,
     dtype_max,
     dtype_min,
@@ -24,11 +23,10 @@ from ortable.prelude.facts import (
 from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.pointwise import floor_quotient
 from ortable.prelude.shapes import expanded, iota, is_open_end, other_axes
-from ortable.prelude.values import at_least_1d, cast, const, permuted, reshape_to, unsqueezed
+from ortable.prelude.values import cast, const, permuted, reshape_to, unsqueezed
 
 __all__ = [
     "clamped_bound",
-    "expanded_index",
     "put_diagonal",
     "scatter_reduce",
 ]
@@ -61,14 +59,6 @@ def put_diagonal(
 def scatter_word(reduce_: Str) -> Str:
     """ONNX's word for a reduction of torch.scatter_reduce."""
     return {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce_, "none")
-
-
-def expanded_index(graph: Graph, index: Result, x: Result, dim_: Int) -> Result:
-    """A vector of places along one axis as an int64 index of the shape of ``x``."""
-    axis = axis_of(graph, x, dim_)
-    places = cast(graph, at_least_1d(graph, index), dtypes.int64)
-    column_ = unsqueezed(graph, places, list(range(1, max(rank_of(graph, x), 1) - axis)))
-    return expanded(graph, column_, shape_of(graph, at_least_1d(graph, x)))
 
 
 def scatter_reduce(

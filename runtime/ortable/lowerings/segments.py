@@ -6,27 +6,17 @@ from math import inf, nan
 
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Result, SymInt, axis_of, dim_of, rank_of, shape_of
+from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import expanded, iota, sliced
-from ortable.prelude.sums import summed_over
-from ortable.prelude.values import as_scalar, cast, const, filled, unsqueezed
+from ortable.prelude.values import cast, const, filled, unsqueezed
 
 from .sorting import searchsorted
 
-__all__ = [
-    "lengths_fill",
-]
+__all__ = []
 
 _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
-
-
-def lengths_fill(graph: Graph, lengths: Result, size: SymInt) -> Result:
-    """Whether the lengths of the segments of each row sum to the size of the axis."""
-    last = rank_of(graph, lengths) - 1
-    total = summed_over(graph, cast(graph, lengths, dtypes.int64), [last], False)
-    return graph.make_node("Equal", [total, as_scalar(graph, size)])
 
 
 def segment_reduce(

@@ -11,7 +11,6 @@ from ortable.inference import broadcast, normalize_axis
 from ortable.ir import Graph
 from ortable.prelude.facts import (
     Bool,
-    Dtype,
     Int,
     Ints,
     Result,
@@ -19,7 +18,6 @@ from ortable.prelude.facts import (
     SymInt,
     SymInts,
     dim_of,
-    dtype_of,
     rank_of,
     shape_of,
 )
@@ -29,7 +27,6 @@ from ortable.prelude.shapes import expanded, flat_sizes, is_inferred, sliced
 from ortable.prelude.values import at_least_1d, cast, const, consts, unsqueezed
 
 __all__ = [
-    "broadcast_axes",
     "broadcast_except",
     "broadcast_to_common",
     "cat_list",
@@ -39,32 +36,8 @@ __all__ = [
     "on_grid",
     "repeat_indices",
     "rolled_along",
-    "summed_dtype",
     "unflat_sizes",
 ]
-
-
-def broadcast_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
-    """The axes over which ``x`` must be added up to have ``sizes`` again, after it was broadcast
-    from them."""
-    shape = list(shape_of(graph, x))
-    lead = len(shape) - len(sizes)
-    kept = [
-        lead + place for place, size in enumerate(sizes) if dims.same(size, shape[lead + place])
-    ]
-    return [axis for axis in range(len(shape)) if axis not in kept]
-
-
-def summed_dtype(graph: Graph, x: Result, sizes: SymInts) -> Dtype | None:
-    """int64 for ints and bools that torch.sum_to_size adds up; None where the dtype stays."""
-    dtype = dtype_of(graph, x)
-    if (
-        dtypes.is_float_type(dtype)
-        or dtypes.is_complex_type(dtype)
-        or (sizes and not broadcast_axes(graph, x, sizes))
-    ):
-        return None
-    return dtypes.int64
 
 
 def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:

@@ -16,12 +16,11 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
-from ortable.prelude.facts import Bool, Result, SymInt, SymInts, inverse_perm, is_static, shape_of
+from ortable.prelude.facts import Bool, SymInt, inverse_perm, is_static, shape_of
 from ortable.prelude.shapes import iota
 from ortable.prelude.values import as_vec, cast, consts, permuted, reshape_to, unsqueezed
 
 __all__ = [
-    "first_elements",
     "metadata_bool",
     "metadata_int",
 ]
@@ -167,16 +166,6 @@ def _layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
             )
         dense *= shape[axis]
     return order, int(value.storage_offset())
-
-
-def first_elements(graph: Graph, x: Result, sizes: SymInts) -> Result:
-    """The 1-d ``x``, cut or filled with zeros, as a result of ``sizes``."""
-    total = as_vec(graph, dims.prod(sizes))
-    zeros = graph.make_node("Expand", [consts(graph, [0], graph.get_type(x)), total])
-    long = graph.make_node("Concat", [x, zeros], axis=0)
-    return reshape_to(
-        graph, graph.make_node("Slice", [long, consts(graph, [0], dtypes.int64), total]), sizes
-    )
 
 
 def metadata_int(graph: Graph) -> SymInt:

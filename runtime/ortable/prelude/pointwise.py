@@ -18,8 +18,9 @@ from ortable.dims import SymDim
 from ortable.ir import Graph
 
 from .complex_value import by_parts
-from .facts import Bool, Dtype, Floats, Int, Result, Scalar, SymInt, Tensor, is_static, shape_of
+from .facts import Bool, Dtype, Int, Result, Scalar, SymInt, Tensor, is_static, shape_of
 from .promotion import machine_epsilon, opmath, opmath_beside
+from .rational_tables import TABLES
 from .values import as_vec, cast, const, filled
 
 __all__ = [
@@ -129,8 +130,11 @@ def relu_of(graph: Graph, x: Result) -> Result:
     return larger_of(graph, x, const_like(graph, 0, x))
 
 
-def polynomial(graph: Graph, x: Result, coefficients: Floats) -> Result:
-    """Horner's scheme; the coefficient of the highest power comes first."""
+def polynomial(graph: Graph, x: Result, coefficients: Any) -> Result:
+    """Horner's scheme; the coefficients, or the name of their table, begin with the highest
+    power."""
+    if isinstance(coefficients, str):
+        coefficients = TABLES[coefficients]
     result = const_like(graph, coefficients[0], x)
     for coefficient in coefficients[1:]:
         product = graph.make_node("Mul", [result, x])

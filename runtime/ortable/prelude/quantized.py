@@ -71,7 +71,7 @@ def zero_codes(
 
 
 def before_widening(graph: Graph, name: str) -> str:
-    """What a result of ``as_vector_of_one`` was, or what was cast to a dtype that keeps it."""
+    """What a vector of one element was, or what was cast to a dtype that keeps it."""
     node = graph.values[name].producer
     if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:
         name = node.inputs[0]

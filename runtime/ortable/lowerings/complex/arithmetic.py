@@ -22,7 +22,7 @@ from ortable.prelude.complex_arithmetic import (
     c_mul,
     on_both_parts,
 )
-from ortable.prelude.complex_value import ComplexValue, join_pair, split_pair
+from ortable.prelude.complex_value import ComplexValue, join_pair
 from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, dim_of, rank_of
 from ortable.prelude.promotion import computation_dtype, promote_values
 from ortable.prelude.sums import product_over
@@ -34,18 +34,12 @@ __all__ = [
     "c_joined",
     "c_mul_i",
     "c_prod",
-    "c_unjoined",
 ]
 
 
 def c_joined(graph: Graph, x: Complex) -> Result:
     """``torch.view_as_real``: both parts along a new last dimension."""
     return join_pair(graph, x)
-
-
-def c_unjoined(graph: Graph, x: Result) -> Complex:
-    """``torch.view_as_complex``: the complex tensor of a last dimension of 2."""
-    return split_pair(graph, x)
 
 
 def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.lowerings.pointwise import expm1_of, sinh_of
+from ortable.lowerings.pointwise import sinh_of
 from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_mul
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, is_sign_set, log1p_of
@@ -18,7 +18,6 @@ __all__ = [
     "c_asin",
     "c_atanh",
     "c_cosh",
-    "c_expm1",
     "c_log1p",
     "c_sinh",
     "c_sqrt",
@@ -92,17 +91,6 @@ def _hyperbolic(graph: Graph, x: str, odd: bool) -> str:
         return make("Cosh", [x])
     both = make("Add", [make("Exp", [x]), make("Exp", [make("Neg", [x])])])
     return make("Mul", [both, const_like(graph, 0.5, x)])
-
-
-def c_expm1(graph: Graph, x: Complex) -> Complex:
-    """``exp(x) - 1`` without cancellation near 0."""
-    make = graph.make_node
-    half = make("Sin", [make("Mul", [x.imag, const_like(graph, 0.5, x.imag)])])
-    drop = make("Mul", [const_like(graph, 2, half), make("Mul", [half, half])])
-    grown = expm1_of(graph, x.real)
-    real = make("Sub", [make("Mul", [grown, make("Cos", [x.imag])]), drop])
-    imag = make("Mul", [make("Exp", [x.real]), make("Sin", [x.imag])])
-    return ComplexValue(real, imag, x.dtype)
 
 
 def c_log1p(graph: Graph, x: Complex) -> Complex:

@@ -66,10 +66,8 @@ __all__ = [
     "singular_lengths",
     "singular_parts",
     "solved",
-    "symmetric_lengths",
     "symmetric_parts",
     "symmetric_root",
-    "symmetric_values",
     "triangular_solved",
     "unit_like",
     "vector_norm",
@@ -277,16 +275,6 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     values, vectors = jacobi.symmetric_eigen(graph, flat)
     result = [cast(graph, values, part_type(dtype)), field.in_precision(graph, vectors, dtype)]
     return [matrix.with_batch(graph, each, batch) for each in result]
-
-
-def symmetric_lengths(graph: Graph, x: Tensor) -> Result:
-    """The absolute values of the eigenvalues of symmetric matrices."""
-    return graph.make_node("Abs", [symmetric_parts(graph, x)[0]])
-
-
-def symmetric_values(graph: Graph, x: Tensor, uplo: Str = "L") -> Result:
-    """The eigenvalues of symmetric matrices, ascending."""
-    return symmetric_parts(graph, x, uplo)[0]
 
 
 def symmetric_root(graph: Graph, x: Tensor) -> Tensor:

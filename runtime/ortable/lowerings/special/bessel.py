@@ -8,22 +8,16 @@ import math
 
 from ortable.ir import Graph
 from ortable.prelude.error_functions import ratio_of
-from ortable.prelude.facts import Bool, Float, Result, Str
+from ortable.prelude.facts import Bool, Float, Result, ResultSpec, Str
 from ortable.prelude.pointwise import const_like, polynomial
 from ortable.prelude.rational_tables import TABLES
 
 from .error_functions import chebyshev_sum
 
 __all__ = [
-    "airy_left",
-    "airy_near",
-    "airy_right",
     "bessel_j0_of",
     "bessel_j1_of",
-    "bessel_k0_near",
-    "bessel_k1_near",
-    "bessel_k_joined",
-    "bessel_k_tail",
+    "bessel_k",
     "bessel_series",
     "bessel_tail",
 ]
@@ -95,42 +89,43 @@ def bessel_j1_of(graph: Graph, x: Result) -> Result:
     return make("Where", [make("LessOrEqual", [size, const_like(graph, 5, x)]), near, tail])
 
 
-def bessel_k0_near(graph: Graph, x: Result) -> Result:
-    """The modified Bessel function of the second kind and order 0 for 0 < x <= 2: Cephes k0.c."""
-    make = graph.make_node
-    square = make("Sub", [make("Mul", [x, x]), const_like(graph, 2, x)])
-    log = make("Log", [make("Mul", [x, const_like(graph, 0.5, x)])])
-    grown = make("Mul", [make("Exp", [x]), bessel_series(graph, x, "i0")])
-    series = chebyshev_sum(graph, square, TABLES["k0_low"])
-    return make("Sub", [series, make("Mul", [log, grown])])
-
-
-def bessel_k1_near(graph: Graph, x: Result) -> Result:
-    """The modified Bessel function of the second kind and order 1 for 0 < x <= 2: Cephes k1.c."""
-    make = graph.make_node
-    square = make("Sub", [make("Mul", [x, x]), const_like(graph, 2, x)])
-    log = make("Log", [make("Mul", [x, const_like(graph, 0.5, x)])])
-    grown = make("Mul", [make("Exp", [x]), bessel_series(graph, x, "i1")])
-    series = make("Div", [chebyshev_sum(graph, square, TABLES["k1_low"]), x])
-    return make("Add", [make("Mul", [log, grown]), series])
-
-
-def bessel_k_tail(graph: Graph, x: Result, name: Str) -> Result:
-    """``exp(x) K(x)`` of the functions ``k0`` and ``k1`` for x > 2: Cephes k0.c and k1.c."""
-    make = graph.make_node
-    place = make("Sub", [make("Div", [const_like(graph, 8, x), x]), const_like(graph, 2, x)])
-    return make("Div", [chebyshev_sum(graph, place, TABLES[f"{name}_high"]), make("Sqrt", [x])])
-
-
-def bessel_k_joined(graph: Graph, x: Result, near: Result, tail: Result) -> Result:
-    """``near`` up to 2, ``tail`` above; infinite at 0, NaN below."""
+def bessel_k(graph: Graph, x: Result, name: Str, grown: Bool) -> Result:
+    """The modified Bessel functions of the second kind ``k0`` and ``k1``, or ``exp(x)`` times them:
+    Cephes k0.c and k1.c. Infinite at 0, NaN below."""
     make, zero = graph.make_node, const_like(graph, 0, x)
+    square = make("Sub", [make("Mul", [x, x]), const_like(graph, 2, x)])
+    log = make("Log", [make("Mul", [x, const_like(graph, 0.5, x)])])
+    wave = make(
+        "Mul", [log, make("Mul", [make("Exp", [x]), bessel_series(graph, x, f"i{name[1]}")])]
+    )
+    near = chebyshev_sum(graph, square, TABLES[f"{name}_low"])
+    near = (
+        make("Sub", [near, wave]) if name == "k0" else make("Add", [wave, make("Div", [near, x])])
+    )
+    place = make("Sub", [make("Div", [const_like(graph, 8, x), x]), const_like(graph, 2, x)])
+    tail = make("Div", [chebyshev_sum(graph, place, TABLES[f"{name}_high"]), make("Sqrt", [x])])
+    if grown:
+        near = make("Mul", [near, make("Exp", [x])])
+    else:
+        tail = make("Mul", [make("Exp", [make("Neg", [x])]), tail])
     result = make("Where", [make("LessOrEqual", [x, const_like(graph, 2, x)]), near, tail])
     result = make("Where", [make("Less", [x, zero]), const_like(graph, math.nan, x), result])
     return make("Where", [make("Equal", [x, zero]), const_like(graph, math.inf, x), result])
 
 
-def airy_near(graph: Graph, x: Result) -> Result:
+def airy_ai(graph: Graph, res: ResultSpec, x: Result) -> Result:
+    """The Airy function: its power series near 0, Cephes airy.c beyond."""
+    make = graph.make_node
+    near, right, left = (f(graph, x) for f in (_airy_near, _airy_right, _airy_left))
+    result = make("Where", [make("Less", [x, const_like(graph, -2.09, x)]), left, near])
+    inside = make("GreaterOrEqual", [x, const_like(graph, 2.09, x)])
+    result = make("Where", [inside, right, result])
+    far = make("Greater", [x, const_like(graph, 103.892, x)])
+    result = make("Where", [far, const_like(graph, 0, x), result])
+    return make("Where", [make("IsInf", [x]), const_like(graph, math.nan, x), result])
+
+
+def _airy_near(graph: Graph, x: Result) -> Result:
     """The Airy function for abs(x) < 2.1 by its power series: error 1e-16."""
     cube = graph.make_node("Mul", [graph.make_node("Mul", [x, x]), x])
     even, odd = [0.355028053887817239260], [0.258819403792806798405]
@@ -141,7 +136,7 @@ def airy_near(graph: Graph, x: Result) -> Result:
     return graph.make_node("Sub", [sides[0], graph.make_node("Mul", [x, sides[1]])])
 
 
-def airy_right(graph: Graph, x: Result) -> Result:
+def _airy_right(graph: Graph, x: Result) -> Result:
     """The Airy function for x > 2.09: Cephes airy.c."""
     make = graph.make_node
     root = make("Sqrt", [x])
@@ -152,7 +147,7 @@ def airy_right(graph: Graph, x: Result) -> Result:
     return make("Div", [make("Mul", [ratio, factor]), fall])
 
 
-def airy_left(graph: Graph, x: Result) -> Result:
+def _airy_left(graph: Graph, x: Result) -> Result:
     """The Airy function for x < -2.09: Cephes airy.c."""
     make = graph.make_node
     size = make("Abs", [x])

@@ -10,22 +10,14 @@ import math
 
 from ortable.ir import Graph
 from ortable.prelude.error_functions import erf_near, erf_of, erfc_tail, ratio_of
-from ortable.prelude.facts import Floats, Result, Str
+from ortable.prelude.facts import Floats, Result
 from ortable.prelude.pointwise import const_like
-from ortable.prelude.rational_tables import TABLES
 
 __all__ = [
     "erfcx_of",
-    "erfinv_start",
-    "erfinv_step",
+    "erfinv_newton",
     "ndtri_tail",
-    "published",
 ]
-
-
-def published(name: Str) -> Floats:
-    """A table of ``special_tables.py``, highest power first."""
-    return TABLES[name]
 
 
 def chebyshev_sum(graph: Graph, x: Result, values: Floats) -> Result:
@@ -69,7 +61,12 @@ def ndtri_tail(graph: Graph, y: Result) -> Result:
     return make("Where", [make("Equal", [y, const_like(graph, 0, y)]), x, result])
 
 
-def erfinv_start(graph: Graph, y: Result) -> Result:
+def erfinv_newton(graph: Graph, y: Result) -> Result:
+    """The inverse error function inside of -1..1, as torch's: a guess and two steps of Newton's."""
+    return _erfinv_step(graph, y, _erfinv_step(graph, y, _erfinv_start(graph, y)))
+
+
+def _erfinv_start(graph: Graph, y: Result) -> Result:
     """A first guess of the inverse error function, as torch's: three digits."""
     make = graph.make_node
     near = make("Mul", [y, ratio_of(graph, make("Mul", [y, y]), "erfinv_a", "erfinv_b")])
@@ -81,7 +78,7 @@ def erfinv_start(graph: Graph, y: Result) -> Result:
     return make("Where", [make("LessOrEqual", [size, const_like(graph, 0.7, y)]), near, far])
 
 
-def erfinv_step(graph: Graph, y: Result, x: Result) -> Result:
+def _erfinv_step(graph: Graph, y: Result, x: Result) -> Result:
     """One step of Newton's method towards the x whose error function is ``y``."""
     make = graph.make_node
     off = make("Sub", [erf_of(graph, x), y])

@@ -10,14 +10,14 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Float, Int, Result
+from ortable.prelude.facts import Result
 from ortable.prelude.pointwise import const_like, polynomial
 from ortable.prelude.rational_tables import TABLES, ZETA
 from ortable.prelude.values import cast, const
 
 from .loops import while_any
 
-__all__ = ["digamma_of", "gcd_of", "lgamma_of", "signed_factorial", "trigamma_of", "zeta_of"]
+__all__ = ["digamma_of", "gcd_of", "lgamma_of", "trigamma_of", "zeta_of"]
 
 
 def lgamma_of(graph: Graph, x: Result) -> Result:
@@ -179,12 +179,6 @@ def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> st
     zero = const_like(graph, 0, power)
     nothing = make("And", [make("Equal", [term, zero]), make("Greater", [total, zero])])
     return make("Where", [nothing, zero, make("Mul", [term, whole])])
-
-
-def signed_factorial(n: Int) -> Float:
-    """``(-1) ** (n + 1) * n!``, the factor of the polygamma function; infinite beyond 170."""
-    size = math.inf if n > 170 else float(math.factorial(n))
-    return size if n % 2 else -size
 
 
 def gcd_of(graph: Graph, a: Result, b: Result) -> Result:

@@ -6,13 +6,13 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Int, Ints, Result
+from ortable.prelude.facts import Bool, Int, Ints, Result
 from ortable.prelude.pointwise import atan2_of, const_like
 from ortable.prelude.values import cast
 
 from .loops import while_any
 
-__all__ = ["acos_of", "chebyshev_v", "chebyshev_w", "recurrence", "truncated_order", "turns_on"]
+__all__ = ["acos_of", "chebyshev_wave", "recurrence", "truncated_order", "turns_on"]
 
 
 def acos_of(graph: Graph, x: Result) -> Result:
@@ -75,28 +75,17 @@ def turns_on(graph: Graph, y: Result, n: Result, limit: Int) -> Result:
     return graph.make_node("And", [high, inside])
 
 
-def chebyshev_v(graph: Graph, n: Result, angle: Result) -> Result:
-    """The Chebyshev polynomial of the third kind at cos(angle); its limit at an angle of pi."""
-    make, half = graph.make_node, const_like(graph, 0.5, n)
-    middle = make("Mul", [angle, half])
-    wave = make(
-        "Div", [make("Cos", [make("Mul", [_halfway(graph, n), angle])]), make("Cos", [middle])]
-    )
-    ends = make("Equal", [make("Sin", [middle]), const_like(graph, 1, n)])
+def chebyshev_wave(graph: Graph, n: Result, angle: Result, third: Bool) -> Result:
+    """The Chebyshev polynomial of the third kind at cos(angle), or of the fourth; its limit at an
+    angle of pi, or of 0."""
+    make, (wave, other) = graph.make_node, ("Cos", "Sin") if third else ("Sin", "Cos")
+    middle = make("Mul", [angle, const_like(graph, 0.5, n)])
+    above = make(wave, [make("Mul", [_halfway(graph, n), angle])])
+    ratio = make("Div", [above, make(wave, [middle])])
+    ends = make("Equal", [make(other, [middle]), const_like(graph, 1, n)])
     size = make("Mul", [_halfway(graph, n), const_like(graph, 2, n)])
-    return make("Where", [ends, make("Mul", [size, _alternating(graph, n)]), wave])
-
-
-def chebyshev_w(graph: Graph, n: Result, angle: Result) -> Result:
-    """The Chebyshev polynomial of the fourth kind at cos(angle); its limit at an angle of 0."""
-    make, half = graph.make_node, const_like(graph, 0.5, n)
-    middle = make("Mul", [angle, half])
-    wave = make(
-        "Div", [make("Sin", [make("Mul", [_halfway(graph, n), angle])]), make("Sin", [middle])]
-    )
-    ends = make("Equal", [make("Cos", [middle]), const_like(graph, 1, n)])
-    size = make("Mul", [_halfway(graph, n), const_like(graph, 2, n)])
-    return make("Where", [ends, size, wave])
+    size = make("Mul", [size, _alternating(graph, n)]) if third else size
+    return make("Where", [ends, size, ratio])
 
 
 def _halfway(graph: Graph, n: str) -> str:
