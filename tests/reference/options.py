@@ -131,10 +131,10 @@ def _anchor(heading: str) -> str:
 
 
 def _overview(group: Group, found: list[Option], told: Mapping[str, Any]) -> str:
-    rows = ["| option | what for |", "|---|---|"]
+    rows = []
     for option in found:
         link = _anchor(group.prefix + option.name)
-        rows.append(f"| [`{option.name}`](#{link}) | {told[option.name]['short']} |")
+        rows.append(f"- [`{option.name}`](#{link}): {told[option.name]['short']}")
     return "\n".join(rows)
 
 
