@@ -14,8 +14,7 @@ import yaml
 from tests.rotation import turn
 
 from .op_errors import bad_calls, operators, run_call
-from .outcomes import Outcome
-from .rows import all_rows, run_row
+from .rows import Outcome, all_rows, run_row
 
 FOLDER = Path(__file__).parent
 PARTS = 10  # of the operators, of which a bounded run takes one

@@ -12,8 +12,7 @@ from typing import Any
 
 from torch.testing._internal.common_methods_invocations import op_db
 
-from .outcomes import Outcome, outcome_of
-from .rows import compiled
+from .rows import Outcome, compiled, outcome_of
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from .judge import Verdict, expected, unexpected
-from .outcomes import Outcome, outcome_of
-from .rows import Row, all_rows, run_row
+from .rows import Outcome, Row, all_rows, outcome_of, run_row
 
 
 @pytest.mark.parametrize("row", all_rows(), ids=lambda row: row.name)
