@@ -68,7 +68,6 @@ class Difference:
     Attributes:
         graph: which graph it is in: `"inference"`, `"forward"`, `"backward"`, or `"export"`.
         node: name of the FX node.
-        operator: its ATen operator, `"aten::relu"`.
         culprit: what makes it differ: `"entry"` (of the specs), `"rule"` (of rewriting), `"pass"`
             (another pass of option `optimize`), `"transform"` (of `pre_ort_model_transforms`),
             `"decomposition"`, `"preparation"` (of torch's graph, before it is converted),
@@ -78,16 +77,17 @@ class Difference:
             module makes now).
         name: what the culprit is called: the entry (`"aten::addmm"`), the rule, the decomposed
             operator, the kernel's ONNX operator.
+        what: how many values differ, and the largest of them.
+        largest: the largest absolute difference; infinite where dtypes or shapes differ.
+        eager: the result in eager, in short.
+        onnx: the result of the ONNX graph, in short.
+        operator: its ATen operator, `"aten::relu"`.
         spec_file: the file of the entry, or of the rule.
         spec_line: the line of the case that converted the node, or of the rule; 0 where the file
             is not at hand.
         case: number of that case, from 1; 0 for an entry with one case, and where none is known.
         module: path of the module that the operator was called in, and its class.
         source: file, line and text of the model: `"model.py:7: return self.layers(x)"`.
-        what: how many values differ, and the largest of them.
-        largest: the largest absolute difference; infinite where dtypes or shapes differ.
-        eager: the result in eager, in short.
-        onnx: the result of the ONNX graph, in short.
         arguments: the arguments of the operator, in short.
         computed_by: the ONNX nodes that computed it.
         script: a Python program that calls this operator alone, in eager and through ortable, and
