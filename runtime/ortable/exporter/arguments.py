@@ -124,13 +124,7 @@ def signature_with(keywords: type, function: Any) -> inspect.Signature:
 def checked_request(
     mod: Any, args: Any, kwargs: Any, keywords: Mapping[str, Any], outgrown: int | None = None
 ) -> Request:
-    """The request that the arguments of to_onnx or export make.
-
-    Args:
-        mod: a module, program or graph, or the path of a program.
-        args, kwargs: the example call.
-        keywords: `ToOnnxKeywords`.
-        outgrown: see `Request`.
+    """Check the arguments of to_onnx or export, and make the request of them.
 
     Raises OrtableError for an argument that is wrong, alone or beside another.
     """

@@ -149,15 +149,8 @@ def rounded_builder(
 ) -> WeightReport:
     """Rounds the weights of a graph in place, but for those without which the limit is not kept.
 
-    Args:
-        builder: the graph, after all passes.
-        options: which weights, and how.
-        feeds: values of its inputs by name; None: nothing is measured.
-        max_error: what `OutputError.error` may be at most.
-        record: takes the account of the rules.
-
-    Raises:
-        ExportError: the limit cannot be kept, or there is nothing to measure it with.
+    Nothing is measured without ``feeds``. Raises ExportError where ``max_error`` cannot be kept, or
+    there is nothing to measure it with.
     """
     before = _bytes(builder)
     made: dict[tuple[str, bool], Codes] = {}
@@ -446,13 +439,7 @@ class StoredWeights:
 
 
 def stored_builder(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -> StoredWeights:
-    """Stores the weights of a graph as asked, in place.
-
-    Args:
-        builder: the graph, after all other passes.
-        kind: ``"keep"`` changes nothing.
-        record: takes the account of the rules.
-    """
+    """Stores the weights of a graph as asked, in place, after all other passes."""
     half, every = _half_bytes(builder)
     if kind == "float32":
         rewrite(builder, choose.rules("half_weight_as_float32"), record)

@@ -100,9 +100,6 @@ def intermediate_results(
 ) -> dict[str, torch.Tensor]:
     """Results of a model by their names, each as the model has it: ONNX Runtime fuses nothing.
 
-    :param model: a ModelProto or LargeModel
-    :param feeds: arrays by the names of inputs
-
     Raises what ONNX Runtime raises where it cannot run the model.
     """
     import onnxruntime

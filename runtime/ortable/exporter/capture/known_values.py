@@ -85,13 +85,8 @@ class Answers:
 
 class KnownValues(TorchFunctionMode):
     """Answers ``int(t)``, ``t.item()``, ``t.tolist()`` and the like for tensors whose values are
-    known, and leaves all other calls as they are.
-
-    Args:
-        traced: the buffers as forward sees them, by name.
-        real: the buffers with their values.
-        answers: is filled.
-    """
+    known, and leaves all other calls as they are. ``traced`` are the buffers as forward sees them,
+    ``real`` those with their values; ``answers`` is filled."""
 
     def __init__(
         self,

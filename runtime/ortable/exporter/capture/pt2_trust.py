@@ -66,13 +66,8 @@ def check_sizes(archive: zipfile.ZipFile, path: object) -> None:
 
 
 def check_archive(archive: zipfile.ZipFile, path: object, classes: list[Any]) -> None:
-    """Raises ExportError for an archive that would run code when torch reads it.
-
-    Args:
-        archive: the file, open.
-        path: its name, for messages.
-        classes: those that a pickle in it may name besides what `torch.load` allows.
-    """
+    """Raises ExportError for an archive that would run code when torch reads it; a pickle in it
+    may name ``classes`` besides what `torch.load` allows."""
     infos = archive.infolist()
     raw: set[str] = set()
     for info in infos:

@@ -169,13 +169,8 @@ class AtSizes:
 
 
 def parting(general: CallRecord, special: CallRecord, at_sizes: AtSizes) -> Parting | None:
-    """Where a run with plain sizes parts from a capture; None where it does nothing else.
-
-    Args:
-        general: of the capture, with symbolic sizes.
-        special: of the run.
-        at_sizes: the sizes of the run.
-    """
+    """Where a run with plain sizes parts from a capture with symbolic ones, ``general``; None where
+    it does nothing else."""
     comparison, last = _Comparison(at_sizes), None
     comparison.same_leaves(general.given, special.given, new=True)
     for one, other in zip_longest(general.calls, special.calls):

@@ -55,12 +55,7 @@ def with_every_side(
 ) -> Program:
     """The program that holds for the sizes of several calls, ``program`` itself where it holds for
     all of them or no other call can be captured; its notes say what was done.
-
-    Args:
-        program: of the example.
-        request: it came of, whose ``args`` and ``kwargs`` are the example.
-        capture: makes the program of a request that differs in the sizes of the example.
-    """
+    ``capture`` makes the program of a request that differs in the sizes of the example."""
     if any(guard.condition is None for guard in program.guards) or not _conditions(program):
         return program
     try:

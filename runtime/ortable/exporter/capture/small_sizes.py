@@ -45,10 +45,7 @@ _OPEN = 2  # torch's smallest size of a dimension of which nobody says one
 def prove_small_sizes(program: Program, request: Request, capture: Capture | None) -> None:
     """Fill ``program.smallest`` for the dimensions of which the caller gave no larger one.
 
-    Args:
-        program: the program; nothing is proved of one whose example is not there.
-        request: the request, with the example of the capture.
-        capture: of a module; None for an exported program.
+    Nothing is proved without an example. ``capture`` is None for an exported program.
     """
     trials = _Trials.of(program, request, capture)
     if trials is None:

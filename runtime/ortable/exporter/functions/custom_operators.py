@@ -32,14 +32,9 @@ _BUILT_IN = frozenset({"aten", "prim", "prims", "profiler", "inductor"})
 
 
 class FunctionBodies:
-    """A dispatcher behind the user's: it knows a converter for operators with a body in Python.
-
-    Args:
-        dispatcher: the user's, asked first; None when there is none.
-        tables: converters and decompositions for what the bodies call.
-        passes: what the bodies are optimized with.
-        inline: convert the bodies where they are called, without functions.
-    """
+    """A dispatcher behind the user's: it knows a converter for operators with a body in Python,
+    whose graphs are optimized with ``passes``. ``inline`` converts the bodies where they are
+    called, without functions."""
 
     def __init__(
         self,

@@ -142,12 +142,6 @@ def search(
 
     Without, the tokens of ``sequences`` are those of ``generate(do_sample=False)``: the largest
     score at each step; a text that has ended is filled up, and the loop ends with the last of them.
-
-    Args:
-        decoder: the model.
-        decoding: how tokens are chosen.
-        sample: draw tokens with their probabilities.
-        keywords: of to_onnx.
     """
     call, shapes = step_example(decoder, sample)
     step = Step(decoder, decoding).eval()

@@ -25,11 +25,8 @@ class NotStarted(RuntimeError):
 
 
 class Apart:
-    """The process; started at the first call, and again after one that ended it.
-
-    Args:
-        save: writes the model to a path.
-    """
+    """The process; started at the first call, and again after one that ended it. ``save`` writes
+    the model to a path."""
 
     def __init__(self, save: Callable[[str], None]) -> None:
         self._save = save

@@ -87,12 +87,8 @@ class SeenCall:
 
 
 class Recorder:
-    """The calls of one module.
-
-    Args:
-        module: whose calls they are.
-        keep: of how many calls of different sizes, of each structure, the tensors are kept.
-    """
+    """The calls of one module; the tensors of ``keep`` calls of different sizes are kept, of each
+    structure."""
 
     def __init__(self, module: torch.nn.Module, keep: int) -> None:
         self.module, self.keep = module, keep

@@ -27,14 +27,8 @@ _FAILED_GUARD = re.compile(r"^\s*- (?:\d+/\d+: )?(.*)$", re.M)
 
 
 class ProgramRunner:
-    """Runs an OnnxProgram, in this process or in another one.
-
-    Args:
-        call: the program.
-        program: what it was made of.
-        convention: how it is called.
-        save: writes the model to a path; None where it is too large for that.
-    """
+    """Runs an OnnxProgram, in this process or in another one. ``save`` writes the model to a path,
+    None where it is too large for that."""
 
     def __init__(
         self,
@@ -108,12 +102,7 @@ def _values(sizes: Sequence[Any], leaves: Sequence[Any]) -> dict[str, int]:
 
 class CompiledRunner:
     """Runs a compiled module in the modes of the observed calls, without compiling it again: where
-    that would be needed, the guards refuse.
-
-    Args:
-        compiled: what torch.compile returned.
-        example: one of the calls.
-    """
+    that would be needed, the guards refuse."""
 
     def __init__(self, compiled: Callable[..., Any], example: SeenCall) -> None:
         self._compiled, self._example = compiled, example
