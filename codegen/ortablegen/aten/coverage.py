@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ortablegen.language.parse import onnx_call
 from ortablegen.language.samples import TensorSample
+from ortablegen.language.vocabulary import prelude
 from ortablegen.source.yaml_source import load_plain
 
 from .data_checks import check_table
@@ -242,17 +246,42 @@ An alias, at the end of a file, has the cases of the operator that it stands for
 
 def _counts(rows: list[Coverage], specs: Specs) -> str:
     written = [row for row in rows if not row.means and row.cases]
-    escaped = sum(bool(row.escape) for row in written)
     functions = {name for row in written for name in row.escape.split()}
-    share = 100 * escaped / max(1, len(written))
+    kinds = Counter(_kind(entry) for entry in specs.ops)
+    shares = {
+        kind: f"{100 * count / max(1, len(specs.ops)):.1f} %" for kind, count in kinds.items()
+    }
     return (
         f"{len(specs.ops)} operators, {len(specs.aliases)} aliases, {len(specs.hops)} higher-order"
         f" operators; {len(specs.calls)} Python functions and tensor methods stand for them in"
-        f" graphs that were traced symbolically.\n{escaped} entries ({share:.1f}%) use"
-        f" {len(functions)} Python lowerings; every other one is YAML alone.\n"
+        f" graphs that were traced symbolically.\n{shares.get('yaml', '0 %')} of the operators are"
+        f" ONNX nodes and core words alone; {shares.get('mixed', '0 %')} also call words of their"
+        f" family, which are Python; {shares.get('call', '0 %')} are one such call in each case;"
+        f" {shares.get('python', '0 %')} have one of {len(functions)} Python lowerings.\n"
         f"{sum(bool(entry.types) for entry in specs.ops)} operators say which dtypes their operands"
         " may have, and codegen proves their ONNX nodes for each of them.\n"
     )
+
+
+def _kind(entry: OpEntry) -> str:
+    """How much of an entry is Python: a lowering, one call of a word of its family in each case,
+    some such calls, or none."""
+    cases = entry.every_case()
+    if any(case.python is not None for case in cases):
+        return "python"
+    single, calls, nodes = True, 0, 0
+    for body in (case.do.body for case in cases if case.do is not None):
+        found = [node for line in body for node in ast.walk(line) if isinstance(node, ast.Call)]
+        family = sum(_is_family_call(node) for node in found)
+        single = single and len(body) == 1 if family else single
+        calls, nodes = calls + family, nodes + sum(onnx_call(node) is not None for node in found)
+    return "yaml" if not calls else "call" if single and not nodes else "mixed"
+
+
+def _is_family_call(node: ast.Call) -> bool:
+    """Whether a word is called that makes nodes and lives in `lowerings`."""
+    word = prelude().get(node.func.id) if isinstance(node.func, ast.Name) else None
+    return word is not None and word.makes_nodes and word.module.startswith("ortable.lowerings.")
 
 
 def _table(file: str, rows: list[Coverage]) -> str:

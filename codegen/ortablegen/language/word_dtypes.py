@@ -22,7 +22,7 @@ _LIKE = {
     "dtype_of": "x",
     **dict.fromkeys(
         (
-            "gathered_pad", "leaky", "lgamma_of", "power_norm", "projected", "relu_of",
+            "gathered_pad", "lgamma_of", "power_norm", "projected", "relu_of",
             "rolled_along", "rows_of", "sliced", "unit_like",
         ),
         "x",

@@ -8,7 +8,7 @@ from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_tanh
-from ortable.lowerings.pointwise import leaky, softplus_of
+from ortable.lowerings.pointwise import softplus_of
 from ortable.lowerings.sampling import random_slopes
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
 from ortable.prelude.error_functions import erf_of
@@ -183,8 +183,12 @@ def aten_rrelu(graph: Graph, res: ResultSpec, self: Result, lower: Scalar = 0.12
         graph.case = 1
         slopes = random_slopes(graph, self, as_float(lower), as_float(upper))
         return graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const(graph, 0, dtype_of(graph, self))]), graph.make_node('Mul', [self, slopes]), self], res.outputs)
-    graph.case = 2
-    return leaky(graph, self, (as_float(lower) + as_float(upper)) / 2)
+    if dtype_of(graph, self) != float64:
+        graph.case = 2
+        return graph.make_node('LeakyRelu', [self], res.outputs, alpha=(as_float(lower) + as_float(upper)) / 2)
+    graph.case = 3
+    low = graph.make_node('Mul', [self, const(graph, (as_float(lower) + as_float(upper)) / 2, float64)])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, low], res.outputs)
 
 
 def aten_rrelu_with_noise_functional(graph: Graph, res: ResultSpec, self: Result, noise: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Any:
@@ -192,8 +196,12 @@ def aten_rrelu_with_noise_functional(graph: Graph, res: ResultSpec, self: Result
     if training:
         graph.case = 1
         raise UnsupportedCase('aten::rrelu_with_noise_functional: slopes in training are random numbers that only torch can draw')
-    graph.case = 2
-    return (leaky(graph, self, (as_float(lower) + as_float(upper)) / 2), noise)
+    if dtype_of(graph, self) != float64:
+        graph.case = 2
+        return (graph.make_node('LeakyRelu', [self], alpha=(as_float(lower) + as_float(upper)) / 2), noise)
+    graph.case = 3
+    low = graph.make_node('Mul', [self, const(graph, (as_float(lower) + as_float(upper)) / 2, float64)])
+    return (graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, low]), noise)
 
 
 def aten_selu(graph: Graph, res: ResultSpec, self: Result) -> Result:

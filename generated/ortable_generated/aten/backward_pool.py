@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward, put_in_planes
+from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward
 from ortable.lowerings.resize import adaptive_weights, mean_weights
 from ortable.prelude.facts import dtype_of, is_float, product, shape_of
+from ortable.prelude.indexing import put_in_planes
 from ortable.prelude.matrices import summed_back
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import as_vec, const
@@ -96,12 +97,12 @@ def aten_fractional_max_pool3d_backward(graph: Graph, res: ResultSpec, grad_outp
 
 def aten_max_pool2d_with_indices_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Result:
     """aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
-    return put_in_planes(graph, shape_of(graph, self), 2, indices, grad_output)
+    return put_in_planes(graph, shape_of(graph, self), 2, indices, grad_output, 'add')
 
 
 def aten_max_pool3d_with_indices_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Result:
     """aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
-    return put_in_planes(graph, shape_of(graph, self), 3, indices, grad_output)
+    return put_in_planes(graph, shape_of(graph, self), 3, indices, grad_output, 'add')
 
 
 def rule_aten__adaptive_avg_pool2d_backward(graph: Graph, grad_output: Result, self: Result) -> Rules:

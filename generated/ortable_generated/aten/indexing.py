@@ -4,14 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dispatch import DataCheck
-from ortable.dtypes import bfloat16, float32, int64, uint8
+from ortable.dtypes import bfloat16, boolean, float32, int32, int64, uint8
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.indexing import index_put, index_tensor, index_tensors, indexed_axes, indexed_sizes, nonzero_columns, one_hot_index
+from ortable.lowerings.indexing import index_put, index_tensor, index_tensors, indexed_axes, indexed_sizes, one_hot_index
 from ortable.lowerings.shapes import broadcast_except, broadcast_to_common
 from ortable.prelude.complex_arithmetic import c_truth
 from ortable.prelude.facts import axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_int, rank_of, shape_of
-from ortable.prelude.indexing import gather_dtype, nonzero_rows
-from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
+from ortable.prelude.indexing import nonzero_rows
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, expanded, iota
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, filled, reshape_to, with_rank_of
 
@@ -49,7 +49,7 @@ def aten_gather(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Re
         graph.case = 1
         return filled(graph, shape_of(graph, index), 0, dtype_of(graph, self))
     graph.case = 2
-    indices = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
+    indices = cast(graph, at_least_1d(graph, index), int32 if dtype_of(graph, index) == int32 else int64)
     result = graph.make_node('GatherElements', [at_least_1d(graph, self), indices], axis=axis_of(graph, self, dim))
     return with_rank_of(graph, result, index)
 
@@ -59,7 +59,9 @@ def aten_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Resu
     axis = one_hot_index(indices)
     if axis >= 0 and is_int(graph, indices[axis]) and (dtype_of(graph, indices[axis]) != uint8):
         graph.case = 1
-        return graph.make_node('Gather', [self, cast(graph, indices[axis], gather_dtype(graph, indices[axis]))], res.outputs, axis=axis)
+        places = indices[axis]
+        places = cast(graph, places, int32 if dtype_of(graph, places) == int32 else int64)
+        return graph.make_node('Gather', [self, places], res.outputs, axis=axis)
     graph.case = 2
     return index_tensor(graph, res, self=self, indices=indices)
 
@@ -94,7 +96,8 @@ def aten_nonzero(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_nonzero_numpy(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
     graph.case = 1
-    return as_list(nonzero_columns(graph, self))
+    places = graph.make_node('NonZero', [cast(graph, at_least_1d(graph, self), boolean)])
+    return [graph.make_node('Gather', [places, const(graph, i, int64)], axis=0) for i in range(max(rank_of(graph, self), 1))]
 
 
 def aten_one_hot(graph: Graph, res: ResultSpec, self: Result, num_classes: Int = -1) -> Result:
@@ -131,7 +134,8 @@ def aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, indices: Re
 def aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
     graph.case = 1
-    return as_list(nonzero_columns(graph, condition))
+    places = graph.make_node('NonZero', [cast(graph, at_least_1d(graph, condition), boolean)])
+    return [graph.make_node('Gather', [places, const(graph, i, int64)], axis=0) for i in range(max(rank_of(graph, condition), 1))]
 
 
 def check_aten_embedding(graph: Graph, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> list[DataCheck]:
@@ -233,7 +237,8 @@ def complex_aten_nonzero(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_nonzero_numpy(graph: Graph, res: ResultSpec, self: Result) -> Any:
     """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
     graph.case = 2
-    return as_list(nonzero_columns(graph, c_truth(graph, self)))
+    places = graph.make_node('NonZero', [at_least_1d(graph, c_truth(graph, self))])
+    return [graph.make_node('Gather', [places, const(graph, i, int64)], axis=0) for i in range(max(rank_of(graph, self), 1))]
 
 
 def complex_aten_take(graph: Graph, res: ResultSpec, self: Result, index: Result) -> Result:
@@ -249,7 +254,8 @@ def complex_aten_take_along_dim(graph: Graph, res: ResultSpec, self: Result, ind
 def complex_aten_where(graph: Graph, res: ResultSpec, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
     graph.case = 2
-    return as_list(nonzero_columns(graph, c_truth(graph, condition)))
+    places = graph.make_node('NonZero', [at_least_1d(graph, c_truth(graph, condition))])
+    return [graph.make_node('Gather', [places, const(graph, i, int64)], axis=0) for i in range(max(rank_of(graph, condition), 1))]
 
 
 def rule_aten__unsafe_index_Tensor(graph: Graph, self: Result, indices: Results) -> Rules:

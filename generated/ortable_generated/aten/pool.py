@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.inference import keep_leading
-from ortable.lowerings.pooling import even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, unpooled, window_max
+from ortable.lowerings.pooling import even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, window_max
 from ortable.prelude.facts import broadcast_ints, dtype_of, is_static, is_used, product, shape_of, static
+from ortable.prelude.indexing import put_in_planes
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import filled
 
@@ -164,12 +165,12 @@ def aten_max_pool3d_with_indices(graph: Graph, res: ResultSpec, self: Result, ke
 
 def aten_max_unpool2d(graph: Graph, res: ResultSpec, self: Result, indices: Result, output_size: SymInts) -> Result:
     """aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor"""
-    return unpooled(graph, self, indices, list(output_size))
+    return put_in_planes(graph, [*shape_of(graph, self)[:-2], *output_size], 2, indices, self, 'none')
 
 
 def aten_max_unpool3d(graph: Graph, res: ResultSpec, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Result:
     """aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor"""
-    return unpooled(graph, self, indices, list(output_size))
+    return put_in_planes(graph, [*shape_of(graph, self)[:-3], *output_size], 3, indices, self, 'none')
 
 
 def check_aten_max_unpool2d(graph: Graph, self: Result, indices: Result, output_size: SymInts) -> list[DataCheck]:

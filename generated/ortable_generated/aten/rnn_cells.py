@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.recurrent import gate_parts
-from ortable.prelude.facts import dtype_of, is_float, is_used
+from ortable.prelude.facts import dim_of, dtype_of, is_float, is_used, rank_of, static
 from ortable.prelude.matrices import projected
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import relu_of
 from ortable.prelude.promotion import opmath
-from ortable.prelude.values import cast
+from ortable.prelude.values import cast, consts
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -57,8 +57,9 @@ def aten__thnn_fused_lstm_cell(graph: Graph, res: ResultSpec, input_gates: Resul
 
 def aten_gru_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
-    reset, update, new = gate_parts(graph, projected(graph, input, w_ih, b_ih), 3)
-    reset_h, update_h, new_h = gate_parts(graph, projected(graph, hx, w_hh, b_hh), 3)
+    axis, sizes = (rank_of(graph, hx) - 1, consts(graph, [static(dim_of(graph, hx, -1))] * 3, int64))
+    reset, update, new = graph.make_node('Split', [projected(graph, input, w_ih, b_ih), sizes], 3, axis=axis)
+    reset_h, update_h, new_h = graph.make_node('Split', [projected(graph, hx, w_hh, b_hh), sizes], 3, axis=axis)
     opened = graph.make_node('Sigmoid', [graph.make_node('Add', [reset, reset_h])])
     kept = graph.make_node('Sigmoid', [graph.make_node('Add', [update, update_h])])
     fresh = graph.make_node('Tanh', [graph.make_node('Add', [new, graph.make_node('Mul', [opened, new_h])])])
@@ -68,7 +69,8 @@ def aten_gru_cell(graph: Graph, res: ResultSpec, input: Result, hx: Result, w_ih
 def aten_lstm_cell(graph: Graph, res: ResultSpec, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Any:
     """aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)"""
     total = graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx[0], w_hh, b_hh)])
-    first, forget, cell, last = gate_parts(graph, total, 4)
+    sizes = consts(graph, [static(dim_of(graph, hx[0], -1))] * 4, int64)
+    first, forget, cell, last = graph.make_node('Split', [total, sizes], 4, axis=rank_of(graph, total) - 1)
     kept = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Sigmoid', [forget]), hx[1]]), graph.make_node('Mul', [graph.make_node('Sigmoid', [first]), graph.make_node('Tanh', [cell])])])
     return (graph.make_node('Mul', [graph.make_node('Sigmoid', [last]), graph.make_node('Tanh', [kept])]), kept)
 

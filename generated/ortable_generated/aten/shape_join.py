@@ -7,11 +7,11 @@ from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
 from ortable.inference import concat
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.shapes import cat_list, chunk_count, flipped_along, on_grid, repeat_indices, rolled_along
+from ortable.lowerings.shapes import cat_list, chunk_count, flipped_along, repeat_indices, rolled_along
 from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, transpose_perm
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none, shapes_or_none
 from ortable.prelude.promotion import common_dtype
-from ortable.prelude.shapes import as_flat, expanded, sliced, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, other_axes, sliced, zeros_of
 from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
@@ -85,12 +85,16 @@ def aten_hstack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:
 
 def aten_meshgrid(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::meshgrid(Tensor[] tensors) -> Tensor[]"""
-    return [on_grid(graph, t, tensors, i, False) for i, t in enumerate(tensors)]
+    return aten_meshgrid_indexing(graph, res, tensors=tensors, indexing='ij')
 
 
 def aten_meshgrid_indexing(graph: Graph, res: ResultSpec, tensors: Results, *, indexing: Str) -> Any:
     """aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
-    return [on_grid(graph, t, tensors, i, indexing == 'xy') for i, t in enumerate(tensors)]
+    n = len(tensors)
+    axes = [1, 0, *range(2, n)] if indexing == 'xy' and n > 1 else list(range(n))
+    sizes = [count_of(graph, tensors[axis]) for axis in axes]
+    wide = [unsqueezed(graph, at_least_1d(graph, t), other_axes(n, [axis])) for t, axis in zip(tensors, axes)]
+    return [expanded(graph, t, sizes) for t in wide]
 
 
 def aten_repeat(graph: Graph, res: ResultSpec, self: Result, repeats: SymInts) -> Result:
@@ -311,7 +315,7 @@ def complex_aten_hstack(graph: Graph, res: ResultSpec, tensors: Results) -> Resu
 
 def complex_aten_meshgrid(graph: Graph, res: ResultSpec, tensors: Results) -> Any:
     """aten::meshgrid(Tensor[] tensors) -> Tensor[]"""
-    return each_part(graph, res, aten_meshgrid, {'tensors': tensors})
+    return complex_aten_meshgrid_indexing(graph, res, tensors=tensors, indexing='ij')
 
 
 def complex_aten_meshgrid_indexing(graph: Graph, res: ResultSpec, tensors: Results, *, indexing: Str) -> Any:
@@ -445,7 +449,7 @@ def rule_aten_hstack(graph: Graph, tensors: Results) -> Rules:
 
 
 def rule_aten_meshgrid(graph: Graph, tensors: Results) -> Rules:
-    return ((dtype_or_none(graph, tensors), None),)
+    return rule_aten_meshgrid_indexing(graph, tensors=tensors, indexing='ij')
 
 
 def rule_aten_meshgrid_indexing(graph: Graph, tensors: Results, *, indexing: Str) -> Rules:

@@ -7,7 +7,7 @@ from ortable.dispatch import DataCheck
 from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import reduce_shape
-from ortable.lowerings.sorting import reordered, searchsorted
+from ortable.lowerings.sorting import searchsorted
 from ortable.prelude.facts import axis_of, dim_of, is_int, rank_of
 from ortable.prelude.indexing import sort_keys, take_along_dim
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
@@ -75,7 +75,8 @@ def aten_searchsorted_Scalar(graph: Graph, res: ResultSpec, sorted_sequence: Res
     """aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
-    edges = cast(graph, reordered(graph, sorted_sequence, sorter), dtype)
+    last, x = (rank_of(graph, sorted_sequence) - 1, sorted_sequence)
+    edges = cast(graph, x if sorter is None else graph.make_node('GatherElements', [x, sorter], axis=last), dtype)
     return searchsorted(graph, edges, const(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
@@ -83,7 +84,8 @@ def aten_searchsorted_Tensor(graph: Graph, res: ResultSpec, sorted_sequence: Res
     """aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
-    edges = cast(graph, reordered(graph, sorted_sequence, sorter), dtype)
+    last, x = (rank_of(graph, sorted_sequence) - 1, sorted_sequence)
+    edges = cast(graph, x if sorter is None else graph.make_node('GatherElements', [x, sorter], axis=last), dtype)
     return searchsorted(graph, edges, cast(graph, self, dtype), after, int32 if out_int32 else int64)
 
 

@@ -10,7 +10,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.reductions import mean_over, mean_var
 from ortable.prelude.complex_arithmetic import c_abs, c_exp, c_log, c_truth, complex_of, im, re
 from ortable.prelude.complex_value import part_type
-from ortable.prelude.facts import axes_of, dtype_of, is_complex, rank_of
+from ortable.prelude.facts import axes_of, dtype_of, is_complex
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import as_float, opmath, opmath_dtype, promote_values
@@ -44,11 +44,8 @@ def aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result, ord: Sc
 def aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    if rank_of(graph, self) == 0:
-        graph.case = 1
-        return self
     # the largest value is taken away unless it is infinite; ReduceLogSumExp shifts no row that has an infinity
-    graph.case = 2
+    graph.case = 1
     x, axes = (opmath(graph, self), axes_of(graph, self, dim))
     most = graph.make_node('ReduceMax', [x, consts(graph, axes, int64)], keepdims=1)
     shift = graph.make_node('Where', [graph.make_node('IsInf', [most]), const_like(graph, 0, most), most])
@@ -194,7 +191,7 @@ def complex_aten_linalg_vector_norm(graph: Graph, res: ResultSpec, self: Result,
 def complex_aten_logsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    graph.case = 3
+    graph.case = 2
     axes = axes_of(graph, self, dim)
     most = reduced_extreme(graph, re(graph, self), axes, True, True)
     shift = graph.make_node('Where', [graph.make_node('IsInf', [most]), const_like(graph, 0, most), most])

@@ -33,7 +33,6 @@ from ortable.prelude.shapes import sliced
 from ortable.prelude.values import (
     as_tensor,
     as_vec,
-    at_least_1d,
     cast,
     const,
     consts,
@@ -46,7 +45,6 @@ __all__ = [
     "index_tensors",
     "indexed_axes",
     "indexed_sizes",
-    "nonzero_columns",
     "one_hot_index",
 ]
 
@@ -346,15 +344,6 @@ def _sliced(graph: Graph, x: str, axis: int, item: slice) -> str:
     if any(isinstance(each, str) for each in (start, stop, step)):
         raise UnsupportedCase("a slice whose ends are tensors; use torch.narrow, or .item()")
     return sliced(graph, x, axis, start, stop, step)
-
-
-def nonzero_columns(graph: Graph, x: Result) -> Results:
-    """The coordinates of what is not zero, one vector an axis."""
-    result = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
-    return [
-        graph.make_node("Gather", [result, const(graph, axis, dtypes.int64)], axis=0)
-        for axis in range(max(rank_of(graph, x), 1))
-    ]
 
 
 def index_tensors(graph: Graph, items: Results) -> Results:

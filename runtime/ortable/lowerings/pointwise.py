@@ -12,7 +12,7 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Float, Int, Result
+from ortable.prelude.facts import Bool, Int, Result
 from ortable.prelude.pointwise import (
     const_like,
     filled_like,
@@ -22,28 +22,17 @@ from ortable.prelude.pointwise import (
     truncated_remainder,
 )
 from ortable.prelude.promotion import opmath
-from ortable.prelude.values import cast, const
+from ortable.prelude.values import cast
 
 __all__ = [
     "expm1_of",
     "fmod_of",
     "int_power",
     "is_nan",
-    "leaky",
     "remainder_of",
     "sinh_of",
     "softplus_of",
 ]
-
-
-def leaky(graph: Graph, x: Result, slope: Float) -> Result:
-    """``x`` where it is positive, else ``x`` times the slope."""
-    dtype = graph.get_type(x)
-    if dtype != dtypes.float64:
-        return graph.make_node("LeakyRelu", [x], alpha=slope)
-    positive = graph.make_node("Greater", [x, const(graph, 0, dtype)])
-    low = graph.make_node("Mul", [x, const(graph, slope, dtype)])
-    return graph.make_node("Where", [positive, x, low])
 
 
 def is_nan(graph: Graph, x: Result | None) -> Bool:

@@ -33,11 +33,10 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
-from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
-from ortable.prelude.shapes import iota, zeros_of
+from ortable.prelude.shapes import iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import (
     as_vec,
@@ -61,8 +60,6 @@ __all__ = [
     "pooled_fractional",
     "pooled_max",
     "pooled_mean",
-    "put_in_planes",
-    "unpooled",
     "window_max",
 ]
 
@@ -160,18 +157,6 @@ def _counts(
         along = unsqueezed(graph, counts, list(range(1, len(sizes) - axis)))
         total = graph.make_node("Mul", [total, cast(graph, along, dtypes.float32)])
     return total
-
-
-def put_in_planes(graph: Graph, shape: SymInts, n: Int, index: Result, values: Result) -> Result:
-    """Zeros of ``shape`` with ``values`` added where ``index`` points into the flattened last
-    ``n`` dimensions."""
-    lead, own = list(shape[:-n]), graph.get_type(values)
-    if index is not None and 0 in shape_of(graph, index):
-        return zeros_of(graph, list(shape), own)
-    windows = [*lead, dims.prod(shape_of(graph, index)[-n:])]
-    zeros = zeros_of(graph, [*lead, dims.prod(shape[-n:])], own)
-    places, parts = reshape_to(graph, index, windows), reshape_to(graph, values, windows)
-    return reshape_to(graph, scatter_elements(graph, zeros, len(lead), places, parts, "add"), shape)
 
 
 def divisible(sizes: SymInts, parts: SymInts) -> Bool:
@@ -721,13 +706,3 @@ def pooled_fractional(
 def _whole(graph: Graph, x: str) -> str:
     """A float that is not negative, cut to an int."""
     return cast(graph, x, dtypes.int64)
-
-
-def unpooled(graph: Graph, x: Result, indices: Result, sizes: SymInts) -> Result:
-    """Zeros of ``sizes``, with ``x`` where ``indices`` point in the flattened plane."""
-    make, n = graph.make_node, len(sizes)
-    lead, space = list(shape_of(graph, x))[:-n], list(shape_of(graph, x))[-n:]
-    planes = zeros_of(graph, [*lead, dims.prod(sizes)], graph.get_type(x))
-    flat = [reshape_to(graph, each, [*lead, dims.prod(space)]) for each in (indices, x)]
-    result = make("ScatterElements", [planes, *flat], axis=len(lead))
-    return reshape_to(graph, result, [*lead, *sizes])

@@ -14,12 +14,8 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import (
-    Int,
-    Result,
-    Results,
     SymInt,
     dim_of,
-    rank_of,
     shape_of,
     static,
 )
@@ -29,9 +25,7 @@ from ortable.prelude.values import as_vec, consts, reshape_to, squeezed, unsquee
 
 from .recurrent_nan import Layer, with_nan
 
-__all__ = [
-    "gate_parts",
-]
+__all__ = []
 
 
 # torch keeps the gates as input, forget, cell, output; ONNX as input, output, forget, cell.
@@ -382,11 +376,3 @@ def _join_directions(graph: Graph, output: str, directions: int, hidden: Dim) ->
     if isinstance(steps, int) and isinstance(batch, int):
         return reshape_to(graph, transposed, [steps, batch, hidden * directions])
     return graph.make_node("Reshape", [transposed, as_vec(graph, [0, 0, -1])])
-
-
-def gate_parts(graph: Graph, x: Result, count: Int) -> Results:
-    """The last axis in ``count`` parts: the gates of a cell."""
-    axis = rank_of(graph, x) - 1
-    size = static(dim_of(graph, x, axis)) // count
-    sizes = consts(graph, [size] * count, dtypes.int64)
-    return list(graph.make_node("Split", [x, sizes], count, axis=axis))

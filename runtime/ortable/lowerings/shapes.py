@@ -10,7 +10,6 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast, normalize_axis
 from ortable.ir import Graph
 from ortable.prelude.facts import (
-    Bool,
     Int,
     Ints,
     Result,
@@ -23,8 +22,8 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.promotion import result_type
-from ortable.prelude.shapes import expanded, flat_sizes, is_inferred, sliced
-from ortable.prelude.values import at_least_1d, cast, const, consts, unsqueezed
+from ortable.prelude.shapes import expanded, is_inferred, sliced
+from ortable.prelude.values import cast, const, consts, unsqueezed
 
 __all__ = [
     "broadcast_except",
@@ -33,7 +32,6 @@ __all__ = [
     "chunk_count",
     "common_sizes",
     "flipped_along",
-    "on_grid",
     "repeat_indices",
     "rolled_along",
     "unflat_sizes",
@@ -143,22 +141,6 @@ def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
             ),
         ],
     )
-
-
-def on_grid(graph: Graph, x: Result, xs: Results, place: Int, turned: Bool) -> Result:
-    """One result of torch.meshgrid: the vector ``x`` along axis ``place``, the same along those of
-    the others.
-
-    ``turned`` exchanges the first two axes (``indexing="xy"``).
-    """
-    axes = list(range(len(xs)))
-    if turned and len(xs) > 1:
-        axes[:2] = [1, 0]
-    sizes = [flat_sizes(graph, xs[axis], 0, -1)[0] for axis in axes]
-    wide = unsqueezed(
-        graph, at_least_1d(graph, x), [axis for axis in range(len(xs)) if axis != axes[place]]
-    )
-    return expanded(graph, wide, sizes)
 
 
 def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:

@@ -31,7 +31,6 @@ __all__ = [
     "is_among",
     "median_index",
     "new_runs",
-    "reordered",
     "run_lengths",
     "run_starts",
     "searchsorted",

@@ -14,15 +14,25 @@ from ortable import dims, dtypes
 from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
-from .facts import Bool, Dtype, Int, Result, Str, SymInt, dim_of, rank_of, shape_of
-from .shapes import along_axis, expanded, iota
-from .values import as_vec, at_least_1d, cast, const, consts, permuted, squeezed, unsqueezed
+from .facts import Bool, Int, Result, Str, SymInt, SymInts, dim_of, rank_of, shape_of
+from .shapes import along_axis, expanded, iota, zeros_of
+from .values import (
+    as_vec,
+    at_least_1d,
+    cast,
+    const,
+    consts,
+    permuted,
+    reshape_to,
+    squeezed,
+    unsqueezed,
+)
 
 __all__ = [
     "argsort",
-    "gather_dtype",
     "marked_indices",
     "nonzero_rows",
+    "put_in_planes",
     "run_ids",
     "scatter_elements",
     "scatter_slices",
@@ -107,7 +117,8 @@ def scatter_elements(
     """
     if 0 in shape_of(graph, index):
         return x
-    places = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
+    kind = dtypes.int32 if graph.get_type(index) == dtypes.int32 else dtypes.int64
+    places = cast(graph, at_least_1d(graph, index), kind)
     wanted = list(shape_of(graph, places))
     if rank_of(graph, values):
         short = [
@@ -181,12 +192,6 @@ def take_along_dim(graph: Graph, x: Result, places: Result, axis: Int) -> Result
     return graph.make_node("GatherElements", [at_least_1d(graph, x), places], axis=axis)
 
 
-def gather_dtype(graph: Graph, x: Result) -> Dtype:
-    """The dtype in which ONNX takes the indices ``x``: int32 stays, everything else becomes
-    int64."""
-    return dtypes.int32 if graph.get_type(x) == dtypes.int32 else dtypes.int64
-
-
 def _sum_dtype(graph: Graph, x: str, how: str) -> int:
     """Where ONNX Runtime has no reduction: half floats are reduced in float32, bool (torch's or,
     and) in int32."""
@@ -216,3 +221,17 @@ def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: 
             "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, compute_dtype), result]
         )
     return cast(graph, result, dtype)
+
+
+def put_in_planes(
+    graph: Graph, shape: SymInts, n: Int, index: Result, values: Result, how: Str
+) -> Result:
+    """Zeros of ``shape`` with ``values`` written (``how``: none) or added where ``index`` points
+    into the flattened last ``n`` dimensions."""
+    lead, own = list(shape[:-n]), graph.get_type(values)
+    if index is not None and 0 in shape_of(graph, index):
+        return zeros_of(graph, list(shape), own)
+    windows = [*lead, dims.prod(shape_of(graph, index)[-n:])]
+    zeros = zeros_of(graph, [*lead, dims.prod(shape[-n:])], own)
+    places, parts = reshape_to(graph, index, windows), reshape_to(graph, values, windows)
+    return reshape_to(graph, scatter_elements(graph, zeros, len(lead), places, parts, how), shape)
