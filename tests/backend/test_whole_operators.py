@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests import child
+
 SHAPES = {1: (2, 3, 5), 2: (2, 3, 5, 6), 3: (2, 3, 4, 5, 6)}
 MODES = [
     *((mode, dims) for mode in ("nearest", "nearest-exact") for dims in SHAPES),
@@ -50,3 +52,18 @@ def test_known_sizes_leave_an_operator_whole(name, fresh_dynamo):
         compiled(torch.randn(SHAPES[dims]))
     (operator,) = {each.operator for each in storage["instance"][0]["placement"]}
     assert any(word in operator for word in ("upsample", "shrink"))
+
+
+_COMPOSITE_AFTER_A_COMPILATION = """
+import torch
+
+with torch.no_grad():
+    torch.compile(torch.nn.ReLU(), backend="ortable")(torch.ones(2))
+assert torch.ops.aten._upsample_nearest_exact2d.default in torch.export.default_decompositions()
+"""
+
+
+def test_torch_still_knows_its_composite_operators_after_a_compilation() -> None:
+    """torch asks once which these are; asked while they were whole, torch.onnx.export failed."""
+    done = child.python("-c", _COMPOSITE_AFTER_A_COMPILATION)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -37,6 +37,9 @@ Kernels = dict[Any, Callable[..., Any]]
 def keep_whole() -> Iterator[None]:
     """Take torch's Python kernels from the operators of the traits `kept_whole` and
     `whole_when_static`, for a block; those of the second one get them back for free sizes."""
+    from .decompositions import get_decomposition_table
+
+    get_decomposition_table()  # torch keeps which operators are composite from its first answer on
     removed: list[tuple[Any, Kernels]] = []
 
     def put_back() -> None:

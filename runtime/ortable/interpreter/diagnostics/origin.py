@@ -56,7 +56,7 @@ def module_path(node: Node) -> tuple[str, str]:
     """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
     "")`` when unknown."""
     stack = _module_stack(node)
-    return _module(*next(reversed(stack.values()))) if stack else ("", "")
+    return _module(*stack[list(stack)[-1]]) if stack else ("", "")
 
 
 def called_modules(node: Node) -> list[tuple[str, str]]:
