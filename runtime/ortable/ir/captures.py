@@ -12,21 +12,21 @@ from .node import Node
 from .state import GraphState
 
 _PLAIN = frozenset({int, float, str, bool, type(None)})
+_GRAPHS = (GraphState, GraphProto)
 
 
 def subgraphs(node: Node) -> list[Any]:
     """The graphs among the attributes of a node: builders or GraphProtos."""
     found: list[Any] = []
     for value in node.attrs.values():
-        if type(value) in _PLAIN:
+        kind = type(value)
+        if kind in _PLAIN:
             continue
-        if isinstance(value, (list, tuple)):
-            if not value or type(value[0]) in _PLAIN:  # an attribute's values are of one kind
-                continue
-            items = value
-        else:
-            items = (value,)
-        found.extend(item for item in items if isinstance(item, (GraphState, GraphProto)))
+        if kind is list or kind is tuple:  # an attribute's values are of one kind
+            if value and isinstance(value[0], _GRAPHS):
+                found += value
+        elif isinstance(value, _GRAPHS):
+            found.append(value)
     return found
 
 
@@ -80,7 +80,8 @@ def _free_of_proto(graph: GraphProto) -> set[str]:
 def inner_graphs(node: Node) -> list[Any]:
     """The builders among the subgraphs of a node: passes go into them, GraphProtos stay as they
     are."""
-    return [graph for graph in subgraphs(node) if isinstance(graph, GraphState)]
+    found = subgraphs(node)
+    return [graph for graph in found if isinstance(graph, GraphState)] if found else found
 
 
 def reads(node: Node) -> set[str]:

@@ -47,7 +47,7 @@ def debug_message(graph: GraphState) -> str:
     for section in graph.debug_sections:
         rows.append(section())
     rows.append("--ONNX--")
-    steps = [_step(graph, kind, item) for kind, item in graph.history]
+    steps = [_step(graph, kind, item) for kind, item in _history(graph)]
     if len(steps) > _MOST_LINES:
         rows.append(f"({len(steps) - _MOST_LINES} earlier steps are left out)")
     rows.extend(steps[-_MOST_LINES:])
@@ -69,6 +69,17 @@ def _facts(facts: dict[str, Any]) -> str:
         return pformat(facts)
     last = dict(list(facts.items())[-_MOST_KNOWN:])
     return f"(last {_MOST_KNOWN} of {len(facts)}) " + pformat(last)
+
+
+def _history(graph: GraphState) -> list[tuple[str, Any]]:
+    if not graph.edited:
+        return graph.history
+    return [
+        *(("make_tensor_input", info.name) for info in graph.inputs),
+        *(("make_initializer", name) for name in graph.initializers_dict),
+        *(("make_node", node) for node in graph.nodes),
+        *(("make_tensor_output", info.name) for info in graph.outputs),
+    ]
 
 
 def _step(graph: GraphState, kind: str, item: Any) -> str:

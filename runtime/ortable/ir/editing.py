@@ -163,7 +163,7 @@ def rename(graph: GraphInterface, names: Mapping[str, str]) -> None:
     for old, info in infos.items():
         if isinstance(info.constant, LazyConstant):
             info.constant = LazyConstant(graph, names[old])
-    rebuild_history(graph)
+    outdate_history(graph)
 
 
 def rename_new(graph: GraphInterface, old: str, new: str, first: int) -> None:
@@ -235,14 +235,10 @@ def forget(graph: GraphInterface) -> None:
     graph.small_initializers = {k: v for k, v in graph.small_initializers.items() if v in alive}
     graph.tied_initializers = {k: v for k, v in graph.tied_initializers.items() if v in alive}
     graph.dim_results.forget(alive)
-    rebuild_history(graph)
+    outdate_history(graph)
 
 
-def rebuild_history(graph: GraphInterface) -> None:
-    """Steps shown in messages, for a graph that is no longer as it was built."""
-    graph.history = [
-        *(("make_tensor_input", info.name) for info in graph.inputs),
-        *(("make_initializer", name) for name in graph.initializers_dict),
-        *(("make_node", node) for node in graph.nodes),
-        *(("make_tensor_output", info.name) for info in graph.outputs),
-    ]
+def outdate_history(graph: GraphInterface) -> None:
+    """Says that a graph is no longer as it was built: messages list what it has now."""
+    graph.edited = True
+    graph.history.clear()

@@ -68,9 +68,9 @@ class GraphState:
         # results that passes took away -> those that hold the same: `passes.result_names`
         self.successors: dict[str, str] = {}
         self.declared_shapes: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
-        self.history: list[
-            tuple[str, Any]
-        ] = []  # inputs, initializers, nodes in order, for messages
+        # inputs, initializers, nodes in order, for messages, until the graph is edited
+        self.history: list[tuple[str, Any]] = []
+        self.edited = False
 
     # -- names
 

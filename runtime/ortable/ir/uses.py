@@ -83,9 +83,7 @@ class Uses:
 
 def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
     """The node, and the graphs inside it, read other results."""
-    for name in node.inputs:
-        if name in names:
-            node.inputs = [names.get(each, each) for each in node.inputs]
-            break
+    if not names.keys().isdisjoint(node.inputs):
+        node.inputs = [names.get(each, each) for each in node.inputs]
     for inner in inner_graphs(node) if node.attrs else ():
         rename_in(inner, names)

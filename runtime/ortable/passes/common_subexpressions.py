@@ -15,7 +15,7 @@ from ortable_generated.onnx.traits import RANDOM
 from .weight_transposes import TRANSPOSED
 
 COMPARED = 1 << 20  # bytes up to which the contents of initializers are compared
-_PLAIN = (int, float, str, bool, bytes)
+_PLAIN = frozenset({int, float, str, bool, bytes})
 
 
 def merge_equal_nodes(graph: Graph) -> int:
@@ -57,10 +57,10 @@ def _key(node: Node) -> Hashable | None:
     attributes: list[Hashable] = []
     for name, value in node.attrs.items():
         items = value if isinstance(value, (list, tuple)) else (value,)
-        if not all(type(item) in _PLAIN for item in items):
+        if not _PLAIN.issuperset(map(type, items)):
             return None
         attributes.append((name, repr(value)))  # as text: -0.0 is not 0.0, 1.0 is not 1
-    shape = tuple(bool(name) for name in node.outputs)
+    shape = tuple(map(bool, node.outputs))
     return (node.op_type, tuple(node.inputs), tuple(attributes), shape)
 
 

@@ -57,15 +57,17 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
     if gone:
         editing.remove_nodes(graph, gone)
     if folded or gone:
-        editing.rebuild_history(graph)
+        editing.outdate_history(graph)
     return folded + len(gone)
 
 
 def _stores_more(graph: Graph, node: Node) -> bool:
     """Whether the node reads a weight of 8 bits or less, or one of half floats as something larger,
     or turns one: what others read as it is would be stored twice (see `weight_transposes`)."""
+    if graph.initializers_dict.keys().isdisjoint(node.inputs):
+        return False
     if node.key in KEEPS_WEIGHTS:
-        return any(name in graph.initializers_dict for name in node.inputs)
+        return True
     for name in node.inputs:
         value = graph.initializers_dict.get(name)
         dtype = None if value is None else initializers.dtype_of(value)
@@ -92,7 +94,7 @@ def _bytes_of(graph: Graph, name: str) -> float:
 
 
 def _can_fold(graph: Graph, node: Node, max_bytes: float) -> bool:
-    if not all(name in graph.constant_names for name in node.outputs if name):
+    if not graph.constant_names.issuperset(filter(None, node.outputs)):
         return False
     for name in node.outputs:
         info = graph.values.get(name) if name else None

@@ -39,7 +39,7 @@ def arrange_quantized(graph: Graph) -> int:
     count += sum(here.sink_reshape(node) for node in products)
     count += here.free_biases()
     if count:
-        editing.rebuild_history(graph)
+        editing.outdate_history(graph)
     return changed + count
 
 

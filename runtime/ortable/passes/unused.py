@@ -14,10 +14,11 @@ def remove_unused(graph: Graph) -> int:
     dead: list[Node] = []
     removed = 0
     for node in reversed(graph.nodes):
-        if not any(name in needed for name in node.outputs if name):
+        if needed.isdisjoint(node.outputs):
             dead.append(node)
             continue
         needed.update(node.inputs)
+        needed.discard("")  # an input or output that is left out
         if node.attrs and subgraphs(node):
             removed += sum(remove_unused(inner) for inner in inner_graphs(node))
             needed |= captured(node)
