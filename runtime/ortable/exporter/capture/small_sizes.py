@@ -10,6 +10,7 @@ it; `Program.smallest` has what was found."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +201,11 @@ class _Trials:
         self.sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
         self.hints = example_sizes(self.leaves, self.sizes)
         self.names = {s: program.symbol_names.get(str(s), str(s)) for s in self.hints}
-        self.copies = FakeCopies()
+
+    @cached_property
+    def copies(self) -> FakeCopies:
+        """Fake tensors of the trials; making their mode takes as long as a small conversion."""
+        return FakeCopies()
 
     @classmethod
     def of(cls, program: Program, request: Request, capture: Capture | None) -> _Trials | None:
