@@ -21,11 +21,6 @@ from typing import Any
 
 from rich.text import Text
 
-__all__ = [
-    "after_pauses", "band", "count_for", "geomean", "in_process", "interleave", "machine",
-    "median_ratio", "origin", "reason", "settle", "timed",
-]  # fmt: skip
-
 Call = Callable[[], object]
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RESULTS", "insert", "made_of", "number", "percent", "publish", "save", "table"]
-
 RESULTS = Path(__file__).resolve().parent / "results"  # where whole runs leave their records
 
 

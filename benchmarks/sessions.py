@@ -14,8 +14,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["difference", "operators", "quiet", "session", "session_options", "torch_onnx"]
-
 
 def quiet() -> None:
     """No warnings and no progress lines: they are not what is measured."""

@@ -17,8 +17,6 @@ from benchmarks.backend import measure as backend_measure
 from benchmarks.measure import band, interleave, median_ratio
 from benchmarks.models.inference import build
 
-__all__ = ["FIRST", "measure_model"]
-
 FIRST = 16  # calls, after which graphs of more than 5 ms are decided
 _ENOUGH = 30.0  # seconds that a decision may take; calls of microseconds take hundreds
 

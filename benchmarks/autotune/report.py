@@ -10,8 +10,6 @@ from benchmarks.report import made_of, number, percent, table
 
 from .measure import FIRST
 
-__all__ = ["markdown", "one_line"]
-
 COLUMNS = ("dynamo's graph", "ortable", "autotune")
 LIMIT = 1.03  # of what a call costs without us
 _USUAL = "ONNX Runtime"

@@ -21,11 +21,6 @@ import torch
 
 from benchmarks.sessions import operators, session_options
 
-__all__ = [
-    "Candidate", "bare", "eager", "exported", "floor", "has_compiler", "inductor", "nodes_as_run",
-    "ortable", "prepare",
-]  # fmt: skip
-
 Candidate = Callable[[], Any]
 Arguments = tuple[torch.Tensor, ...]
 

@@ -15,8 +15,6 @@ from benchmarks.models.inference import build
 
 from . import candidates
 
-__all__ = ["OVERHEAD", "measure_model", "measure_overhead"]
-
 OVERHEAD = "overhead"
 PARAMETERS = 80  # of the second model of the overhead
 

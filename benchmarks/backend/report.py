@@ -8,8 +8,6 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.report import made_of, percent, table
 
-__all__ = ["details", "markdown", "one_line"]
-
 Record = Mapping[str, Any]
 COLUMNS = (
     "bare session", "bare session, ours", "inductor", "inductor, freezing", "ortable",

@@ -7,8 +7,6 @@ from typing import Any
 
 from benchmarks.report import made_of, number, percent, table
 
-__all__ = ["markdown"]
-
 _HEAD = (
     "tokens before", "texts", "float32, ms", "int8, ms", "int8 of float32", "cache of float32, MB",
     "of int8, MB", "band",

@@ -19,8 +19,6 @@ from benchmarks.models.architectures import ARCHITECTURES, build_architecture
 from benchmarks.models.bert import bert, narrow_bert
 from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
 
-__all__ = ["deep_bert", "exported", "measure", "measure_depth"]
-
 OURS, THEIRS = "ortable", "torch.onnx"
 LARGE, WHOLE = "weights left in torch", "one ModelProto"
 Record = dict[str, Any]

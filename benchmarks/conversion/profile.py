@@ -16,8 +16,6 @@ from benchmarks.sessions import quiet
 
 from .measure import exported
 
-__all__ = ["profile_models"]
-
 # What is not the converter's own, by the path of the function: the first part that matches.
 LIBRARIES = (
     ("google/protobuf", "protobuf"),

@@ -8,8 +8,6 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.report import made_of, number, table
 
-__all__ = ["details", "markdown", "one_line"]
-
 Record = Mapping[str, Any]
 OURS, THEIRS = "ortable", "torch.onnx"
 LARGE, WHOLE = "weights left in torch", "one ModelProto"

@@ -6,8 +6,6 @@ from __future__ import annotations
 import onnxruntime
 import torch
 
-__all__ = ["missing"]
-
 
 def missing() -> str | None:
     """What keeps models from running on CUDA here; None where nothing does."""

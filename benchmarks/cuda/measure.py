@@ -19,8 +19,6 @@ from benchmarks.measure import band, median_ratio, reason
 from benchmarks.models.inference import MODELS
 from benchmarks.models.training import TRAINABLES
 
-__all__ = ["BATCHES", "DTYPES", "inference", "training"]
-
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 # Enough of a batch that a call is no matter of launching kernels alone, but for `mlp`.
 BATCHES = {"mlp": 64, "resnet50": 16, "vit": 16, "bert": 8, "llama": 8, "unet": 4, "convnext": 8}

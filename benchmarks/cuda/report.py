@@ -7,8 +7,6 @@ from typing import Any
 
 from benchmarks.report import made_of, number, percent, table
 
-__all__ = ["markdown"]
-
 _TITLES = {
     "inference": "Inference under `torch.no_grad()`, weights in the dtype of the row",
     "training": "Training steps, forward and backward without the optimizer",

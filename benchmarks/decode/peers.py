@@ -11,8 +11,6 @@ import torch
 
 from .sizes import VOCABULARY, Lengths
 
-__all__ = ["OpenVino", "Session"]
-
 
 class Session:
     """torch.onnx's graph of the same step, in a bare session: caches are inputs and outputs, which

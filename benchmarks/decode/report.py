@@ -7,8 +7,6 @@ from typing import Any
 
 from benchmarks.report import made_of, number, percent, table
 
-__all__ = ["markdown"]
-
 
 def markdown(run: Mapping[str, Any]) -> str:
     """The page of one run: a table for each model and number of texts."""

@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["SIZES", "VOCABULARY", "Lengths", "build"]
-
 # hidden, intermediate, layers, heads, heads of keys
 SIZES = {
     "124M": (768, 2048, 12, 12, 4),

@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STEPS"]
-
 VOCABULARY = 512
 STATUS = Path("/proc/self/status")
 

@@ -10,8 +10,6 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-__all__ = ["BATCH", "COLUMNS", "LENGTH", "ROWS", "Architecture", "Call", "named"]
-
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 BATCH = Dim("batch", max=64)

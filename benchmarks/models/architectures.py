@@ -14,8 +14,6 @@ from .language import LANGUAGE_MODELS
 from .networks import NETWORKS
 from .pictures import PICTURE_MODELS
 
-__all__ = ["ARCHITECTURES", "Architecture", "build_architecture"]
-
 ARCHITECTURES: dict[str, Architecture] = {
     found.name: found for found in (*LANGUAGE_MODELS, *PICTURE_MODELS, *NETWORKS)
 }

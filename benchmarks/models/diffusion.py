@@ -9,8 +9,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["DiffusionUNet", "Vae"]
-
 
 def time_embedding(steps: torch.Tensor, width: int) -> torch.Tensor:
     """Sines and cosines of the step: int64[n] -> float32[n, width]."""

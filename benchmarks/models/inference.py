@@ -17,8 +17,6 @@ from .architectures import ARCHITECTURES
 from .bert import bert
 from .other import LstmTagger
 
-__all__ = ["MODELS", "Case", "build"]
-
 
 @dataclass(frozen=True)
 class Case:

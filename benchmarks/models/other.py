@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-__all__ = ["Dlrm", "LstmTagger"]
-
 
 class LstmTagger(nn.Module):
     """Embedding, LSTM, linear layer: int64[n, t] -> float32[n, t, tags]."""

@@ -12,8 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["MobileNet", "ResNet", "UNet", "resnet18", "resnet50"]
-
 
 def conv_bn(
     inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1

@@ -14,8 +14,6 @@ from ortablegen.source.diagnostics import Diagnostics
 
 from .scaling import Entry, tensor_samples
 
-__all__ = ["choose_samples", "read_entries"]
-
 _ROOT = Path(__file__).parents[2]
 
 

@@ -23,8 +23,6 @@ from ortablegen.schemas.onnx import CEILING
 
 from .scaling import Entry, ScaledCall, scale_sample
 
-__all__ = ["CANDIDATES", "measure_sample"]
-
 CANDIDATES = ("session", "ortable", "inductor", "training ortable", "training inductor")
 _MAX_EAGER_S = 0.03  # an operator that takes longer in eager is measured at a smaller size
 _BUDGET_S = 0.1  # of one candidate

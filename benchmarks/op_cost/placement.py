@@ -10,8 +10,6 @@ import yaml
 
 from ortable_generated.aten.traits import HEAVY, VIEW
 
-__all__ = ["TABLE", "choose_threshold", "is_costly", "write_placement"]
-
 TABLE = Path(__file__).parents[2] / "specs" / "runtime" / "operator_cost.yaml"
 
 _CROSSING_MS = 0.15  # about what it costs to leave a session and to come back

@@ -11,8 +11,6 @@ from benchmarks.report import made_of, number, table
 
 from .placement import TABLE
 
-__all__ = ["MAX_RATIO", "exceeding", "exceeding_memory", "markdown", "read_reasons", "shorten"]
-
 MAX_RATIO = 3.0  # of compiled calls, in time and in memory
 _SLOW, _MIN_LOSS_MS, _MIN_LOSS_MB = 2.0, 0.3, 100
 _SHOWN = 100.0  # of exported calls, on the page; the record has all

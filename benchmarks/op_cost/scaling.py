@@ -19,8 +19,6 @@ from ortablegen.aten.model import AliasEntry, OpEntry
 from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import Expression, TensorSample
 
-__all__ = ["Entry", "ScaledCall", "largest_tensor", "scale_sample", "tensor_samples"]
-
 Entry = OpEntry | AliasEntry
 Values = dict[str, Any]
 

@@ -12,8 +12,6 @@ from xml.etree import ElementTree
 
 from .figures import Dot, Figure, Panel
 
-__all__ = ["IMAGES", "draw", "drawn"]
-
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 INK, GRID = "#7d838c", "#8b919a40"
 # Colour and marker of a series: they differ in both, and ours stands out.

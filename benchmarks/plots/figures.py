@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FIGURES", "Dot", "Figure", "Panel", "load"]
-
 Runs = Mapping[str, Any]
 OURS = "ortable"
 

@@ -21,8 +21,6 @@ from benchmarks.measure import band, count_for, interleave, reason, timed
 from benchmarks.models.inference import MODELS, build
 from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
 
-__all__ = ["LONGER", "Size", "measure", "measure_depth", "rounds_for", "size_of"]
-
 Record = dict[str, Any]
 Call = Callable[[], Any]
 

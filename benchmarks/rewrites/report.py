@@ -11,8 +11,6 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.report import made_of, number, percent, table
 
-__all__ = ["details", "markdown", "merged", "one_line"]
-
 Record = Mapping[str, Any]
 THEIRS, WITHOUT, WITH = "torch.onnx", "without", "with"
 RATIOS = (f"{WITHOUT} / {THEIRS}", f"{WITH} / {THEIRS}", f"{WITH} / {WITHOUT}")

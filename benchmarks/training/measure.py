@@ -18,8 +18,6 @@ import torch
 from benchmarks.measure import band, interleave, median_ratio, settle
 from benchmarks.models.training import TRAINABLES
 
-__all__ = ["measure", "measure_rewrites", "profile"]
-
 _BLOCK = 0.1  # seconds of steps in a row: threads that wait after one are there in the next
 _MOST_STEPS = 1000
 

@@ -11,8 +11,6 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.report import made_of, number, percent, table
 
-__all__ = ["markdown", "print_operators"]
-
 
 def markdown(run: Mapping[str, Any]) -> str:
     """The page of one run: a table for each number of threads."""

@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["LAYERS", "Layer", "build"]
-
 WIDTH, INNER, HEADS, LENGTH = 512, 1024, 8, 128
 _TEXT = {
     "vocab_size": 1000, "hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": 1,

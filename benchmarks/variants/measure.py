@@ -17,8 +17,6 @@ from benchmarks.sessions import difference, quiet, session, torch_onnx
 from .layers import build
 from .operators import OPERATORS
 
-__all__ = ["CANDIDATES", "measure"]
-
 CANDIDATES = ("eager", "ortable", "our session", "torch.onnx", "operator")
 _AGAIN = "our session again"
 

@@ -12,8 +12,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.sessions import session
 
-__all__ = ["OPERATORS"]
-
 
 def mixture(module: Any, args: tuple[torch.Tensor, ...], threads: int) -> Callable[[], Any]:
     """A layer of Mixtral as Gemm and ``com.microsoft.MoE``. The operator takes the scores of the

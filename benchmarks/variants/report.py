@@ -9,8 +9,6 @@ from benchmarks.report import made_of, number, percent, table
 
 from .layers import LAYERS
 
-__all__ = ["markdown"]
-
 _OTHERS = {"eager": "of eager", "torch.onnx": "of torch.onnx", "operator": "of ONNX Runtime's"}
 _WRONG = 1e-3  # more than rounding
 

@@ -13,8 +13,6 @@ from ortable.cli.examples import EXAMPLES
 from ortable.cli.main import _parser
 from tests.packaging.files import ROOT
 
-__all__ = ["PAGE", "page"]
-
 PAGE = ROOT / "docs" / "shell.md"
 BEGIN = "<!-- What follows is written by `python -m tests.cli.page`. -->\n"
 

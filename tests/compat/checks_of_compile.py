@@ -17,8 +17,6 @@ from ortable.compat import torch_logging as logging_compat
 
 from .registry_of_torch import Model, expect, expects, subclass_of, symbolic
 
-__all__ = ["CHECKS_OF_LOGGING"]
-
 # Symbolic sizes
 
 

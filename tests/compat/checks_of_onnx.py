@@ -14,8 +14,6 @@ from onnx import TensorProto, helper
 from ortable.compat import onnx as onnx_compat
 from ortable.compat import onnxruntime as compat
 
-__all__ = ["CHECKS_OF_ONNX", "CHECKS_OF_ONNXRUNTIME"]
-
 Checks = dict[str, tuple[str, Callable[[], Any]]]
 
 

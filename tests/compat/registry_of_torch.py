@@ -10,17 +10,6 @@ import torch
 
 from ortable.compat import torch as compat
 
-__all__ = [
-    "ADD",
-    "CHECKS",
-    "Model",
-    "expect",
-    "expects",
-    "exported_program",
-    "subclass_of",
-    "symbolic",
-]
-
 CHECKS: dict[str, tuple[str, Callable[[], Any]]] = {}
 ADD = torch.ops.aten.add.Tensor
 

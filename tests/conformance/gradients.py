@@ -33,10 +33,6 @@ from tests.conformance.samples import Call, name_of
 from tests.conformance.sizes import fulfilling, resize, with_tensors
 from tests.suites.model_check import causes_of
 
-__all__ = [
-    "STAGES", "GradientOutcome", "check_gradients", "gradient_samples", "numbered_samples",
-]  # fmt: skip
-
 # every outcome; those of FAULTS are to be repaired
 STAGES = (
     "exact",  # values and gradients are eager's

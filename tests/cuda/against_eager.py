@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-__all__ = ["CUDA", "TOLERANCES", "agree", "compiled", "gradients_agree"]
-
 CUDA = "CUDAExecutionProvider"
 # Relative and absolute, by dtype: sums in another order.
 TOLERANCES = {

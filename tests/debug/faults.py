@@ -23,8 +23,6 @@ from ortable.passes.rewrite import choose
 from ortable_generated.aten import dispatch
 from tests.packaging.files import ROOT
 
-__all__ = ["ENTRIES", "RULES", "Changed", "changed_entry", "changed_rule", "line_of", "tables_kept"]
-
 Call = tuple[Any, tuple[Any, ...]]
 
 

@@ -16,8 +16,6 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ortable.compat.torch import FakeTensorMode, OpOverload, pytree
 
-__all__ = ["NotNodes", "graph_of"]
-
 
 class NotNodes(Exception):
     """The function does more than call operators, or one of them writes."""

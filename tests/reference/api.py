@@ -16,8 +16,6 @@ from tests.packaging.files import ROOT
 from .docstrings import Parts, Row, markdown, parts
 from .types import shown
 
-__all__ = ["Topic", "members", "page", "topics"]
-
 PAGE = ROOT / "docs" / "api.md"
 OURS = ("ortable.", "ortable_generated.")
 # Records whose arguments are on a page of their own.

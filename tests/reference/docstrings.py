@@ -7,8 +7,6 @@ import inspect
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["Parts", "Row", "markdown", "parts"]
-
 HEADS = ("Args", "Arguments of methods", "Attributes", "Returns", "Yields", "Raises")
 _HEAD = re.compile(rf"^({'|'.join(HEADS)}):$")
 

@@ -18,8 +18,6 @@ from tests.packaging.files import ROOT
 from .docstrings import parts
 from .types import shown
 
-__all__ = ["GROUPS", "Group", "examples", "page"]
-
 PAGE = ROOT / "docs" / "options.md"
 EXAMPLES = ROOT / "tests" / "reference" / "examples.yaml"
 

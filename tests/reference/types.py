@@ -8,8 +8,6 @@ from typing import Any, ForwardRef
 
 from ortable.exporter import arguments
 
-__all__ = ["shown"]
-
 # Names of types that a reader does not know.
 _ALIASES = {
     "Arguments": "tuple[Any, ...] | list[Any] | Tensor",

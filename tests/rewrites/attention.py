@@ -28,8 +28,6 @@ from .operators import (
 )
 from .terms import Table
 
-__all__ = ["FUSED"]
-
 
 def _heads(x: Tensor, count: int) -> Tensor:
     """Rows of all heads as heads of rows."""

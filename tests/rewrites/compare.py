@@ -17,8 +17,6 @@ from .functions import TIES
 from .operators import Tensor
 from .terms import Table, evaluate
 
-__all__ = ["Comparer", "Level", "Verdict"]
-
 MOST = 1 << 17  # values of all variables together that are tried, each with each
 DRAWN = 2048  # where there are more
 MANY = 12  # variables of a sum that is compared in float64 alone

@@ -30,8 +30,6 @@ from ortable.passes import pipeline
 from ortable.passes.rewrite.record import RewriteRecord
 from tests.suites import torch_cases, torch_check
 
-__all__ = ["FILE", "recorded"]
-
 FILE = Path(__file__).with_name("evidence.yaml")
 EVERY = 5  # of torch's module tests, which are many and small
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from ortable import dtypes
 
-__all__ = ["Format", "formats_for", "holds", "real_integers", "rounded", "values_of"]
-
 Array = np.ndarray[Any, Any]
 
 

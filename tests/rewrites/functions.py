@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["COMMUTATIVE", "FOLDED", "FUNCTIONS", "TIES", "Undefined"]
-
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Array]
 

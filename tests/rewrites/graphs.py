@@ -18,8 +18,6 @@ from .operators import OPERATORS, Invalid, Node, Tensor, Unsupported, made
 from .recurrence import RECURRENT
 from .terms import Table
 
-__all__ = ["Graph", "read", "run"]
-
 DEFINITIONS = {**OPERATORS, **LAYERS, **FUSED, **RECURRENT}
 
 

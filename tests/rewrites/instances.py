@@ -19,8 +19,6 @@ from ortable.debug.harness.values import operand
 from ortablegen.language.samples import ABBREVIATIONS
 from ortablegen.rewrites.model import Code, Rewrite, RewriteCase
 
-__all__ = ["Instance", "instances"]
-
 SHORT = {long: short for short, long in ABBREVIATIONS.items()}
 SIZES = (0, 1, 2, 3)
 NUMBERS = (

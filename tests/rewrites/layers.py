@@ -28,9 +28,6 @@ from .operators import (
 )
 from .terms import Table
 
-__all__ = ["LAYERS", "product", "softmax"]
-
-
 # -- products
 
 

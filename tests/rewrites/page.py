@@ -13,8 +13,6 @@ from tests.passes.rewrite.harness import ROOT, all_rewrites
 
 from . import evidence, proofs
 
-__all__ = ["PAGE", "page"]
-
 PAGE = ROOT / "docs" / "rewrites.md"
 BEGIN = "<!-- The table is written by `python -m tests.rewrites.page`. -->\n"
 END = "<!-- End of the table. -->\n"

@@ -35,8 +35,6 @@ from .instances import Instance, instances
 from .operators import Invalid, Unsupported
 from .terms import NotConstant, Table
 
-__all__ = ["FILE", "Proof", "digests", "prove", "recorded"]
-
 FILE = Path(__file__).with_name("recorded.yaml")
 MEANING = ("pattern", "let", "when", "replace", "shared", "opset", "target")
 

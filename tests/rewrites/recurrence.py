@@ -20,8 +20,6 @@ from .operators import (
 )
 from .terms import Table
 
-__all__ = ["RECURRENT"]
-
 
 def _linear_attention(table: Table, node: Node, inputs: Given) -> list[Tensor]:
     """[B, L, H * V] of rows [B, L, H * K], [B, L, H * V], and the last state [B, H, K, V]."""

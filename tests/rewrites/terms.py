@@ -18,8 +18,6 @@ from ortable import dtypes
 from .floats import Format, rounded
 from .functions import COMMUTATIVE, FOLDED, FUNCTIONS, Undefined
 
-__all__ = ["NotConstant", "Table", "Term", "evaluate"]
-
 Array = np.ndarray[Any, Any]
 
 

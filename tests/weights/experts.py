@@ -10,8 +10,6 @@ from transformers.models.gpt_oss.modeling_gpt_oss import GptOssMLP
 from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeSparseMoeBlock
 
-__all__ = ["HIDDEN", "KINDS", "block"]
-
 HIDDEN, INNER = 64, 128
 KINDS = ("gpt_oss", "mixtral", "qwen2_moe")
 

@@ -16,20 +16,6 @@ from typing import Any, Protocol
 
 from . import torch as private
 
-__all__ = [
-    "BACKEND",
-    "SUBSYSTEMS",
-    "Application",
-    "Judge",
-    "disabled",
-    "judged_by",
-    "optimizers_off",
-    "register",
-    "run_shell",
-    "searched",
-    "searches",
-]
-
 BACKEND = "ortable"
 # In the order in which a search switches them off: what comes later hides what comes before.
 SUBSYSTEMS = ("optimizers", "rewrites", "passes", "constants", "lowerings", "decompositions")

@@ -14,23 +14,6 @@ from .torch import from_dlpack as _from_dlpack
 from .torch import to_dlpack as _to_dlpack
 from .torch import unset_fake_temporarily as _with_memory
 
-__all__ = [
-    "NAMES",
-    "OrtValue",
-    "as_complex",
-    "bools_need_a_flag",
-    "bound_session",
-    "capi",
-    "device",
-    "dlpack_source",
-    "empty_loses_strides",
-    "from_dlpack",
-    "in_memory_of",
-    "ort_value",
-    "register_arena",
-    "tensor_over",
-]
-
 NAMES: dict[str, Private] = {
     "capi": Private(
         "onnxruntime.capi._pybind_state", "module", "run sessions over the memory of tensors"

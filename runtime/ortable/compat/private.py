@@ -14,8 +14,6 @@ from ortable.errors import VersionError
 
 from .versions import TESTED, installed
 
-__all__ = ["Missing", "Private", "looked_up", "missing", "resolve"]
-
 
 @dataclass(frozen=True)
 class Private:

@@ -9,8 +9,6 @@ from typing import Any
 
 from ortable.errors import OptionError, ProviderError
 
-__all__ = ["CPU", "CUDA", "PACKAGES", "apply_settings", "check_providers", "provider_names"]
-
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 PACKAGES = {

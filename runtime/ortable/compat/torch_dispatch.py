@@ -8,8 +8,6 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["OperatorClock"]
-
 
 class OperatorClock(TorchDispatchMode):  # type: ignore[misc]
     """While it is on, each operator that torch runs adds its name, ``aten::sum.dim_IntList``, and

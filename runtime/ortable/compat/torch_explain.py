@@ -16,8 +16,6 @@ from ortable.errors import OrtableError
 from .torch import dynamo_profile, graph_break_reasons
 from .undone import undone
 
-__all__ = ["breaks_collected", "compiled_apart", "innermost", "own_profile", "unwrapped"]
-
 
 def innermost(model: Any) -> Any:
     """The module or function that `torch.compile` was given, where it returned `model`."""

@@ -14,8 +14,6 @@ from typing import Any
 
 from .torch import CompileContext, TracingContext, dynamo_timed, dynamo_wrappers, trace_structured
 
-__all__ = ["compiled_code", "frame_compilation", "timed", "trace_artifact"]
-
 _WRAPPERS = dynamo_wrappers.__file__
 
 

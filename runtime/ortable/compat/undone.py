@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-__all__ = ["undone", "value_set", "whole"]
-
 T = TypeVar("T")
 
 

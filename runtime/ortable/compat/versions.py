@@ -11,8 +11,6 @@ from pathlib import Path
 
 from ortable.errors import UntestedVersionWarning, VersionError
 
-__all__ = ["TESTED", "check_versions", "installed"]
-
 # Oldest first. Of each of these the newest release is what the tests run with.
 TESTED: dict[str, tuple[str, ...]] = {
     "torch": ("2.13", "2.14", "2.15"),

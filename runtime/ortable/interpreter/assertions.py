@@ -20,8 +20,6 @@ from ortable_generated.aten import traits
 from .calls import qualified_name
 from .modules import find_attribute
 
-__all__ = ["Assertion", "asserts_inside", "lost_assertions", "run_time_checks"]
-
 _UNNAMED = "Expected Tensor with single nonzero value, but got zero"  # what torch says then
 
 

@@ -17,8 +17,6 @@ from ortable_generated.operator_cost import COSTS
 
 from .calls import operator_key
 
-__all__ = ["find_cost_ratio", "is_costly_somewhere", "traced_size"]
-
 # A dtype that was not measured costs what its neighbor costs: half floats run through float32.
 _NEIGHBORS = {
     "float16": "float32", "bfloat16": "float32", "float64": "float32", "complex128": "complex64",

@@ -17,18 +17,6 @@ import torch
 
 from ortable.errors import OptionError, UnsupportedCase
 
-__all__ = [
-    "BITS",
-    "STORED",
-    "Kept",
-    "Rounded",
-    "Rounding",
-    "Stored",
-    "WeightOptions",
-    "checked_weights",
-    "rounded",
-]
-
 BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
 Stored: TypeAlias = Literal["keep", "float32"]  # how half floats are kept, with the same numbers

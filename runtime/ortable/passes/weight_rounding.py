@@ -14,8 +14,6 @@ from .rewrite.record import RewriteRecord
 from .unused import remove_unused
 from .weight_codes import Codes, Rounding, WeightOptions
 
-__all__ = ["arrange_codes", "round_weights"]
-
 # Files of rules: products first, whose codes tables of embeddings share where they are tied.
 _PRODUCTS = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
 _ARRIVING = ("ort_codes", "ort_weights", "ort_embeddings")

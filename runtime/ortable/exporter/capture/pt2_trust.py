@@ -16,8 +16,6 @@ import torch
 
 from ortable.errors import ExportError
 
-__all__ = ["check_archive", "check_sizes", "is_arithmetic"]
-
 _MOST_GROWN = 64 << 20  # bytes that an archive may unpack to beyond four times its own
 _LONGEST = 20_000  # characters of a size or guard
 _TARGET = re.compile(r"torch\.ops\.\w+\.\w+(\.\w+)?|torch\.sym_\w+|_operator\.\w+|math\.\w+")

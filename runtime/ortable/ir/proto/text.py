@@ -38,8 +38,6 @@ if TYPE_CHECKING:
         | AttributeProto | TensorProto | str | os.PathLike[str] | bytes
     )  # fmt: skip
 
-__all__ = ["pretty_onnx"]
-
 _DOC_LENGTH = 55
 _SHOWN_VALUES = 10
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # which a terminal would obey

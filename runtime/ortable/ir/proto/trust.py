@@ -14,15 +14,6 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
 from ortable.errors import BuilderError, InputError
 
-__all__ = [
-    "MOST_LEVELS",
-    "MOST_NODES",
-    "check_functions",
-    "check_readable",
-    "expanded_nodes",
-    "parsed_model",
-]
-
 # Readers go from a graph to those inside its nodes by recursion, several calls a level. Files hold
 # 33 levels: protobuf itself reads no deeper.
 MOST_LEVELS = 64

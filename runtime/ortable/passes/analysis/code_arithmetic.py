@@ -18,8 +18,6 @@ from ortable.ir.constants import get_constant, is_constant
 from ortable.ir.node import Node
 from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS, REARRANGES
 
-__all__ = ["CodedWeight", "Parts", "coded_weight", "parts_of", "whole_numbers"]
-
 _MOVES = GATHERS | MOVES_ELEMENTS | REARRANGES
 _DEEPEST = 16  # nodes between a weight and its codes
 _LARGEST = 255  # of whole numbers, in size
