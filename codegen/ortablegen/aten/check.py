@@ -381,13 +381,9 @@ class _OpChecker:
     def checker(
         self, code: Code, env: Env, condition: bool, case: LowerCase | None, linked: tuple[str, ...]
     ) -> CodeChecker:
-        low, high = DOMAIN_RANGE[""]
-        if case is not None and case.opset is not None:
-            sign, version = case.opset
-            low, high = (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
-        target = case.target if case is not None else None
+        opsets, target = (case.opsets, case.target) if case else (DOMAIN_RANGE[""], None)
         return CodeChecker(
-            code, dict(env), self.diagnostics, (low, high), target, condition, linked,
+            code, dict(env), self.diagnostics, opsets, target, condition, linked,
             limits=self.limits,
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ortablegen.language.emit import Needs, expression_text
+from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 from .model import DataCheck, OpEntry, check_lets
@@ -23,61 +24,49 @@ FORM = (
 )
 
 
-def read_checks(
-    node: YNode | None, entry: OpEntry | None, reader: PartReader
-) -> tuple[DataCheck, ...]:
-    """The rows of ``checks``; ``entry`` has the schema that their sample calls are of."""
-    if node is None or entry is None:
+def read_checks(node: YNode | None, schema: OpSchema, reader: PartReader) -> tuple[DataCheck, ...]:
+    """The rows of ``checks``; ``schema`` is what their sample calls are of."""
+    if node is None:
         return ()
-    rows = [_row(each, entry, reader) for each in (node if isinstance(node, YSeq) else (node,))]
+    rows = [_row(each, schema, reader) for each in (node if isinstance(node, YSeq) else (node,))]
     return tuple(row for row in rows if row is not None)
 
 
-def _row(node: YNode, entry: OpEntry, reader: PartReader) -> DataCheck | None:
+def _row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | None:
     if not isinstance(node, YMap):
-        reader.error(node.span, "a row of checks is a mapping", fix=FORM)
-        return None
+        return reader.error(node.span, "a row of checks is a mapping", fix=FORM)
     reader.keys(node, KEYS, "a row of checks")
-    texts = {name: node.get(name) for name in ("raises", "message")}
-    missing = [name for name in (*texts, "shows") if node.get(name) is None]
+    missing = [name for name in ("raises", "message", "shows") if node.get(name) is None]
     if (node.get("values") is None) == (node.get("holds") is None):
         missing.append("values' or 'holds")
     if missing:
-        reader.error(node.span, f"a row of checks needs '{missing[0]}'", fix=FORM)
-        return None
-    raises = reader.text(node.get("raises"), "raises") or ""
+        return reader.error(node.span, f"a row of checks needs '{missing[0]}'", fix=FORM)
+    raises = reader.given(node, "raises") or ""
     if raises not in ERRORS:
-        reader.error(node.span, f"'{raises}' is none of {', '.join(ERRORS)}")
-        return None
-    condition = node.get("holds")
-    given = {name: node.get(name) for name in ("low", "high", "axis", "when")}
-    if condition is None and given["low"] is None and given["high"] is None:
-        reader.error(node.span, "a row of checks with 'values' needs 'low' or 'high'", fix=FORM)
-        return None
+        return reader.error(node.span, f"'{raises}' is none of {', '.join(ERRORS)}")
+    condition, message, shown = node.get("holds"), node.get("message"), node.get("shows")
+    if condition is None and node.get("low") is None and node.get("high") is None:
+        text = "a row of checks with 'values' needs 'low' or 'high'"
+        return reader.error(node.span, text, fix=FORM)
     looked_at = node.get("values") if condition is None else condition
-    assert looked_at is not None
+    assert looked_at is not None and shown is not None
     values = reader.expression(looked_at, "a row of checks")
     codes = {
-        name: reader.expression(value, f"'{name}' of checks")
-        for name, value in given.items()
-        if value is not None
+        name: reader.expression(value, f"'{name}' of checks") if value is not None else None
+        for name in ("low", "high", "axis", "when")
+        for value in [node.get(name)]
     }
-    shown = node.get("shows")
-    shows = reader.sample(shown, entry.schema) if shown is not None else None
-    message = node.get("message")
+    shows = reader.sample(shown, schema)
     if values is None or shows is None or not isinstance(message, YScalar):
         return None
     return DataCheck(
-        values,
-        codes.get("low"),
-        codes.get("high"),
-        codes.get("axis"),
-        codes.get("when"),
-        condition is not None,
-        raises,
-        message.text,
-        shows,
-        node.span,
+        values=values,
+        **codes,
+        is_condition=condition is not None,
+        raises=raises,
+        message=message.text,
+        shows=shows,
+        span=node.span,
     )
 
 

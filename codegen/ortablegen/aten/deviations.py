@@ -8,67 +8,47 @@ sample call and fails when it has become exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
-from .model import Deviation, OpEntry, Sample
+from .model import Deviation, OpEntry
+from .parts import PartReader
 
 KEYS = ("what", "why", "upstream", "shows", "derived")
 FORM = 'deviates: [{what: ..., why: ..., upstream: ..., shows: {self: "f32[1] = [nan]"}}]'
 
 
 def read_deviations(
-    node: YNode | None,
-    sample: Callable[[YNode], Sample | None],
-    diagnostics: Diagnostics,
+    node: YNode | None, schema: OpSchema | None, reader: PartReader
 ) -> tuple[Deviation, ...]:
-    """The deviations of an entry; ``sample`` reads a sample call of the entry's schema."""
-    if node is None:
+    """Read the deviations of an entry; their sample calls are of its schema."""
+    if node is None or schema is None:
         return ()
-    found = []
-    for each in node if isinstance(node, YSeq) else (node,):
-        deviation = _deviation(each, sample, diagnostics)
-        if deviation is not None:
-            found.append(deviation)
-    return tuple(found)
+    rows = [_read(each, schema, reader) for each in (node if isinstance(node, YSeq) else (node,))]
+    return tuple(row for row in rows if row is not None)
 
 
-def _deviation(
-    node: YNode, sample: Callable[[YNode], Sample | None], diagnostics: Diagnostics
-) -> Deviation | None:
+def _read(node: YNode, schema: OpSchema, reader: PartReader) -> Deviation | None:
     if not isinstance(node, YMap):
-        diagnostics.error(node.span, "a deviation is a mapping", fix=FORM)
-        return None
-    for key, _ in node.items():
-        if key.text not in KEYS:
-            notes = [f"keys are {', '.join(KEYS)}"]
-            diagnostics.error(key.span, f"unknown key '{key.text}' in deviates", notes)
+        return reader.error(node.span, "a deviation is a mapping", fix=FORM)
+    reader.keys(node, KEYS, "deviates")
     texts: dict[str, str] = {}
     for name in ("what", "why", "upstream"):
         value = node.get(name)
         if not isinstance(value, YScalar) or not value.text.strip():
-            diagnostics.error(node.span, f"a deviation needs '{name}'", fix=FORM)
-            return None
+            return reader.error(node.span, f"a deviation needs '{name}'", fix=FORM)
         texts[name] = value.text.strip()
     shown = node.get("shows")
     if shown is None:
         fix = "give a sample call that shows it, so that a test can tell when it is gone"
-        diagnostics.error(node.span, "a deviation needs 'shows'", fix=fix)
-        return None
-    shows = sample(shown)
+        return reader.error(node.span, "a deviation needs 'shows'", fix=fix)
+    shows = reader.sample(shown, schema)
     derived = node.get("derived")
-    patterns = (
-        [each.text for each in derived or () if isinstance(each, YScalar)]
-        if isinstance(derived, YSeq)
-        else [derived.text]
-        if isinstance(derived, YScalar)
-        else []
-    )
-    if shows is None:
-        return None
-    return Deviation(**texts, shows=shows, derived=tuple(patterns), span=node.span)
+    patterns = derived if isinstance(derived, YSeq) else (derived,)
+    texts_of = tuple(each.text for each in patterns if isinstance(each, YScalar))
+    return Deviation(**texts, shows=shows, derived=texts_of, span=node.span) if shows else None
 
 
 def deviation_lines(entries: Iterable[OpEntry]) -> list[str]:

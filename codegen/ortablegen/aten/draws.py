@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 
 from ortablegen.language import vocabulary
+from ortablegen.language.emit import Needs
 from ortablegen.language.parse import Code
 from ortablegen.schemas.registry import Registry
 from ortablegen.source.diagnostics import Diagnostics
@@ -70,10 +71,8 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
         or not isinstance(like, ast.Name)
         or like.id not in names | {"res"}
     ):
-        diagnostics.error(
-            code.span, "the shape of a draw is that of an argument, or of res",
-            fix="shape=same(self)",
-        )  # fmt: skip
+        text = "the shape of a draw is that of an argument, or of res"
+        diagnostics.error(code.span, text, fix="shape=same(self)")
     if dtype is not None and ast.unparse(dtype) not in vocabulary.DTYPES:
         diagnostics.error(code.span, f"'{ast.unparse(dtype)}' is no dtype", fix="dtype=boolean")
     read = {like.id} & names if isinstance(like, ast.Name) else set()
@@ -82,10 +81,8 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
     if when is not None:
         read |= _check_value(when, when.expression, entry, diagnostics)
     if not reads_drawn(entry) and len(entry.schema.returns) > 1:
-        diagnostics.error(
-            code.span, "the lowering never reads 'drawn', and there are several results",
-            fix="add a case for 'drawn is not None'",
-        )  # fmt: skip
+        text = "the lowering never reads 'drawn', and there are several results"
+        diagnostics.error(code.span, text, fix="add a case for 'drawn is not None'")
     return read
 
 
@@ -105,8 +102,8 @@ def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagn
     return read
 
 
-def draw_text(entry: OpEntry) -> tuple[str, set[str]]:
-    """The value of the generated function, and the dtypes that it names."""
+def draw_text(entry: OpEntry, needs: Needs) -> str:
+    """The value of the generated function."""
     assert entry.draw is not None
     call, when = entry.draw.call.expression, entry.draw.when
     assert isinstance(call, ast.Call)
@@ -119,4 +116,6 @@ def draw_text(entry: OpEntry) -> tuple[str, set[str]]:
     text = f"Draw({found[0]!r}, {like}, {dtype}, ({given.rstrip()}), {not reads_drawn(entry)})"
     if when is not None:
         text += f" if {ast.unparse(when.expression)} else None"
-    return text, {dtype} if dtype is not None else set()
+    if dtype is not None:
+        needs.add("ortable.dtypes", dtype)
+    return text

@@ -213,6 +213,10 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
     return f"{name}(graph, res, {', '.join(passed)})"
 
 
+# what functions with a prefix return
+_RESULTS = {"rule": "Rules", "draw": "Draw | None", "check": "list[DataCheck]"}
+
+
 def _signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
     parts = [first]
     star = False
@@ -223,13 +227,9 @@ def _signature(function: str, schema: OpSchema, first: str, last: str = "") -> s
         parts.append(_parameter(argument))
     if last:
         parts += [last] if star else ["*", last]
-    result = "Result" if schema.returns == ("Tensor",) else "Any"
-    if function.startswith("rule_"):
-        result = "Rules"
-    if function.startswith("draw_"):
-        result = "Draw | None"
-    if function.startswith("check_"):
-        result = "list[DataCheck]"
+    result = _RESULTS.get(function.partition("_")[0])
+    if result is None:
+        result = "Result" if schema.returns == ("Tensor",) else "Any"
     return f"def {function}({', '.join(parts)}) -> {result}:"
 
 
@@ -271,10 +271,8 @@ def _draw(entry: OpEntry, needs: Needs) -> list[str]:
     """The function that says what torch draws for a call, whose arguments are FX nodes or
     numbers."""
     needs.add("ortable.dispatch", "Draw")
-    text, dtypes_read = draws.draw_text(entry)
-    for name in dtypes_read:
-        needs.add("ortable.dtypes", name)
     name = "draw_" + entry.schema.function_name
+    text = draws.draw_text(entry, needs)
     return [_signature(name, entry.schema, "res: Any"), f"    return {text}"]
 
 
@@ -286,18 +284,13 @@ def _check(entry: OpEntry, needs: Needs) -> list[str]:
 
 
 def _rule(entry: OpEntry, needs: Needs) -> list[str]:
-    def value(node: object) -> str:
-        return expression_text(node, needs)  # type: ignore[arg-type]
-
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: Graph")]
     pairs: list[str] = []
     for rule in entry.out:
         kind = entry.promote.kind if entry.promote is not None else "default"
-        dtype = rule_words.emit_dtype(rule.dtype, value, kind)
-        shape = rule_words.emit_shape(rule.shape, entry, value)
-        needs.names |= dtype.needs | shape.needs
-        pairs.append(f"({dtype.text}, {shape.text})")
+        dtype = rule_words.emit_dtype(rule.dtype, needs, kind)
+        pairs.append(f"({dtype}, {rule_words.emit_shape(rule.shape, entry, needs)})")
     lines.append(f"    return ({', '.join(pairs)},)" if pairs else "    return ()")
     return lines
 

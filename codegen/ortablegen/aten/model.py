@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code
+from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
 from ortablegen.schemas.torch import OpSchema
@@ -42,6 +43,15 @@ class LowerCase:
     do: Code | None = None
     python: PythonLowering | None = None
     refuse: str | None = None
+
+    @property
+    def opsets(self) -> tuple[int, int]:
+        """The first and the last opset at which the case may be taken."""
+        low, high = DOMAIN_RANGE[""]
+        if self.opset is None:
+            return low, high
+        sign, version = self.opset
+        return (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
 
     @property
     def is_catch_all(self) -> bool:

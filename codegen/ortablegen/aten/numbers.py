@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.emit import Needs, block_lines
+from ortablegen.language.entries import EntryReader
 from ortablegen.language.kinds import RESULT, Kind
 from ortablegen.language.narrowing import Env, Value
 from ortablegen.language.parse import parse_block
@@ -24,35 +25,30 @@ _SIGNATURE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w
 _FORM = "math.sqrt(float x)"
 
 
-def read_number(node: YMap, file: str, diagnostics: Diagnostics) -> NumberEntry | None:
+def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
     """One entry; None where it cannot be read."""
     kind, given = node.pairs[0]
     match = _SIGNATURE.fullmatch(given.text) if isinstance(given, YScalar) else None
     lower = node.get("lower")
     if match is None:
         message = f"{kind.text} must be a function with its parameters"
-        diagnostics.error(given.span, message, fix=f"{kind.text}: {_FORM}")
-        return None
+        return reader.error(given.span, message, fix=f"{kind.text}: {_FORM}")
     if not isinstance(lower, YScalar):
         text = f"a {kind.text} entry needs 'lower', a block"
-        diagnostics.error(given.span, text, fix="lower: return Sqrt(x)")
-        return None
+        return reader.error(given.span, text, fix="lower: return Sqrt(x)")
     parameters = tuple((each.split()[0], each.split()[1]) for each in match[2].split(", "))
     for wanted, _ in parameters:
         if wanted not in PARAMETER_KINDS:
             notes = [f"kinds are {', '.join(PARAMETER_KINDS)}"]
-            diagnostics.error(given.span, f"unknown kind of parameter '{wanted}'", notes)
-            return None
+            return reader.error(given.span, f"unknown kind of parameter '{wanted}'", notes)
     if match[3] and [wanted for wanted, _ in parameters] != ["number", "number"]:
         text = "what takes more arguments from the left has two numbers"
-        diagnostics.error(given.span, text, fix="builtins.max(number x, number y, ...)")
-        return None
-    code = parse_block(lower, diagnostics)
+        return reader.error(given.span, text, fix="builtins.max(number x, number y, ...)")
+    code = parse_block(lower, reader.diagnostics)
     if code is None:
         return None
-    return NumberEntry(
-        kind.text, match[1], parameters, code, file, given.span, match[3] is not None
-    )
+    folds = match[3] is not None
+    return NumberEntry(kind.text, match[1], parameters, code, reader.file, given.span, folds)
 
 
 def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:

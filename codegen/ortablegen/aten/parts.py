@@ -90,28 +90,22 @@ class PartReader(EntryReader):
                 return schema_of(node.text, self.registry, requires, versions)
             return schema_of_key(node.text, self.registry, requires, versions)
         except SchemaProblem as problem:
-            self.error(node.span, str(problem), problem.notes, problem.fix)
-            return None
+            return self.error(node.span, str(problem), problem.notes, problem.fix)
 
     def promote(self, node: YNode | None) -> Promote | None:
+        node = self.mapping(node, "promote must be {args: [...], kind: ...}")
         if node is None:
             return None
-        if not isinstance(node, YMap):
-            self.error(node.span, "promote must be {args: [...], kind: ...}")
-            return None
         self.keys(node, ("args", "kind", "opmath"), "promote")
-        kind = self.text(node.get("kind"), "kind") or "default"
+        kind = self.given(node, "kind") or "default"
         if kind not in PROMOTE_KINDS:
-            self.error(
-                node.span,
-                f"unknown promotion kind '{kind}'",
-                [f"kinds are {', '.join(PROMOTE_KINDS)}"],
-            )
+            notes = [f"kinds are {', '.join(PROMOTE_KINDS)}"]
+            self.error(node.span, f"unknown promotion kind '{kind}'", notes)
         words = self.words(node.get("args"), "args")
         if not words:
             fix = f"promote: {{args: [self, other], kind: {kind}}}"
             self.error(node.span, "promote names no arguments", fix=fix)
-        opmath = self.text(node.get("opmath"), "opmath")
+        opmath = self.given(node, "opmath")
         if opmath is not None and opmath not in words:
             self.error(node.span, f"opmath names '{opmath}', which args of promote does not")
         return Promote(words, kind, node.span, opmath)
@@ -123,19 +117,15 @@ class PartReader(EntryReader):
         return None if None in rules else tuple(rule for rule in rules if rule is not None)
 
     def out_rule(self, node: YNode) -> OutRule | None:
-        if not isinstance(node, YMap):
-            self.error(
-                node.span,
-                "out must be {shape: ..., dtype: ...}, or a list of them for several results",
-            )
+        message = "out must be {shape: ..., dtype: ...}, or a list of them for several results"
+        rules = self.mapping(node, message)
+        if rules is None:
             return None
-        self.keys(node, ("shape", "dtype"), "out")
-        shape, dtype = node.get("shape"), node.get("dtype")
+        self.keys(rules, ("shape", "dtype"), "out")
+        shape, dtype = rules.get("shape"), rules.get("dtype")
         if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
-            self.error(
-                node.span, "out needs both 'shape' and 'dtype'", fix="shape: meta takes it from FX"
-            )
-            return None
+            fix = "shape: meta takes it from FX"
+            return self.error(node.span, "out needs both 'shape' and 'dtype'", fix=fix)
         rule = self.shape_rule(shape)
         code = self.expression(readable_else(dtype), "dtype")
         return OutRule(rule, code, node.span) if rule is not None and code is not None else None
@@ -151,12 +141,11 @@ class PartReader(EntryReader):
     def unify_rule(self, node: YScalar) -> ShapeRule | None:
         left, _, right = node.text.partition("->")
         try:
-            return ShapeRule(
-                "unify", node.span, None, patterns(left), tuple(p or () for p in patterns(right))
-            )
+            results = tuple(names or () for names in patterns(right))
+            return ShapeRule("unify", node.span, None, patterns(left), results)
         except ValueError as error:
-            self.error(node.span, str(error), fix='write it like "(m, k), (k, n) -> (m, n)"')
-            return None
+            fix = 'write it like "(m, k), (k, n) -> (m, n)"'
+            return self.error(node.span, str(error), fix=fix)
 
     def lower(self, node: YNode | None) -> tuple[LowerCase, ...]:
         if isinstance(node, YScalar):
@@ -198,41 +187,34 @@ class PartReader(EntryReader):
             when = self.expression(condition, "when") if condition is not None else None
         code = self.expression(call, "draw") if call is not None else None
         if code is None:
-            self.error(node.span, "draw needs the call that draws", fix=DRAW_FORM)
-            return None
+            return self.error(node.span, "draw needs the call that draws", fix=DRAW_FORM)
         return Draw(code, when, node.span, overload(code.expression, self.registry))
 
     def case(self, node: YNode) -> LowerCase | None:
         if not isinstance(node, YMap):
-            self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
-            return None
+            return self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
         self.keys(node, CASE_KEYS, "a case")
         when_node, do_node = node.get("when"), node.get("do")
         when = self.expression(when_node, "when") if when_node is not None else None
         do = parse_block(do_node, self.diagnostics) if isinstance(do_node, YScalar) else None
         python = self.python(node)
-        refuse = self.text(node.get("refuse"), "refuse")
+        refuse = self.given(node, "refuse")
         forms = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
         if len(forms) != 1:
-            self.error(
-                node.span,
-                "a case has exactly one of do:, python:, refuse:",
-                [f"found {forms or 'none'}"],
-            )
-            return None
+            message = "a case has exactly one of do:, python:, refuse:"
+            return self.error(node.span, message, [f"found {forms or 'none'}"])
         target, opset = self.target(node.get("target")), self.opset(node.get("opset"))
         parsed = {"when": when, "do": do, "target": target, "opset": opset}
         if any(node.get(key) is not None and value is None for key, value in parsed.items()):
             return None
-        return LowerCase(
-            node.span, when, target, opset, self.text(node.get("note"), "note"), do, python, refuse
-        )
+        note = self.given(node, "note")
+        return LowerCase(node.span, when, target, opset, note, do, python, refuse)
 
     def python(self, node: YMap) -> PythonLowering | None:
         path = node.get("python")
         if not isinstance(path, YScalar):
             return None
-        return PythonLowering(path.text, path.span, self.text(node.get("why"), "why"))
+        return PythonLowering(path.text, path.span, self.given(node, "why"))
 
     def sample_target(self, node: YNode | None) -> str | None:
         text = self.text(node, "built_for")
@@ -274,14 +256,9 @@ class PartReader(EntryReader):
         return tuple(places[part] for part in text.split() if part in places)
 
     def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
+        message = "ignore must be a mapping from an argument to the reason"
+        node = self.mapping(node, message, fix="ignore: {device: why}")
         if node is None:
-            return ()
-        if not isinstance(node, YMap):
-            self.error(
-                node.span,
-                "ignore must be a mapping from an argument to the reason",
-                fix="ignore: {device: why}",
-            )
             return ()
         found = []
         for key, value in node.items():
@@ -303,8 +280,7 @@ class PartReader(EntryReader):
 
     def sample(self, node: YNode, schema: OpSchema) -> Sample | None:
         if not isinstance(node, YMap):
-            self.error(node.span, "a sample call is a mapping from argument to value")
-            return None
+            return self.error(node.span, "a sample call is a mapping from argument to value")
         names = tuple(argument.name for argument in schema.arguments)
         self.keys(node, names + SAMPLE_KEYS, "a sample call")
         values = tuple(
@@ -314,10 +290,8 @@ class PartReader(EntryReader):
             if not argument.has_default and node.get(argument.name) is None:
                 self.error(node.span, f"the sample call lacks argument '{argument.name}'")
         expect = self.expected(node)
-        tolerance = self.number(
-            self.text(node.get("tolerance"), "tolerance"), node.get("tolerance")
-        )
-        why = self.text(node.get("why"), "why")
+        tolerance = self.number(self.given(node, "tolerance"), node.get("tolerance"))
+        why = self.given(node, "why")
         if tolerance is not None and tolerance > WIDEST_TOLERANCE and not (why or "").strip():
             fix = "say where the difference comes from: why: ..."
             self.error(node.span, f"a tolerance above {WIDEST_TOLERANCE:g} needs 'why'", fix=fix)
@@ -325,7 +299,7 @@ class PartReader(EntryReader):
             node.span,
             values,
             tuple(expect.split()) if expect is not None else None,
-            self.text(node.get("refused"), "refused"),
+            self.given(node, "refused"),
             tolerance,
             self.sample_opset(node.get("opset")),
             self.sample_target(node.get("built_for")),

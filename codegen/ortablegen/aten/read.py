@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from ortable import dtypes
-from ortablegen.language.parse import Code
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.record import PLACE, read_record
 from ortablegen.schemas.registry import (
@@ -54,23 +53,18 @@ CALL_KEYS = (
     "callable", "method", "of", "pack", "fixed", "python_only", "exported_as", "several", "traits",
 )  # fmt: skip
 Entry = OpEntry | AliasEntry | CallEntry | HopEntry | NumberEntry
-_Versioned = TypeVar("_Versioned", OpEntry, AliasEntry)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
 NUMBER_KEYS = ("number", "condition", "lower")
 HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place", "traits")
 _LOWERING_KEYS = {
-    "out",
-    "lower",
-    "complex",
-    "promote",
-    "let",
-    "ignore",
-    "mutates",
-    "draw",
-    "cases",
-    "deviates",
+    "out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases", "deviates",
     "checks",
+}  # fmt: skip
+_MISSING = {
+    "out": "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}",
+    "lower": "say how it is lowered: lower: return Relu(self)",
+    "cases": 'add at least one sample call, for example cases: [{self: "f32[2,3]"}]',
 }
 
 
@@ -104,11 +98,7 @@ def _read_all(
     imports: bool = True,
     registry: Registry = INSTALLED,
 ) -> Specs:
-    ops: list[OpEntry] = []
-    aliases: list[AliasEntry] = []
-    calls: list[CallEntry] = []
-    hops: list[HopEntry] = []
-    numbers: list[NumberEntry] = []
+    found: dict[type, list[Any]] = defaultdict(list)
     placed: list[Placed] = []
     traits: list[Traits] = []
     for display, entries in sources:
@@ -117,28 +107,18 @@ def _read_all(
             reader.imports = imports
             reader.registry = registry
             entry = reader.entry(node)
-            if isinstance(entry, OpEntry):
-                ops.append(entry)
-            elif isinstance(entry, AliasEntry):
-                aliases.append(entry)
-            elif isinstance(entry, CallEntry):
-                calls.append(entry)
-            elif isinstance(entry, HopEntry):
-                hops.append(entry)
-            elif isinstance(entry, NumberEntry):
-                numbers.append(entry)
+            found[type(entry)].append(entry)
             placed += reader.placed
             traits += reader.traits
-    several = _several(ops, aliases)
     return Specs(
-        tuple(_suffixed(each, several) for each in ops),
-        tuple(_suffixed(each, several) for each in aliases),
-        tuple(calls),
-        tuple(hops),
-        tuple(placed),
-        tuple(traits),
-        tuple(numbers),
-        registry,
+        ops=_suffixed(found[OpEntry], found[AliasEntry]),
+        aliases=_suffixed(found[AliasEntry], found[OpEntry]),
+        calls=tuple(found[CallEntry]),
+        hops=tuple(found[HopEntry]),
+        placed=tuple(placed),
+        traits=tuple(traits),
+        numbers=tuple(found[NumberEntry]),
+        registry=registry,
     )
 
 
@@ -156,18 +136,16 @@ def compare_external(specs: Specs) -> list[str]:
     return lines
 
 
-def _several(ops: Iterable[OpEntry], aliases: Iterable[AliasEntry]) -> set[str]:
-    """The operators with several entries, each for a range of torch's versions."""
-    keys = Counter([*(each.key for each in ops), *(each.key for each in aliases)])
-    return {key for key, count in keys.items() if count > 1}
-
-
-def _suffixed(entry: _Versioned, several: set[str]) -> _Versioned:
-    """The entry, the versions in the names of its functions if there are several of its
-    operator."""
-    if entry.key not in several:
-        return entry
-    return replace(entry, schema=replace(entry.schema, suffix=entry.versions.present.suffix()))
+def _suffixed(entries: list[Any], others: list[Any]) -> tuple[Any, ...]:
+    """The entries, the versions in the names of functions where an operator has several entries,
+    each for a range of torch's versions."""
+    count = Counter(each.key for each in (*entries, *others))
+    return tuple(
+        replace(each, schema=replace(each.schema, suffix=each.versions.present.suffix()))
+        if count[each.key] > 1
+        else each
+        for each in entries
+    )
 
 
 class _Reader(PartReader):
@@ -182,12 +160,11 @@ class _Reader(PartReader):
 
     def entry(self, node: YNode) -> Entry | None:
         if not isinstance(node, YMap) or not node.pairs:
-            self.error(
+            return self.error(
                 node.span,
                 "an entry is a mapping that begins with op:, alias:, callable:, method:, hop:,"
                 " number: or condition:",
             )
-            return None
         kind = node.pairs[0][0].text
         readers: dict[str, Callable[[YMap], Entry | None]] = {
             "op": self.op,
@@ -202,8 +179,7 @@ class _Reader(PartReader):
             notes = [f"kinds are {', '.join(sorted(readers))}"]
             if kind == "rewrite":
                 notes = ["rules have files of their own: `ortable rewrites check`, `rewrites=`"]
-            self.error(node.span, f"unknown kind of entry '{kind}'", notes)
-            return None
+            return self.error(node.span, f"unknown kind of entry '{kind}'", notes)
         return readers[kind](node)
 
     def op(self, node: YMap) -> OpEntry | None:
@@ -218,17 +194,10 @@ class _Reader(PartReader):
         if not lowered and any(node.get(key) is not None for key in ("place", "why", "traits")):
             self.stand_alone()
             return None
-        needed = ("out", "cases") if node.get("complex") is not None else ("out", "lower", "cases")
-        missing = [key for key in needed if node.get(key) is None]
+        optional = ("lower",) if node.get("complex") is not None else ()
+        missing = [key for key in _MISSING if node.get(key) is None and key not in optional]
         for key in missing:
-            fix = {
-                "cases": 'add at least one sample call, for example cases: [{self: "f32[2,3]"}]',
-                "out": (
-                    "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}"
-                ),
-                "lower": "say how it is lowered: lower: return Relu(self)",
-            }[key]
-            self.error(node.span, f"an op entry needs '{key}'", fix=fix)
+            self.error(node.span, f"an op entry needs '{key}'", fix=_MISSING[key])
         lower = self.lower(node.get("lower"))
         complex_form = self.complex_form(node.get("complex"))
         out = self.out(node.get("out"))
@@ -250,18 +219,16 @@ class _Reader(PartReader):
             lower=lower,
             complex=complex_form,
             ignore=self.ignore(node.get("ignore")),
-            mutates=self.text(node.get("mutates"), "mutates"),
+            mutates=self.given(node, "mutates"),
             samples=self.samples(node.get("cases"), schema),
-            deviates=read_deviations(
-                node.get("deviates"), lambda each: self.sample(each, schema), self.diagnostics
-            ),
+            deviates=read_deviations(node.get("deviates"), schema, self),
             requires=requires,
             versions=versions,
             draw=self.draw(node.get("draw")),
             precision=self.precision(node.get("precision")),
+            checks=read_checks(node.get("checks"), schema, self),
         )
-        checks = read_checks(node.get("checks"), entry, self)
-        return with_variables(replace(entry, checks=checks))
+        return with_variables(entry)
 
     def note_traits(self, node: YMap, name: str | None) -> None:
         """Keep the ``traits:`` of an entry."""
@@ -283,7 +250,7 @@ class _Reader(PartReader):
         versions: TorchVersions = EVERY_VERSION,
     ) -> None:
         """``place: torch`` and its ``why:``."""
-        place, why = node.get("place"), self.text(node.get("why"), "why")
+        place, why = node.get("place"), self.given(node, "why")
         if place is None:
             fix = "a reason of a Python lowering stands in its case"
             self.error(node.span, "'why' belongs to 'place', which is not given", fix=fix)
@@ -302,15 +269,13 @@ class _Reader(PartReader):
         if node is None or text is None:
             return None
         if not self.imports:
-            self.error(
+            return self.error(
                 node.span,
                 "a user's file imports nothing",
                 fix="register the operators with torch before load_specs",
             )
-            return None
         if not _DOTTED.fullmatch(text):
-            self.error(node.span, f"'{text}' is no name of a module")
-            return None
+            return self.error(node.span, f"'{text}' is no name of a module")
         return text
 
     def alias(self, node: YMap) -> AliasEntry | None:
@@ -322,45 +287,40 @@ class _Reader(PartReader):
         )
         of = node.get("of")
         if not isinstance(of, YScalar):
-            self.error(node.span, "an alias needs 'of', the operator that it means")
-            return None
+            return self.error(node.span, "an alias needs 'of', the operator that it means")
         if node.get("cases") is None:
-            self.error(
-                node.span, "an alias entry needs 'cases'", fix="add at least one sample call"
-            )
+            fix = "add at least one sample call"
+            self.error(node.span, "an alias entry needs 'cases'", fix=fix)
         if schema is None:
             return None
         self.note_traits(node, schema.key)
-        args: list[tuple[str, Code]] = []
-        given = node.get("args")
-        if isinstance(given, YMap):
-            for key, value in given.items():
-                code = self.expression(value, "an argument of the alias")
-                if code is not None:
-                    args.append((key.text, code))
-        elif given is not None:
-            self.error(
-                given.span, "args must be a mapping from the target's argument to an expression"
-            )
+        message = "args must be a mapping from the target's argument to an expression"
+        given = self.mapping(node.get("args"), message)
+        what = "an argument of the alias"
+        args = (
+            [(key.text, self.expression(value, what)) for key, value in given.items()]
+            if given
+            else []
+        )
         return AliasEntry(
             schema=schema,
             of=of.text,
             of_span=of.span,
             file=self.file,
             span=node.pairs[0][1].span,
-            args=tuple(args),
+            args=tuple((name, code) for name, code in args if code is not None),
             ignore=self.ignore(node.get("ignore")),
             samples=self.samples(node.get("cases"), schema),
             requires=requires,
             versions=versions,
-            unchecked=self.text(node.get("unchecked"), "unchecked"),
+            unchecked=self.given(node, "unchecked"),
         )
 
     def call(self, node: YMap) -> CallEntry | None:
         self.keys(node, CALL_KEYS, "a callable or method entry")
         kind = node.pairs[0][0].text
         name = self.text(node.pairs[0][1], kind)
-        of = self.text(node.get("of"), "of")
+        of = self.given(node, "of")
         if name is not None and not _DOTTED.fullmatch(name):
             self.error(node.span, f"'{name}' is no name of a function")
         self.note_traits(node, name)
@@ -368,33 +328,32 @@ class _Reader(PartReader):
             self.stand_alone()
             return None
         if name is None or of is None:
-            self.error(node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add")
-            return None
-        exported_as = self.text(node.get("exported_as"), "exported_as")
+            return self.error(
+                node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add"
+            )
+        exported_as = self.given(node, "exported_as")
         several = self.words(node.get("several"), "several")
         operators = [of, *several, *([] if exported_as is None else [exported_as])]
         for text in operators:
             if not _OPERATOR.fullmatch(text):
                 self.error(node.span, f"'{text}' is no name of an operator", fix="write aten::name")
         return CallEntry(
-            kind,
-            name,
-            of,
-            self.file,
-            node.pairs[0][1].span,
-            self.text(node.get("pack"), "pack"),
-            self.literals(node.get("fixed"), "fixed"),
-            self.literals(node.get("python_only"), "python_only"),
-            exported_as,
-            several,
+            kind=kind,
+            name=name,
+            of=of,
+            file=self.file,
+            span=node.pairs[0][1].span,
+            pack=self.given(node, "pack"),
+            fixed=self.literals(node.get("fixed"), "fixed"),
+            python_only=self.literals(node.get("python_only"), "python_only"),
+            exported_as=exported_as,
+            several=several,
         )
 
     def literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:
         """A mapping from argument to literal or dtype."""
+        node = self.mapping(node, f"{what} must be a mapping from an argument to a value")
         if node is None:
-            return ()
-        if not isinstance(node, YMap):
-            self.error(node.span, f"{what} must be a mapping from an argument to a value")
             return ()
         found = [(key.text, self.text(value, what)) for key, value in node.items()]
         return tuple(
@@ -405,12 +364,12 @@ class _Reader(PartReader):
 
     def on_numbers(self, node: YMap) -> NumberEntry | None:
         self.keys(node, NUMBER_KEYS, "a number or condition entry")
-        return read_number(node, self.file, self.diagnostics)
+        return read_number(node, self)
 
     def hop(self, node: YMap) -> HopEntry | None:
         self.keys(node, HOP_KEYS, "a hop entry")
         python = self.python(node)
-        refuse = self.text(node.get("refuse"), "refuse")
+        refuse = self.given(node, "refuse")
         name = self.text(node.pairs[0][1], "hop")
         args = self.words(node.get("args"), "args")
         if name is not None and not self.hop_names(node, (name, *args)):
@@ -423,32 +382,21 @@ class _Reader(PartReader):
             self.stand_alone()
             return None
         if (python is None) == (refuse is None) or name is None:
-            self.error(
+            return self.error(
                 node.span,
                 "a hop entry needs 'python', the lowering of the higher-order operator, or 'refuse'"
                 ", the reason why it has none",
             )
-            return None
-        return HopEntry(
-            name,
-            args,
-            python,
-            self.file,
-            node.pairs[0][1].span,
-            refuse,
-        )
+        return HopEntry(name, args, python, self.file, node.pairs[0][1].span, refuse)
 
     def hop_names(self, node: YMap, words: tuple[str, ...]) -> bool:
         """Whether the names of an operator and its arguments are names, each argument once."""
         bare = [word.removeprefix("*").removeprefix("*") for word in words]
-        wrong = [
-            w
-            for w, n in zip(words, bare, strict=True)
-            if not n.isidentifier() or keyword.iskeyword(n)
-        ]
-        for word in wrong:
-            self.error(node.span, f"'{word}' is no name of an operator or argument")
-        twice = [word for word, count in Counter(bare[1:]).items() if count > 1]
-        for word in twice:
-            self.error(node.span, f"args has '{word}' twice")
-        return not wrong and not twice
+        before = self.diagnostics.reports
+        for word, name in zip(words, bare, strict=True):
+            if not name.isidentifier() or keyword.iskeyword(name):
+                self.error(node.span, f"'{word}' is no name of an operator or argument")
+        for word, count in Counter(bare[1:]).items():
+            if count > 1:
+                self.error(node.span, f"args has '{word}' twice")
+        return self.diagnostics.reports == before

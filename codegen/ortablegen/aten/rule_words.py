@@ -7,6 +7,7 @@ import ast
 from dataclasses import dataclass
 
 from ortablegen.language import vocabulary
+from ortablegen.language.emit import Needs, expression_text
 from ortablegen.language.parse import Code
 from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
@@ -165,67 +166,52 @@ def _check_names(code: Code, node: ast.expr, names: set[str], diagnostics: Diagn
             diagnostics.error(code.at(each), f"unknown name '{each.id}' in a rule{hint}")
 
 
-@dataclass
-class RuleText:
-    """Python text of a rule and the functions that it needs, as (module, name)."""
-
-    text: str
-    needs: set[tuple[str, str]]
-
-
-def emit_shape(rule: ShapeRule, entry: OpEntry, emit_value: object) -> RuleText:
-    """The Python of a shape rule; ``emit_value`` turns a language expression into Python text."""
+def emit_shape(rule: ShapeRule, entry: OpEntry, needs: Needs) -> str:
+    """The Python of a shape rule."""
     if rule.kind == "meta":
-        return RuleText("None", set())
+        return "None"
     if rule.kind == "unify":
-        shapes = [
-            f"shape_or_none(graph, {name})"
-            for name in tensor_arguments(entry)[: len(rule.patterns)]
-        ]
+        needs.add("ortable.inference", "unify")
+        needs.add("ortable.prelude.metadata", "shape_or_none")
+        names = tensor_arguments(entry)[: len(rule.patterns)]
+        shapes = ", ".join(f"shape_or_none(graph, {name})" for name in names)
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
-        text = f"unify({patterns!r}, {rule.results!r}, [{', '.join(shapes)}])[0]"
-        words = {("ortable.inference", "unify"), ("ortable.prelude.metadata", "shape_or_none")}
-        return RuleText(text, words)
+        return f"unify({patterns!r}, {rule.results!r}, [{shapes}])[0]"
     assert rule.code is not None
-    return _emit(rule.code.expression, SHAPE_WORDS, emit_value)
+    return _emit(rule.code.expression, SHAPE_WORDS, needs)
 
 
-def emit_dtype(code: Code, emit_value: object, kind: str) -> RuleText:
+def emit_dtype(code: Code, needs: Needs, kind: str) -> str:
     """The Python of a dtype rule; ``kind`` is the entry's promotion kind."""
-    return _emit(code.expression, DTYPE_WORDS, emit_value, kind)
+    return _emit(code.expression, DTYPE_WORDS, needs, kind)
 
 
-def _emit(
-    node: ast.expr, words: dict[str, RuleWord], emit_value: object, kind: str = "default"
-) -> RuleText:
-    assert callable(emit_value)
+def _emit(node: ast.expr, words: dict[str, RuleWord], needs: Needs, kind: str = "default") -> str:
     if isinstance(node, ast.IfExp):
-        parts = [_emit(each, words, emit_value, kind) for each in (node.body, node.orelse)]
-        needs = parts[0].needs | parts[1].needs
-        return RuleText(f"{parts[0].text} if {emit_value(node.test)} else {parts[1].text}", needs)
+        body, other = (_emit(each, words, needs, kind) for each in (node.body, node.orelse))
+        return f"{body} if {expression_text(node.test, needs)} else {other}"
     if isinstance(node, ast.Name):
-        return RuleText(node.id, {("ortable.dtypes", node.id)})
+        needs.add("ortable.dtypes", node.id)
+        return node.id
     assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     word = words[node.func.id]
+    arguments = [expression_text(argument, needs) for argument in node.args]
     if node.func.id == "arg":
-        given = emit_value(node.args[0])
+        given = arguments[0]
         if not node.keywords:
-            return RuleText(given, set())
-        other = _emit(node.keywords[0].value, words, emit_value, kind)
-        return RuleText(f"{other.text} if {given} is None else {given}", other.needs)
-    needs = {(word.module, word.function)}
-    arguments: list[str] = []
+            return given
+        other = _emit(node.keywords[0].value, words, needs, kind)
+        return f"{other} if {given} is None else {given}"
+    needs.add(word.module, word.function)
     reads = word.reads.rstrip("*")
-    for position, argument in enumerate(node.args):
-        read = reads[min(position, len(reads) - 1)]
-        text = emit_value(argument)
-        if read in _READERS:
-            needs.add(("ortable.prelude.metadata", _READERS[read]))
-            text = f"{_READERS[read]}(graph, {text})"
-        arguments.append(text)
+    for position, text in enumerate(arguments):
+        reader = _READERS.get(reads[min(position, len(reads) - 1)])
+        if reader is not None:
+            needs.add("ortable.prelude.metadata", reader)
+            arguments[position] = f"{reader}(graph, {text})"
     if word.function == "promoted_dtype":
         chosen = next((k.value for k in node.keywords if k.arg == "kind"), None)
         arguments.insert(0, repr(chosen.id if isinstance(chosen, ast.Name) else kind))
     if "t" in reads:
         arguments.insert(0, "graph")
-    return RuleText(f"{word.function}({', '.join(arguments)})", needs)
+    return f"{word.function}({', '.join(arguments)})"

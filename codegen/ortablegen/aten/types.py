@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ortable import dtypes
 from ortablegen.language.members import Known, MemberChecker
 from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
-from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.diagnostics import Diagnostics
 
 from .model import LowerCase, OpEntry, TypeVariable
 from .type_variables import DTYPES, EVERY, FLOATS, INTS, UNSIGNED
@@ -50,8 +51,7 @@ def inner_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
 def _computed(entry: OpEntry, dtype: int) -> int:
     """The dtype in which promoted arguments of one dtype are computed."""
     kind = entry.promote.kind if entry.promote is not None else ""
-    is_float = dtype in FLOATS
-    if kind == "int_to_float" and not is_float:
+    if kind == "int_to_float" and dtype not in FLOATS:
         return dtypes.float32
     if kind in ("bool_to_long", "pow") and dtype == dtypes.boolean:
         return dtypes.int64
@@ -61,32 +61,22 @@ def _computed(entry: OpEntry, dtype: int) -> int:
 # -- the proof ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _World:
-    """One dtype for each variable, and how people read it."""
-
-    chosen: Mapping[str, int]
-    name: str
+World = Mapping[str, int]  # a dtype for each variable
 
 
-def _worlds(variables: tuple[TypeVariable, ...]) -> list[_World]:
+def _worlds(variables: tuple[TypeVariable, ...]) -> list[World]:
     """Every choice of members; with too many of them each variable by itself, the others at their
     first member."""
-    choices = list(itertools.islice(_choices(variables), _MOST_WORLDS + 1))
-    if len(choices) > _MOST_WORLDS:
+    if math.prod(len(each.members) for each in variables) > _MOST_WORLDS:
         firsts = {each.name: each.members[0] for each in variables}
-        choices = [{**firsts, each.name: member} for each in variables for member in each.members]
-    return [_World(choice, _world_name(choice)) for choice in choices]
-
-
-def _choices(variables: tuple[TypeVariable, ...]) -> Iterator[dict[str, int]]:
+        return [{**firsts, each.name: member} for each in variables for member in each.members]
     names = [each.name for each in variables]
-    for members in itertools.product(*(each.members for each in variables)):
-        yield dict(zip(names, members, strict=True))
+    every = itertools.product(*(each.members for each in variables))
+    return [dict(zip(names, members, strict=True)) for members in every]
 
 
-def _world_name(chosen: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} is {dtypes.name(dtype)}" for name, dtype in chosen.items())
+def _name(world: World) -> str:
+    return ", ".join(f"{name} is {dtypes.name(dtype)}" for name, dtype in world.items())
 
 
 @dataclass(frozen=True)
@@ -102,13 +92,8 @@ def check_types(entry: OpEntry, kernels: Kernels, diagnostics: Diagnostics) -> P
     if not entry.types or not entry.lower:
         return Proof(0, 0)
     worlds = _worlds(entry.types)
-
-    def report(span: Span, message: str, notes: list[str], fix: str | None = None) -> None:
-        diagnostics.error(span, message, notes, fix)
-
-    names = tuple(world.name for world in worlds)
-    checker = MemberChecker(names, {}, kernels, report)
-    checker.env = _environment(entry, worlds, checker)
+    checker = MemberChecker(tuple(map(_name, worlds)), {}, kernels, diagnostics.error)
+    checker.env = _environment(entry, worlds)
     checker.optional = frozenset(a.name for a in entry.schema.arguments if a.type.endswith("?"))
     checker.live = (True,) * len(worlds)
     for name, code in entry.let:
@@ -157,7 +142,7 @@ def _check_case(entry: OpEntry, case: LowerCase, checker: MemberChecker) -> tupl
     if case.when is not None:
         checker.env = checker.narrowed(checker.env, case.when.expression, True)
     if case.do is not None:
-        checker.block(case.do, _opsets(case))
+        checker.block(case.do, case.opsets)
     checker.env = env
     if case.target is not None or case.opset is not None:
         checker.live = before
@@ -167,22 +152,12 @@ def _check_case(entry: OpEntry, case: LowerCase, checker: MemberChecker) -> tupl
     return tuple(was and holds is not True for was, holds in zip(before, truth, strict=True))
 
 
-def _opsets(case: LowerCase) -> tuple[int, int]:
-    low, high = DOMAIN_RANGE[""]
-    if case.opset is None:
-        return low, high
-    sign, version = case.opset
-    return (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
-
-
-def _environment(
-    entry: OpEntry, worlds: list[_World], checker: MemberChecker
-) -> dict[str, Known | None]:
+def _environment(entry: OpEntry, worlds: list[World]) -> dict[str, Known | None]:
     """What is known of the arguments, and of ``res``, in each world."""
     env: dict[str, Known | None] = {a.name: None for a in entry.schema.arguments}
     kinds = {argument.name: argument.type for argument in entry.schema.arguments}
     for variable in entry.types:
-        chosen = tuple(world.chosen[variable.name] for world in worlds)
+        chosen = tuple(world[variable.name] for world in worlds)
         for name in variable.arguments:
             kind = "dtype" if kinds[name].startswith("ScalarType") else "tensor"
             env[name] = Known("list" if "[]" in kinds[name] else kind, chosen)
@@ -192,7 +167,7 @@ def _environment(
 
 
 def _result(
-    entry: OpEntry, rule: ast.expr, worlds: list[_World], env: Mapping[str, Known | None]
+    entry: OpEntry, rule: ast.expr, worlds: list[World], env: Mapping[str, Known | None]
 ) -> Known | None:
     """The dtype of a result by its rule, where that follows from those of the arguments."""
     if isinstance(rule, ast.Name):

@@ -8,6 +8,7 @@ import keyword
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from ortablegen.source.diagnostics import Diagnostics, Span, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
@@ -30,7 +31,8 @@ class EntryReader:
 
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> None:
+    ) -> Any:
+        """Report an error; returns None, with which most readers end then."""
         self.diagnostics.error(span, message, notes, fix)
 
     def keys(self, node: YMap, allowed: tuple[str, ...], what: str) -> None:
@@ -46,10 +48,19 @@ class EntryReader:
             self.error(node.span, f"{what} must be text")
         return None
 
+    def given(self, entry: YMap, key: str) -> str | None:
+        """The text of a key, or None."""
+        return self.text(entry.get(key), key)
+
+    def mapping(self, node: YNode | None, message: str, fix: str | None = None) -> YMap | None:
+        """The node as a mapping; None where it is absent, or another thing, which is reported."""
+        if node is None or isinstance(node, YMap):
+            return node
+        return self.error(node.span, message, fix=fix)
+
     def expression(self, node: YNode, what: str) -> Code | None:
         if not isinstance(node, YScalar):
-            self.error(node.span, f"{what} must be an expression")
-            return None
+            return self.error(node.span, f"{what} must be an expression")
         return parse_expression(node, self.diagnostics)
 
     def words(self, node: YNode | None, what: str) -> tuple[str, ...]:
@@ -60,10 +71,8 @@ class EntryReader:
         return ()
 
     def let(self, node: YNode | None) -> tuple[tuple[str, Code], ...]:
+        node = self.mapping(node, "let must be a mapping from a name to an expression")
         if node is None:
-            return ()
-        if not isinstance(node, YMap):
-            self.error(node.span, "let must be a mapping from a name to an expression")
             return ()
         for key, _ in node.items():
             if not _NAME.fullmatch(key.text) or keyword.iskeyword(key.text):
@@ -74,29 +83,27 @@ class EntryReader:
 
     def precision(self, node: YNode | None) -> Precision:
         """``precision: {ReduceSum: {via double: counts of rows}, Gemm.alpha: it is 1}``."""
+        message = "precision must be a mapping from an operator to reasons"
+        node = self.mapping(node, message, fix=PRECISION_FORM)
         if node is None:
             return ()
         found = []
-        if not isinstance(node, YMap):
-            self.error(node.span, "precision must be a mapping from an operator to reasons",
-                       fix=PRECISION_FORM)  # fmt: skip
-            return ()
         for key, value in node.items():
             of_attribute = "." in key.text
             if isinstance(value, YMap) == of_attribute:
-                self.error(key.span, f"cannot read what precision says of '{key.text}'",
-                           fix=PRECISION_FORM)  # fmt: skip
+                message = f"cannot read what precision says of '{key.text}'"
+                self.error(key.span, message, fix=PRECISION_FORM)
                 continue
             pairs = [(key, value)] if of_attribute else list(value.items())  # type: ignore[union-attr]
             for word, reason in pairs:
                 name = "" if of_attribute else word.text
                 text = self.text(reason, "the reason") or ""
                 if name and name not in REFUSED:
-                    self.error(word.span, f"'{name}' is nothing that kernels do",
-                               [f"words are {', '.join(sorted(REFUSED))}"])  # fmt: skip
+                    notes = [f"words are {', '.join(sorted(REFUSED))}"]
+                    self.error(word.span, f"'{name}' is nothing that kernels do", notes)
                 if not text.strip():
-                    self.error(reason.span, f"precision says nothing of '{key.text}'",
-                               fix=PRECISION_FORM)  # fmt: skip
+                    message = f"precision says nothing of '{key.text}'"
+                    self.error(reason.span, message, fix=PRECISION_FORM)
                 elif not name or name in REFUSED:
                     found.append(((key.text, name), Declared(text, word.span)))
         return tuple(found)
@@ -104,8 +111,8 @@ class EntryReader:
     def target(self, node: YNode | None) -> str | None:
         text = self.text(node, "target")
         if node is not None and text not in TARGETS:
-            self.error(node.span, f"unknown target '{text}'", [f"targets are {', '.join(TARGETS)}"])
-            return None
+            notes = [f"targets are {', '.join(TARGETS)}"]
+            return self.error(node.span, f"unknown target '{text}'", notes)
         return text
 
     def opset(self, node: YNode | None) -> tuple[str, int] | None:
@@ -114,10 +121,8 @@ class EntryReader:
             return None
         match = re.fullmatch(r"(>=|<)\s*([0-9]{1,3})", text)
         if match is None:
-            self.error(
-                node.span, f"cannot read the opset condition '{text}'", fix='write opset: ">=23"'
-            )
-            return None
+            message = f"cannot read the opset condition '{text}'"
+            return self.error(node.span, message, fix='write opset: ">=23"')
         return match[1], int(match[2])
 
     def plain(self, node: YNode) -> object:
@@ -126,8 +131,7 @@ class EntryReader:
             return [self.plain(value) for value in node]
         if isinstance(node, YScalar):
             return None if node.is_null() else node.text
-        self.error(node.span, "a value of a sample call is text or a list", fix="quote it")
-        return None
+        return self.error(node.span, "a value of a sample call is text or a list", fix="quote it")
 
     def number(self, text: str | None, node: YNode | None) -> float | None:
         """A finite number of 0 or more, such as a tolerance."""
@@ -136,9 +140,7 @@ class EntryReader:
         try:
             found = float(text)
         except ValueError:
-            self.error(node.span, f"'{text}' is no number")
-            return None
+            return self.error(node.span, f"'{text}' is no number")
         if not 0 <= found < math.inf:
-            self.error(node.span, f"'{text}' is not between 0 and infinity")
-            return None
+            return self.error(node.span, f"'{text}' is not between 0 and infinity")
         return found

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from ortable import dtypes
 from ortable.ir.casts import choose_casts
 from ortable_generated.kernels import KERNELS_CPU
-from ortablegen.aten import types
-from ortablegen.aten.model import OpEntry
+from ortablegen.aten.model import LowerCase, OpEntry
 from ortablegen.aten.read import read_folder
 from ortablegen.aten.type_variables import EVERY, members_of
 from ortablegen.aten.types import operand_dtypes
 from ortablegen.schemas.onnx import CEILING, FLOOR, OnnxSchema, schema_at
-from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.diagnostics import Diagnostics, Span
 
 from . import golden
 
@@ -80,4 +78,5 @@ def test_the_proof_says_what_the_builder_does(opset: int) -> None:
     [(None, (FLOOR, CEILING)), ((">=", 20), (20, CEILING)), (("<", 20), (FLOOR, 19))],
 )
 def test_a_case_is_for_the_opsets_that_it_says(opset: object, wanted: tuple[int, int]) -> None:
-    assert types._opsets(SimpleNamespace(opset=opset)) == wanted  # type: ignore[arg-type]
+    case = LowerCase(Span("x.yaml", 1, 1), opset=opset)  # type: ignore[arg-type]
+    assert case.opsets == wanted
