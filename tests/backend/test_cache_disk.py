@@ -20,9 +20,9 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ortable.backend.aot import entry as aot_entry
+from ortable.backend.aot import compilation as aot_compilation
 from ortable.backend.aot.entry import compile_with_autograd
-from ortable.backend.cache import codec, disk
+from ortable.backend.cache import codec, disk, envelope
 from ortable.backend.cache.graph_key import Uncacheable, _GraphWriter
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.memory import conversions
@@ -73,7 +73,7 @@ def capture(fn, *args, **options):
 
     dynamic = any(isinstance(a, torch.Tensor) and a.dim() and a.shape[0] == 5 for a in args)
     # taken for what runs graphs in general: others need the traced graph, and skip torch's cache
-    with mock.patch.object(aot_entry, "run_with_onnxruntime", run):
+    with mock.patch.object(aot_compilation, "run_with_onnxruntime", run):
         fast = torch.compile(fn, backend=backend, dynamic=dynamic or None, fullgraph=True)
         result = fast(*args)
     tensors = [result] if isinstance(result, torch.Tensor) else result
@@ -208,7 +208,7 @@ def test_what_a_file_cannot_hold_is_skipped(tmp_path):
             disk.save(str(tmp_path), "k", one_graph(outputs=(role,)))
     model = onnx.ModelProto()
     model.graph.initializer.add(name="w", data_location=onnx.TensorProto.EXTERNAL)
-    with pytest.raises(Uncacheable, match="the model keeps tensors in files of its own"):
+    with pytest.raises(Uncacheable, match="its model keeps tensors in files of its own"):
         disk.save(str(tmp_path), "k", one_graph(model=model))
     assert entries(tmp_path) == []
 
@@ -271,13 +271,13 @@ def rewritten(path, change):
     import hashlib
 
     content = path.read_bytes()
-    rest = content[len(disk._MAGIC) + 32 :]
+    rest = content[len(envelope._MAGIC) + 32 :]
     end = 8 + int.from_bytes(rest[:8], "big")
     header, model = json.loads(rest[8:end]), onnx.ModelProto.FromString(rest[end:])
     change(header, model)
     text = json.dumps(header).encode()
     rest = len(text).to_bytes(8, "big") + text + model.SerializeToString()
-    path.write_bytes(disk._MAGIC + hashlib.sha256(rest).digest() + rest)
+    path.write_bytes(envelope._MAGIC + hashlib.sha256(rest).digest() + rest)
 
 
 def test_another_graph_s_entry_is_noticed(entry):
@@ -291,7 +291,7 @@ def test_another_graph_s_entry_is_noticed(entry):
 def test_another_version_s_entry_is_noticed(entry, name):
     path, _ = entry
     rewritten(path, lambda header, model: header["versions"].update({name: "0"}))
-    refused(path.parent, "another version")
+    refused(path.parent, "other versions")
 
 
 def test_unknown_fields_and_kinds_are_noticed(entry):

@@ -100,6 +100,7 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch import config
 
+    from ortable.backend.aot.compilation import Compilation
     from ortable.backend.aot.torch_cache import _compiler
     from ortable.backend.precompile.artifact import Artifact
 
@@ -113,7 +114,8 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
 
             return run
 
-        backend = aot_autograd(fw_compiler=_compiler(compile_it, options))
+        compilation = Compilation(graph_module, args, options, compile_it, compile_it)
+        backend = aot_autograd(fw_compiler=_compiler(compile_it, compilation))
         with config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
             return backend(graph_module, args)
 

@@ -8,13 +8,13 @@ import warnings
 import pytest
 import torch
 
-from ortable.backend.aot import gradients_hint
+from ortable.backend.aot import hints
 from ortable.errors import GradientsOnWarning
 
 
 @pytest.fixture(autouse=True)
 def unsaid(monkeypatch):
-    monkeypatch.setattr(gradients_hint, "_said", False)
+    monkeypatch.setattr(hints, "_said", False)
 
 
 def model():

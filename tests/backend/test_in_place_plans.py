@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from ortable import dtypes
-from ortable.backend.execute.in_place import written_in_place
+from ortable.backend.execute.call_source import written_in_place
 from ortable.backend.roles import (
     Check,
     CompiledGraph,

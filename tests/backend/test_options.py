@@ -14,8 +14,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 from ortable import ExportOptions, OrtOptions, onnx_custom_backend
 from ortable.backend.aot import entry
-from ortable.backend.aot.entry import ortable
-from ortable.backend.aot.modes import options_of_mode
+from ortable.backend.aot.entry import options_of_mode, ortable
 from ortable.errors import OptionError
 
 
@@ -124,14 +123,12 @@ def test_unknown_option_through_torch_compile():
     ],
 )
 def test_a_mode_stands_for_the_nearest_options(mode, autotune, caplog, monkeypatch):
-    from ortable.backend.aot import modes
-
     seen = []
     real = entry.compile_with_autograd
     monkeypatch.setattr(
         entry, "compile_with_autograd", lambda *args: seen.append(args[2]) or real(*args)
     )
-    monkeypatch.setattr(modes, "_logged", set())
+    monkeypatch.setattr(entry, "_logged", set())
     for _ in range(2):
         torch._dynamo.reset()
         fn = torch.compile(lambda x: x + 1, backend="ortable", mode=mode)

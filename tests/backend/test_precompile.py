@@ -19,8 +19,9 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import ortable
+from ortable.backend.cache import envelope
 from ortable.backend.cache.memory import conversions
-from ortable.backend.precompile import envelope, pack
+from ortable.backend.precompile import pack
 from ortable.backend.precompile.callable import Precompiled
 from ortable.errors import OptionError, PrecompileError
 

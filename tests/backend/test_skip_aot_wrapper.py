@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ortable.backend.aot import skip_aot_wrapper
+from ortable.backend.aot.compilation import Compilation
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 
@@ -169,9 +170,11 @@ def test_metadata_that_is_not_known_keeps_the_wrapper():
     with torch.no_grad():
         compiled(torch.ones(2))
     (inner,) = (cell.cell_contents for cell in made[0].__closure__)
-    assert skip_aot_wrapper.without_wrapper(added, [(inner, Unknown())], [torch.ones(2)]) is added
-    assert skip_aot_wrapper.without_wrapper(added, [(inner, None)], [torch.ones(2)]) is added
-    assert skip_aot_wrapper.without_wrapper(added, [], [torch.ones(2)]) is added
+    graph_module = torch.fx.symbolic_trace(added)
+    for graphs in ([(inner, Unknown())], [(inner, None)], []):
+        compilation = Compilation(graph_module, [torch.ones(2)], OrtOptions(), added, added)
+        compilation.compiled = graphs
+        assert skip_aot_wrapper.without_wrapper(compilation, added) is added
 
 
 def test_a_first_call_with_fake_tensors_keeps_the_wrapper():

@@ -9,7 +9,7 @@ import functools
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -177,22 +177,24 @@ def _entry_state(folder: Path) -> str:
 
 
 def _write_settings(folder: Path, state: str) -> None:
-    tune._write(str(folder), "key", tune.Tuned({"intra_op_num_threads": 1}, NUMBERS[state], 3, ""))
+    found = tune.Tuned({"intra_op_num_threads": 1}, NUMBERS[state], 3, "")
+    tune._FILES.save(str(folder), "key", asdict(found))
 
 
 def _settings_state(folder: Path) -> str:
-    found = tune._read(str(folder), "key")
+    found = tune._FILES.load(str(folder), "key")
     return ABSENT if found is None else _state_of(found.ratio)
 
 
 def _write_decision(folder: Path, state: str) -> None:
-    decisions._save(folder / "d.autotune", decisions.Decision("torch", NUMBERS[state], 1.0))
+    decision = decisions.Decision("torch", NUMBERS[state], 1.0)
+    decisions._FILES.save(str(folder), "d", asdict(decision))
 
 
 def _decision_state(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = decisions._load(folder / "d.autotune")
+        found = decisions._FILES.load(str(folder), "d")
     return ABSENT if found is None else _state_of(found.onnxruntime)
 
 

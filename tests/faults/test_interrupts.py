@@ -171,9 +171,7 @@ def test_an_interrupt_while_a_forward_graph_becomes_one_for_inference() -> None:
     fresh()
     lines = interrupted(-1, lambda: model(X))
     changes = [
-        number
-        for number, (file, _) in enumerate(lines.run)
-        if Path(file).name in ("forward_only.py", "inference_form.py")
+        number for number, (file, _) in enumerate(lines.run) if Path(file).name == "forward_only.py"
     ]
     assert len(changes) > 40
     for at in random.Random(turn()).sample(changes, 4):

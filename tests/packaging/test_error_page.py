@@ -16,7 +16,7 @@ import torch
 
 import ortable
 from ortable import errors
-from ortable.backend.aot import gradients_hint
+from ortable.backend.aot import hints
 from ortable.compat import versions
 from tests.packaging.files import ROOT
 
@@ -76,7 +76,7 @@ def branch() -> None:
 
 def gradients_on() -> None:
     warnings.simplefilter("error", errors.GradientsOnWarning)
-    gradients_hint._said = False  # once in a process
+    hints._said = False  # once in a process
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
     torch.compile(model, backend="ortable")(X)
 

@@ -19,8 +19,8 @@ from onnx import ModelProto
 from ortable.backend import folder as folders
 from ortable.backend.autotune.decisions import Decisions
 from ortable.backend.cache import codec, disk
+from ortable.backend.cache.envelope import seal, unseal
 from ortable.backend.cache.session_keys import versions
-from ortable.backend.precompile.envelope import unseal
 from ortable.backend.roles import (
     CompiledGraph,
     Fetch,
@@ -56,11 +56,8 @@ def _written(
     graph = _graph()
     header = {"key": KEY, "versions": versions(), "graph": codec.encode(graph)}
     change(header)
-    text = json.dumps(header).encode()
-    content = (model or graph.model).SerializeToString()
-    rest = len(text).to_bytes(8, "big") + text + content
     path = disk.entry_path(str(folder), KEY)
-    path.write_bytes(b"ortable compiled graph 1\n" + hashlib.sha256(rest).digest() + rest)
+    path.write_bytes(seal("conversion", header, (model or graph.model).SerializeToString()))
     return path
 
 
@@ -137,7 +134,7 @@ def test_an_entry_reads_no_other_file(tmp_path: Path) -> None:
         assert disk.load(str(tmp_path), KEY) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"ortable compiled graph 1\n", b"\x80\x04.", b"\0" * 99])
+@pytest.mark.parametrize("content", [b"", b"ortable precompiled 1\n", b"\x80\x04.", b"\0" * 99])
 def test_entries_of_other_bytes(content: bytes, tmp_path: Path) -> None:
     disk.entry_path(str(tmp_path), KEY).write_bytes(content)
     with pytest.warns(RuntimeWarning, match="is not used"):
@@ -145,6 +142,11 @@ def test_entries_of_other_bytes(content: bytes, tmp_path: Path) -> None:
 
 
 # -- folders that others may write
+
+
+def _decision_path(decisions: Decisions, folder: Path) -> Path:
+    name = decisions._name(decisions._key((1,)) or "")
+    return folder / f"{name}{folders.DECISION}"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders of Windows have no such mode")
@@ -158,10 +160,9 @@ def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # said once
         assert disk.load(str(shared), KEY) is None
-        assert tune._read(str(shared), KEY) is None
+        assert tune._FILES.load(str(shared), KEY) is None
         decisions = Decisions(["part"], str(shared))
-        path = decisions._path(decisions._key((1,)) or "")
-        assert path is not None
+        path = _decision_path(decisions, shared)
         told = {"kept": "torch", "onnxruntime": 1, "torch": 1}
         path.write_text(json.dumps(told))
         assert decisions.find((1,)) is None
@@ -209,7 +210,8 @@ def test_a_folder_that_is_made_is_read(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_settings_that_are_none(content: bytes, tmp_path: Path) -> None:
     (tmp_path / f"{KEY}{folders.SETTINGS}").write_bytes(content)
-    assert tune._read(str(tmp_path), KEY) is None
+    with pytest.warns(RuntimeWarning, match="measured again"):
+        assert tune._FILES.load(str(tmp_path), KEY) is None
 
 
 @pytest.mark.parametrize(
@@ -217,8 +219,7 @@ def test_settings_that_are_none(content: bytes, tmp_path: Path) -> None:
 )
 def test_decisions_that_are_none(content: bytes, tmp_path: Path) -> None:
     decisions = Decisions(["part"], str(tmp_path))
-    path = decisions._path(decisions._key((1,)) or "")
-    assert path is not None
+    path = _decision_path(decisions, tmp_path)
     path.write_bytes(content)
     with pytest.warns(RuntimeWarning, match="measured again"):
         assert decisions.find((1,)) is None

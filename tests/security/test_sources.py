@@ -65,7 +65,7 @@ ALLOWED = {
             "backend/execute/feeds",
             "backend/execute/fork",
             "backend/execute/frozen",
-            "backend/execute/openmp",
+            "backend/execute/runner",
             "backend/execute/weights",
             "exporter/account/sessions",
         )

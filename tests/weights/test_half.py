@@ -11,7 +11,7 @@ import torch
 import transformers
 
 import ortable
-from ortable.backend.execute.half_weights import casting_late
+from ortable.backend.execute.runner import casting_late
 from ortable.errors import OptionError
 
 from .models import NAMES, build, distance, linears, operators

@@ -1,13 +1,14 @@
 """The torch.compile backend: in comes a graph of dynamo or of AOTAutograd, out comes a callable
 that runs it with ONNX Runtime; torch calls it through the entry points.
 
-The way to a compiled graph: `aot.entry` has AOTAutograd make forward, backward or inference
-graphs; `aot.build` takes each as an `AotGraph` to `partition.placement` (what torch runs, draws
-written out), `partition.partition` with `absorb_small` (only where torch runs a part), and
-`cache.conversion`, which finds the CompiledGraph or has `lower.compile` make it: roles of
-arguments and results, conversion by `interpreter`, rewriting by `passes`. `execute.runner` makes
-an OrtBackend of it with a session of `sessions`, and `aot.records` tells of it. `autotune` stands
-before it in the first calls where the option asks for that, and then the faster of it and torch.
+The way to a compiled graph: `aot.pipeline` lists the steps, between which AOTAutograd makes
+forward, backward or inference graphs; `aot.build` takes each as an `AotGraph` to
+`partition.placement` (what torch runs, draws written out), `partition.partition` with
+`absorb_small` (only where torch runs a part), and `cache.conversion`, which finds the CompiledGraph
+or has `lower.compile` make it: roles of arguments and results, conversion by `interpreter`,
+rewriting by `passes`. `execute.runner` makes an OrtBackend of it with a session of `sessions`, and
+`aot.records` tells of it. `autotune` stands before it in the first calls where the option asks for
+that, and then the faster of it and torch.
 
 The way of a call: dynamo -> `aot.skip_aot_wrapper` (or AOTAutograd's wrapper) -> `OrtBackend` ->
 the source that `execute.call_source` wrote: feeds, session, results. Three frames.

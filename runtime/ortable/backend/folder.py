@@ -1,4 +1,5 @@
-"""Files of a folder that processes share: conversions, decisions of `autotune`, settings of `tune`.
+"""Files of a folder that processes share: conversions, decisions of `autotune`, settings of `tune`,
+and the processor that the latter were measured on.
 In come a path and what it shall hold; called by `cache.disk`, `autotune.decisions` and
 `sessions.tune`.
 
@@ -8,16 +9,20 @@ not read for longest, and it may be emptied at any time."""
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import json
 import os
+import platform
 import stat
 import time
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ortable.ir.proto.atomic_files import NEW, write_file
-
-__all__ = ["CONVERSION", "DECISION", "SETTINGS", "Limits", "bound", "readable", "write_whole"]
 
 CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # suffixes
 _KEPT = (CONVERSION, DECISION, SETTINGS)  # what counts, and may go
@@ -75,6 +80,51 @@ def write_whole(path: Path, content: bytes) -> None:
     write_file(path, content)
 
 
+class Measurements:
+    """Files of what was measured, one for each key: a line of JSON, with the processor in it for
+    people. What cannot be read is measured again.
+
+    Args:
+        suffix: how the names of the files end.
+        parse: makes a value of what a file holds; any exception says that it cannot be used.
+    """
+
+    def __init__(self, suffix: str, parse: Callable[[Any], Any]) -> None:
+        self._suffix, self._parse = suffix, parse
+
+    def load(self, folder: str | None, key: str) -> Any:
+        """What another process measured; None where there is none, or, with a warning, none that
+        can be used."""
+        if folder is None or not readable(Path(folder)):
+            return None
+        path = self.path(folder, key)
+        try:
+            return self._parse(json.loads(path.read_text()))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except Exception as error:  # whatever a damaged file makes a reader raise
+            _warn(f"{path} is not used ({error}): it is measured again.")
+            return None
+
+    def save(self, folder: str | None, key: str, value: Mapping[str, Any]) -> None:
+        """Write what was measured, where there is a folder."""
+        if folder is None:
+            return
+        path = self.path(folder, key)
+        try:
+            write_whole(path, json.dumps({**value, "processor": processor()}).encode() + b"\n")
+        except OSError as error:
+            _warn(f"{path} cannot be written ({error}): other processes measure again.")
+
+    def path(self, folder: str, key: str) -> Path:
+        """The file of a key."""
+        return Path(folder) / f"{key}{self._suffix}"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(f"ortable: {message}", RuntimeWarning, stacklevel=3)
+
+
 def bound(written: Path, size: int, limits: Limits) -> None:
     """Removes what is too old or too much of a folder into which a file was written; it is read
     through only now and then, and when it may be too large."""
@@ -107,3 +157,17 @@ def _prune(written: Path, limits: Limits, now: float) -> int:
                 os.unlink(path)
                 total -= size
     return total
+
+
+@functools.cache
+def processor() -> str:
+    """The kind of the processors, how many this process may use, and their instructions."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    told = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    named = {key.strip(): value.strip() for key, value in told.items()}
+    flags = named.get("flags", named.get("Features", ""))
+    kind = named.get("model name") or platform.processor() or platform.machine()
+    allowed = getattr(os, "sched_getaffinity", None)
+    count = len(allowed(0)) if allowed is not None else os.cpu_count()
+    return f"{count} x {kind}, {hashlib.sha256(flags.encode()).hexdigest()[:12]}"

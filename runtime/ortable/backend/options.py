@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ortable.exporter.request.options import ExportOptions
 
-__all__ = ["OrtOptions", "OrtOptionsDict", "Provider", "Transform"]
-
 _DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # those that converters write
 _PATHS = {"dump_prefix": "files without their number", "cache_dir": "a folder"}
 

@@ -23,8 +23,9 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.backend.aot.build import compile_aot_graph
-from ortable.backend.aot.entry import compile_with_autograd
+from ortable.backend.aot.compilation import Compilation
 from ortable.backend.aot.events import Origin, current_origin
+from ortable.backend.aot.pipeline import compile_in_steps
 from ortable.backend.aot.records import CompileRecord
 from ortable.backend.autotune.graphs import TunedGraph
 from ortable.backend.autotune.tuned import Tuned
@@ -32,7 +33,7 @@ from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph
-from ortable.backend.sessions.providers import check_providers
+from ortable.compat.providers import check_providers
 from ortable.compat.torch_explain import (
     breaks_collected,
     compiled_apart,
@@ -129,13 +130,15 @@ def _notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) -> li
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A graph of AOTAutograd that was compiled: where it came from, its records, what runs it."""
+    """A graph of AOTAutograd that was compiled: where it came from, its records, what runs it, and
+    the steps of its compilation, which are noted until that ends."""
 
     number: int
     origin: Origin | None
     kind: str
     records: Sequence[CompileRecord]
     callables: Sequence[Any]
+    steps: Mapping[str, str]
 
 
 class _Watch:
@@ -159,13 +162,15 @@ class _Watch:
         number = self.graph_count
 
         def compile_graph(graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
-            return self._compile(number, graph, options, runner)
+            return self._compile(number, graph, options, runner, compilation.ran)
 
-        made = compile_with_autograd(
+        compilation = Compilation(
             graph_module, example_inputs, self._options, self._runner, compile_graph
         )
+        made = compile_in_steps(compilation)
         for record in self._whole.pop("instance", ()):  # left to torch before AOTAutograd saw it
-            self._keep(_Compiled(number, current_origin(), record.kind, [record], ()))
+            origin = current_origin()
+            self._keep(_Compiled(number, origin, record.kind, [record], (), compilation.ran))
         index = len(self._functions)
         self._functions.append(made)
         # torch keeps what it is given: not the sessions
@@ -176,7 +181,14 @@ class _Watch:
         self._functions.clear()
         self._graphs.clear()
 
-    def _compile(self, number: int, graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
+    def _compile(
+        self,
+        number: int,
+        graph: GraphModule,
+        options: OrtOptions,
+        runner: Any,
+        steps: Mapping[str, str],
+    ) -> Any:
         """Compiles a graph, and keeps its records."""
         storage: dict[str, Any] = {"autotune": self.tuned}
         made = compile_aot_graph(graph, replace(options, storage=storage), runner)
@@ -187,7 +199,8 @@ class _Watch:
             each.tuned.ours if isinstance(each, TunedGraph) else each
             for each in getattr(made, "partitions", (made,))
         ]
-        self._keep(_Compiled(number, current_origin(), records[0].kind, records, callables))
+        kind = records[0].kind
+        self._keep(_Compiled(number, current_origin(), kind, records, callables, steps))
         return made
 
     def _keep(self, graph: _Compiled) -> None:
@@ -254,6 +267,7 @@ class _Watch:
             seconds=seconds,
             rewrites=rewrites,
             refused=refused,
+            steps=dict(graph.steps),
             onnx=tuple(models),
         )
 

@@ -64,7 +64,8 @@ class GraphExplanation:
     without the nodes that are `removed`. `frozen` is the number of weights that are constants of a
     session, `frozen_bytes` their size, `not_frozen` why there is none.  `cache` says for each
     session where its conversion was found: "miss", "memory", "disk".  `seconds` are those of the
-    phases.  `onnx` are the models, one a session.
+    phases.  `steps` of `backend.aot.pipeline` are those that did something, by name with the
+    reason.  `onnx` are the models, one a session.
     """
 
     number: int
@@ -87,6 +88,7 @@ class GraphExplanation:
     seconds: Mapping[str, float]
     rewrites: Mapping[str, int]
     refused: Mapping[str, Mapping[str, int]]
+    steps: Mapping[str, str]
     onnx: tuple[ModelProto, ...] = field(repr=False, compare=False)
 
     @property
@@ -222,6 +224,8 @@ def _sections(graph: GraphExplanation, named: Sequence[str]) -> Iterator[tuple[s
     ):
         if rows:
             yield title, [line for each in rows for line in _torch_lines(each)]
+    if graph.steps:
+        yield f"steps: {'; '.join(f'{name} ({why})' for name, why in graph.steps.items())}", []
     if not graph.onnx:
         yield "all of it runs in torch", []
         return

@@ -7,8 +7,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,19 +19,18 @@ from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
 from ortable.backend.execute.shards import inner_arguments
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.lower.undecompose import undecompose
-from ortable.backend.lower.whole_products import join_products
+from ortable.backend.lower.undecompose import join_products, undecompose
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.absorb_small import absorb_small_partitions
 from ortable.backend.partition.between_breaks import left_to_torch
-from ortable.backend.partition.convert import ConvertedPartition, convert_partitions
 from ortable.backend.partition.fallback import (
     culprits,
     refuse_missing,
     refused_error,
+    specialize,
     unsupported_nodes,
 )
-from ortable.backend.partition.partition import Partitioning, partition_graph
+from ortable.backend.partition.partition import Partition, Partitioning, partition_graph
 from ortable.backend.partition.partitioned_graph import join_partitions
 from ortable.backend.partition.placement import (
     Placement,
@@ -39,29 +38,26 @@ from ortable.backend.partition.placement import (
     place_nodes,
     report_placements,
 )
-from ortable.backend.partition.specialize import specialize
-from ortable.backend.partition.switched import is_off, switched_off
 from ortable.backend.precompile.host_graph import (
     HostGraph,
     encode_host_graph,
     partition_name,
 )
 from ortable.backend.roles import CompiledGraph
-from ortable.backend.sessions.providers import CPU, provider_names, resolve_providers
+from ortable.backend.sessions.providers import CPU, resolve_providers
 from ortable.compat.bisector import searches
+from ortable.compat.providers import provider_names
 from ortable.compat.torch import TracingContext, precompiles, unset_fake_temporarily
 from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import advise
 
+from .compilation import Compiled
 from .events import graph_label, tell_compiled, tell_failed_backward
-from .fallback_report import warn_of_fallback
-from .gradients_hint import hint_at_gradients
+from .hints import hint_at_gradients, warn_of_fallback
 from .records import dump_model, print_report, record_of, record_of_torch, store
+from .search import is_off, switched_off
 
-__all__ = ["Compiled", "Runner", "compile_again", "compile_aot_graph", "load_compiled"]
-
-Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
 
 
@@ -170,12 +166,12 @@ def _compile_placed(
             placed, in_torch, before = graph, left, {node: node for node in left}
         elif in_torch and not searches("lowerings"):
             in_torch = absorb_small_partitions(placed, in_torch, everywhere=bool(unsupported))
-        converted: list[ConvertedPartition] = []
+        converted: list[_ConvertedPartition] = []
         try:
             if not in_torch:
                 return _compile_unpartitioned(placed, options, runner, static)
             partitioning = partition_graph(placed, in_torch)
-            for each in convert_partitions(placed, partitioning, options, static):
+            for each in _convert_partitions(placed, partitioning, options, static):
                 converted.append(each)
         except OrtableError as error:
             strict = options.fallback == "error"
@@ -229,7 +225,7 @@ def _join(
     runner: Runner,
     placement: list[Placement],
     partitioning: Partitioning,
-    converted: Sequence[ConvertedPartition],
+    converted: Sequence[_ConvertedPartition],
 ) -> Compiled:
     """The same for a graph of which torch runs a part: its partitions, which are converted, each
     with what runs it and a record."""
@@ -246,6 +242,29 @@ def _join(
     # the strides are those that were traced: partitions keep them, and so does torch
     report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     return join_partitions(host.graph, callables, graph.module, text)
+
+
+@dataclass(frozen=True)
+class _ConvertedPartition:
+    """A partition and what it was converted to."""
+
+    partition: Partition
+    compiled: CompiledGraph
+
+
+def _convert_partitions(
+    graph: AotGraph, partitioning: Partitioning, options: OrtOptions, static: frozenset[int]
+) -> Iterator[_ConvertedPartition]:
+    """Converts the partitions, one at a step.  Arguments that the host graph writes are no
+    constants there, and neither are those that an inference graph returns."""
+    changed = {node.args[0] for node in graph.module.graph.nodes if graph.is_mutation(node)}
+    if graph.kind == "inference":
+        changed.update(graph.output.all_input_nodes)
+    constant = {graph.inputs.nodes[index] for index in static} - changed
+    for partition in partitioning.partitions:
+        fixed = frozenset(i for i, node in enumerate(partition.inputs) if node in constant)
+        compiled = compile_cached(partition.graph, options, fixed, whole=graph)
+        yield _ConvertedPartition(partition, compiled)
 
 
 def _make_callables(

@@ -9,17 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.fx import GraphModule
 
 from ortable.compat.bisector import Application, disabled, searches
 from ortable.interpreter.tables import generated_tables
 
-__all__ = [
-    "filter_decomposition_table",
-    "get_decomposition_table",
-    "overload_of",
-    "resolve_table",
-    "switchable",
-]
+from .compilation import Compilation
 
 Table = dict[Any, Callable[..., Any]]
 
@@ -96,7 +91,23 @@ def resolve_table(export_options: Any) -> Table | None:
     return None if export_options is None else export_options.table()
 
 
-def switchable(table: Table) -> Table:
+def are_given(compilation: Compilation) -> bool:
+    """Whether the user chose the decompositions."""
+    return resolve_table(compilation.options.export_options) is not None
+
+
+def note(compilation: Compilation) -> None:
+    """Note the user's decompositions."""
+    compilation.decompositions = resolve_table(compilation.options.export_options)
+
+
+def table_of(compilation: Compilation) -> Table:
+    """What AOTAutograd takes apart: as the user says, or else what has no converter."""
+    table = compilation.decompositions
+    return _switchable(get_decomposition_table() if table is None else table)
+
+
+def _switchable(table: Table) -> Table:
     """The table, with functions that do nothing where a search for a fault has switched them off;
     the same one when none runs."""
     if not searches("decompositions"):
@@ -111,3 +122,24 @@ def switchable(table: Table) -> Table:
         return call
 
     return {op: wrapped(op, function) for op, function in table.items()}
+
+
+def redecompose(graph_module: GraphModule, table: Mapping[Any, Callable[..., Any]]) -> GraphModule:
+    """A graph that AOTAutograd made without decompositions, with those of `table`; the same where
+    it calls none of its operators.
+
+    Arguments and results keep their positions and what AOTAutograd says of them (`meta["desc"]`).
+    """
+    if not any(n.op == "call_function" and n.target in table for n in graph_module.graph.nodes):
+        return graph_module
+    from ortable.compat.torch import make_fx
+
+    values = [n.meta["val"] for n in graph_module.graph.nodes if n.op == "placeholder"]
+    traced = make_fx(graph_module, decomposition_table=dict(table), tracing_mode="real")(*values)
+    for kind in ("placeholder", "output"):
+        before = [n for n in graph_module.graph.nodes if n.op == kind]
+        after = [n for n in traced.graph.nodes if n.op == kind]
+        for old, new in zip(before, after, strict=True):
+            if "desc" in old.meta:
+                new.meta["desc"] = old.meta["desc"]
+    return traced

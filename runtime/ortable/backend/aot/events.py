@@ -17,15 +17,6 @@ from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch_logging import compiled_code, frame_compilation, trace_artifact
 from ortable.ir.proto.text import pretty_onnx
 
-__all__ = [
-    "Origin",
-    "current_origin",
-    "graph_label",
-    "tell_compiled",
-    "tell_failed_backward",
-    "tell_recompiled",
-]
-
 _log = logging.getLogger(__name__)
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 _FOUND = {"memory": "found in memory", "disk": "found on disk", "miss": "converted"}

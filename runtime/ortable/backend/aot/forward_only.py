@@ -22,21 +22,21 @@ from typing import Any
 
 import torch
 from torch.autograd.function import Function
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
 
+from ortable.backend.autotune.graphs import in_eager
 from ortable.backend.execute.runner import is_one_of_several_processes
 from ortable.backend.execute.weights import signature
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import is_ordered
+from ortable.compat.bisector import searches
 from ortable.compat.torch import saved_tensors_hooks
 from ortable.errors import OrtableError
 from ortable.interpreter.assertions import run_time_checks
 
-from .inference_form import guards_of, inference_form
+from .build import compile_again, static_arguments
+from .compilation import Compilation
 from .skip_aot_wrapper import is_idle
-
-__all__ = ["ForwardGraph", "forward_only", "is_left_to_torch"]
 
 _log = logging.getLogger(__name__)
 _WRITTEN = (
@@ -74,14 +74,34 @@ class ForwardGraph:
         self.static = static
 
 
-def forward_only(run: Run, forward: ForwardGraph | None, count: int, options: OrtOptions) -> Run:
-    """What dynamo calls: `run`, or what also watches whether its results are differentiated.
+def note(compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]) -> None:
+    """Keep what `watched` needs of a forward graph that was compiled last."""
+    graph, (compiled, metadata) = AotGraph(graph_module), compilation.compiled[-1]
+    whole = hasattr(compiled, "compiled") or hasattr(compiled, "partitions")
+    if graph.kind == "forward" and whole:
+        static = static_arguments(graph)
+        again = functools.partial(
+            compile_again, options=compilation.options, runner=compilation.runner, static=static
+        )
+        forward = ForwardGraph(graph, compiled, metadata, again, static)
+        compilation.forwards.append(forward)
 
-    :param run: runs the graph as AOTAutograd wrapped it
-    :param count: the number of arguments
-    """
-    if forward is None or options.freeze != "auto":
+
+def left_to_torch(compilation: Compilation, call: Run) -> Run:
+    """The graph in eager, with the backward of that, where no operator of it is worth a session."""
+    in_search = bool(compilation.options.raise_on) or searches("lowerings")  # of what each does
+    made = compilation.made
+    if in_search or not made or any(getattr(each, "partitions", None) != () for each in made):
+        return call
+    return in_eager(compilation.graph_module)
+
+
+def watched(compilation: Compilation, run: Run) -> Run:
+    """What dynamo calls: `run`, or what also watches whether its results are differentiated."""
+    forwards, count = compilation.forwards, len(compilation.args)
+    if not compilation.is_native or len(forwards) != 1 or compilation.options.freeze != "auto":
         return run
+    forward = forwards.pop()  # the step alone holds it: sessions go with it
     compiled = getattr(forward.run, "compiled", None)
     if compiled is not None and compiled.is_partition:
         return run
@@ -95,11 +115,6 @@ def forward_only(run: Run, forward: ForwardGraph | None, count: int, options: Or
     if any(True for _ in run_time_checks(forward.graph_module.graph)):
         return run
     return run if is_one_of_several_processes() else _ForwardOnly(run, forward).caller
-
-
-def is_left_to_torch(compiled: Any) -> bool:
-    """Whether no operator of a graph was worth a session."""
-    return getattr(compiled, "partitions", None) == ()
 
 
 def _has_tensors_only(metadata: Any) -> bool:
@@ -237,18 +252,61 @@ class _ForwardOnly:
 
 def _made(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
     """The graph for inference; None where it cannot be compiled, or only for some of the sizes."""
-    before = guards_of(forward.graph_module)
-    module = inference_form(forward.graph_module, len(forward.metadata.output_info))
+    before = _count_guards(forward.graph_module)
+    module = _inference_form(forward.graph_module, len(forward.metadata.output_info))
     try:
         made = forward.make(module)
     except OrtableError as error:
         _log.info("a forward graph has no form for inference: %s", str(error).partition("\n")[0])
         return None
-    if guards_of(forward.graph_module) != before:
+    if _count_guards(forward.graph_module) != before:
         _log.info("a forward graph has no form for inference: not for all of its sizes")
         return None
     _log.info("results of a forward graph are not differentiated: it runs as one for inference")
     return made
+
+
+def _inference_form(graph_module: GraphModule, count: int) -> GraphModule:
+    """A graph with the first `count` results of a forward graph, and what they depend on; the graph
+    itself stays as it is."""
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    output = graph_module.graph.output_node()
+    for node in graph_module.graph.nodes:
+        if node.op == "placeholder":
+            # AOTAutograd's names of arguments tell a forward graph, too
+            copies[node] = graph.placeholder(f"argument_{len(copies)}")
+            copies[node].meta = dict(node.meta)
+        elif node is not output:
+            copies[node] = graph.node_copy(node, lambda each: copies[each])
+    results = output.args[0]
+    assert isinstance(results, list | tuple)
+    kept = [copies[each] if isinstance(each, Node) else each for each in results[:count]]
+    made = graph.output(tuple(kept))
+    made.meta = dict(output.meta)
+    described = output.meta.get("desc")
+    if isinstance(described, list | tuple):
+        made.meta["desc"] = list(described)[:count]
+    graph.eliminate_dead_code()
+    return GraphModule(graph_module, graph)
+
+
+def _count_guards(graph_module: GraphModule) -> int:
+    """How many guards stand on the sizes of a graph: those that come after its compilation are
+    checked by nobody."""
+    found: dict[int, int] = {}
+    for node in graph_module.graph.nodes:
+        for size in _sizes(node.meta.get("val")):
+            env = size.node.shape_env
+            if env is not None:
+                found[id(env)] = len(env.guards) + len(env.replacements)
+    return sum(found.values())
+
+
+def _sizes(value: Any) -> list[Any]:
+    if hasattr(value, "node"):
+        return [value]
+    return [size for size in getattr(value, "shape", ()) if hasattr(size, "node")]
 
 
 class _Inferred(Function):

@@ -8,59 +8,63 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ortable.backend.options import OrtOptions
-from ortable.backend.precompile.callable import (
-    Precompiled,
-    precompiled_content,
-    record_for_dynamo,
-)
-from ortable.compat.torch import forget_for_dynamo, package_name
+from ortable.compat.torch import forget_for_dynamo, package_name, precompiles
 from ortable.errors import OptionError, OrtableError, PrecompileError
 
-from .skip_aot_wrapper import Compilations
-
-__all__ = ["checked", "keep_for_processes"]
+from .compilation import Compilation
 
 _log = logging.getLogger(__name__)
 
 
-def checked(asked: str, options: OrtOptions, ours: bool) -> str | None:
-    """`asked`, or None where this backend or an option keeps functions out of dynamo's packages.
+def is_asked(_: Compilation) -> bool:
+    """Whether torch makes files of what is compiled now."""
+    return precompiles() is not None
 
-    :param asked: what makes files of compiled graphs now: `precompiles` of compat
-    :param ours: the graphs run in sessions of `execute.runner`
-    :raises OptionError: an option that works in this process only, where a file is asked for
+
+def check(compilation: Compilation) -> None:
+    """Note what makes a file of this graph: nothing, where the backend or an option keeps functions
+    out of dynamo's packages.
+
+    Raises:
+        OptionError: an option that works in this process only, where a file is asked for.
     """
+    asked, autotune = precompiles(), compilation.options.autotune
     why = None
-    if not ours:
+    if not compilation.is_native:
         why = "graphs of a backend that compares with torch stay in their process"
-    elif options.autotune:
+    elif autotune:
         why = "option 'autotune' needs torch's graph, which no file has"
     if why is None:
-        return asked
+        compilation.kept = asked
+        return
     if asked == "aot_compile":
-        if options.autotune:
+        if autotune:
             raise OptionError(f"{why[0].upper()}{why[1:]}: remove it for aot_compile.")
         raise PrecompileError(f"aot_compile: {why}.")
     _log.info("not kept for other processes: %s", why)
-    return None
 
 
-def keep_for_processes(
-    graph_module: Any,
-    options: OrtOptions,
-    kept: str,
-    wrapped: Callable[..., Any],
-    made: Callable[..., Any],
-    compilations: Compilations,
-) -> Callable[..., Any]:
+def stays(compilation: Compilation) -> bool:
+    """Whether what is compiled runs in this process alone."""
+    return compilation.kept is None
+
+
+def keep_for_processes(compilation: Compilation, made: Callable[..., Any]) -> Callable[..., Any]:
     """What dynamo calls, or keeps, of a compiled graph.
 
-    :param kept: what makes files of compiled graphs now: `precompiles` of compat
-    :param wrapped: what AOTAutograd returned, which knows its entry in torch's cache
-    :param made: what runs; not `wrapped` where that does nothing but call the only compiled graph
-    :raises PrecompileError: a file is asked for, and would not have the weights
+    `made` runs it; it is not what AOTAutograd returned where that does nothing but call the only
+    compiled graph.
+
+    Raises:
+        PrecompileError: a file is asked for, and would not have the weights.
     """
+    from ortable.backend.precompile.callable import (  # imports inductor
+        Precompiled,
+        precompiled_content,
+        record_for_dynamo,
+    )
+
+    graph_module, kept = compilation.graph_module, compilation.kept
     if any(True for _ in (*graph_module.parameters(), *graph_module.buffers())):
         # torch's wrapper passes them in front of the arguments, and the one that it loads does not
         why = "dynamo left weights in the graph (install_free_tensors), which no file has"
@@ -71,8 +75,10 @@ def keep_for_processes(
         _log.info("not kept for other processes: %s", why)
         forget_for_dynamo(package_name(graph_module))
         return made
-    direct = None if made is wrapped else compilations[0][0]
-    content = precompiled_content(direct, getattr(wrapped, "serialize", None), options)
+    wrapped = compilation.wrapped  # which knows its entry in torch's cache
+    direct = None if made is wrapped else compilation.compiled[0][0]
+    serialize = getattr(wrapped, "serialize", None)
+    content = precompiled_content(direct, serialize, compilation.options)
     if kept == "aot_compile":
         return Precompiled(made, content)
     backend_id = package_name(graph_module)

@@ -17,8 +17,6 @@ from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph, InputRole, Mutation, OutputRole, OutputRoleKind
 from ortable.ir.proto.atomic_files import write_file
 
-__all__ = ["CompileRecord", "dump_model", "print_report", "record_of", "record_of_torch", "store"]
-
 _numbers = itertools.count()
 _NOT_FROZEN = "not run by ONNX Runtime"
 

@@ -4,22 +4,20 @@ which takes four times as long as torch's own kernels, and loses the dropout bet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.autotune.graphs import in_eager
-from ortable.backend.options import OrtOptions
 from ortable.backend.partition.placement import list_placements, report_placements
 from ortable.errors import UnsupportedCase
 from ortable_generated.aten import traits
 
+from .compilation import Compilation
 from .events import tell_compiled
 from .records import record_of_torch, store
-
-__all__ = ["refuse_lost_dropout", "trained_in_eager"]
 
 _WHY = {
     "forward": "a recurrent network that trains: torch would unroll it in time for ONNX",
@@ -41,18 +39,18 @@ class _Call(NamedTuple):
         return bool(self.dropout) and self.train and self.layers > 1
 
 
-def trained_in_eager(
-    graph_module: GraphModule, args: Sequence[Any], options: OrtOptions
-) -> Callable[..., Any] | None:
-    """The graph as torch runs it, with eager's backward, where a recurrent network in it trains or
-    drops; None where there is none. What else stands in the graph runs in torch as well."""
-    calls = [call for call in _calls(graph_module) if call.train]
-    if not calls or options.raise_on:
-        return None
-    differentiated = torch.is_grad_enabled() and _requires_grad(graph_module, args)
-    if not differentiated and not any(call.drops for call in calls):
-        return None
-    kind = "forward" if differentiated else "inference"
+def is_trained(compilation: Compilation) -> bool:
+    """Whether a recurrent network trains or drops in a graph that torch may run whole."""
+    calls = [call for call in _calls(compilation.graph_module) if call.train]
+    if not calls or compilation.options.raise_on or compilation.kept is not None:
+        return False
+    return _is_differentiated(compilation) or any(call.drops for call in calls)
+
+
+def train_in_eager(compilation: Compilation) -> Callable[..., Any]:
+    """The graph, and what else stands in it, as torch runs it, with the backward of eager."""
+    graph_module, options = compilation.graph_module, compilation.options
+    kind = "forward" if _is_differentiated(compilation) else "inference"
     placement = list_placements(graph_module, dict.fromkeys(graph_module.graph.nodes, _WHY[kind]))
     if options.verbose:
         print(f"[ortable] {kind}: no partition")
@@ -62,19 +60,19 @@ def trained_in_eager(
     return in_eager(graph_module)
 
 
-def refuse_lost_dropout(graph_module: GraphModule) -> None:
-    """Fails for a graph with dropout between the layers of a recurrent network, which AOTAutograd
-    would lose.
+def drops(compilation: Compilation) -> bool:
+    """Whether there is dropout between the layers of a recurrent network."""
+    return any(call.drops for call in _calls(compilation.graph_module))
 
-    :raises UnsupportedCase: naming the operator, and what to write in its place
-    """
-    for call in _calls(graph_module):
-        if call.drops:
-            raise UnsupportedCase(
-                f"{call.name} with dropout={call.dropout} between {call.layers} layers, in "
-                "training: torch's own tracing loses this dropout. Use one module per layer and "
-                "torch.nn.Dropout between them, or dropout=0."
-            )
+
+def refuse_lost_dropout(compilation: Compilation) -> None:
+    """Name the operator whose dropout AOTAutograd would lose, and what to write in its place."""
+    call = next(call for call in _calls(compilation.graph_module) if call.drops)
+    raise UnsupportedCase(
+        f"{call.name} with dropout={call.dropout} between {call.layers} layers, in training: "
+        "torch's own tracing loses this dropout. Use one module per layer and torch.nn.Dropout "
+        "between them, or dropout=0."
+    )
 
 
 def _calls(graph_module: GraphModule) -> Iterator[_Call]:
@@ -91,6 +89,7 @@ def _name(node: Node) -> str:
     return getattr(node.target, "__name__", str(node.target))
 
 
-def _requires_grad(graph_module: GraphModule, args: Sequence[Any]) -> bool:
-    tensors = [each for each in args if isinstance(each, torch.Tensor)]
-    return any(each.requires_grad for each in (*tensors, *graph_module.parameters()))
+def _is_differentiated(compilation: Compilation) -> bool:
+    tensors = [each for each in compilation.args if isinstance(each, torch.Tensor)]
+    weights = compilation.graph_module.parameters()
+    return torch.is_grad_enabled() and any(each.requires_grad for each in (*tensors, *weights))

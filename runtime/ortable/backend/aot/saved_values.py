@@ -16,8 +16,6 @@ from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import writes_argument
 
-__all__ = ["partition"]
-
 
 def partition(
     joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any

@@ -8,37 +8,31 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.fx import GraphModule
 
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.lower.views import DETACH
 from ortable.backend.roles import CompiledGraph, OutputRole, OutputRoleKind
 from ortable.compat.torch import TracingContext
 
-__all__ = ["Compilations", "add_compilation", "is_idle", "without_wrapper"]
+from .compilation import Compilation
 
-Compilations = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
 _PLAIN = "PlainTensorMeta"
 
 
-def add_compilation(compilations: Compilations, compiled: Any) -> None:
-    """Keeps what a compiler of AOTAutograd made, with the metadata of the graph it compiles now.
+def note(compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]) -> None:
+    """Keep what was compiled last with the metadata of the graph that AOTAutograd compiles now.
 
     Without metadata where the first call is one with fake tensors, as DDPOptimizer makes of each
     of its pieces: a wrapper answers that call.
     """
     context = TracingContext.try_get()
-    if context is None or context.fakify_first_call:
-        compilations.append((compiled, None))
-    else:
-        compilations.append((compiled, context.fw_metadata))
+    known = context is not None and not context.fakify_first_call
+    metadata = context.fw_metadata if known else None
+    compilation.compiled.append((compilation.made[-1], metadata))
 
 
-def without_wrapper(
-    wrapped: Callable[..., Any],
-    compilations: Compilations,
-    args: Sequence[Any],
-    fixed: Sequence[Any] = (),
-) -> Callable[..., Any]:
+def without_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Callable[..., Any]:
     """What dynamo calls: `wrapped`, which AOTAutograd returned, or a function that calls the only
     graph with the same arguments and returns what it returns.
 
@@ -46,13 +40,12 @@ def without_wrapper(
     argument is written, dropped as a duplicate or taken apart; no result gets marks or is a view
     to be made again, which the call does itself of arguments; no token, no generator state and no
     change of the grad mode is carried.
-
-    :param fixed: tensors that AOTAutograd puts in front of the arguments
     """
-    if len(compilations) != 1:
+    if len(compilation.compiled) != 1:
         return wrapped
-    compiled, metadata = compilations[0]
-    count = len(fixed) + len(args)
+    compiled, metadata = compilation.compiled[0]
+    fixed = _fixed(compilation.graph_module) if compilation.kept is None else ()
+    count = len(fixed) + len(compilation.args)
     if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, count):
         return wrapped
     if fixed:
@@ -61,6 +54,23 @@ def without_wrapper(
     def call(*given: Any) -> Any:
         return compiled(list(given))
 
+    return call
+
+
+def _fixed(graph_module: GraphModule) -> list[torch.Tensor]:
+    """Parameters and buffers that dynamo left in the graph (`install_free_tensors`), as AOTAutograd
+    puts them in front of the arguments."""
+    parameters = dict(graph_module.named_parameters(remove_duplicate=False))
+    buffers = dict(graph_module.named_buffers(remove_duplicate=False))
+    return [*parameters.values(), *buffers.values()]
+
+
+def unboxed(compilation: Compilation, call: Any) -> Any:
+    """The function, without the mark "takes one list": AOTAutograd copies it from what it wraps,
+    and torch's minifier, which looks for differences, believes it."""
+    held = getattr(call, "__dict__", {})
+    if held.get("_boxed_call"):
+        held["_boxed_call"] = False
     return call
 
 

@@ -1,8 +1,8 @@
 """Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces
 nor converts, forward or backward.
 
-In comes a function that compiles, out comes a compiler whose results torch may keep; called by
-`entry`. What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a
+In comes a function that compiles, out comes a compiler whose results torch may keep; a step of
+`pipeline`. What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a
 conversion, or those of the partitions of a graph and a description of what torch runs around
 them; models stand in `cache_dir` alone, but where torch precompiles: then it pickles all of them.
 Torch's key does not know the backend: an attribute of the graph module adds versions, options and
@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,67 +23,63 @@ from torch.fx import GraphModule
 from ortable.backend.cache.graph_key import Uncacheable, constant_text
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.session_keys import option_settings
-from ortable.backend.options import OrtOptions
-from ortable.backend.precompile.artifact import Artifact, Loader, loader
 from ortable.backend.precompile.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
-from ortable.compat.torch import (
-    OpOverload,
-    OpOverloadPacket,
-    SerializableAOTDispatchCompiler,
-    functorch_config,
-    unset_fake_temporarily,
-)
+from ortable.compat.torch import OpOverload, OpOverloadPacket, precompiles, unset_fake_temporarily
 from ortable.compat.undone import undone, value_set
 
-from .build import Compiled
-
-__all__ = ["torch_cache"]
-
+from .build import load_compiled
+from .compilation import Compilation, Compiled
 
 _SALT = "_ortable_cache_salt"
-CompileGraph = Callable[[GraphModule, Sequence[Any]], Compiled]
 _NAMESPACES = frozenset({"aten", "prim", "prims"})  # operators that torch's version describes
 
 
-@contextlib.contextmanager
-def torch_cache(
-    graph_module: GraphModule,
-    options: OrtOptions,
-    load: Callable[[Sequence[CompiledGraph], HostGraph | None], Compiled],
-    own_decompositions: bool,
-    written: frozenset[int] = frozenset(),
-    precompiles: str | None = None,
-) -> Iterator[Callable[[CompileGraph], Any]]:
-    """AOTAutograd called inside looks for a graph of dynamo in torch's cache, and keeps it there.
-    Yields what makes a compiler for it of a function.  Settings of torch are those of before on
-    leaving.
+def is_used(compilation: Compilation) -> bool:
+    """Whether torch may keep what is compiled: for a file, or in its cache, whose entries name
+    those of `cache_dir`."""
+    in_folder = compilation.is_native and compilation.options.cache_dir is not None
+    # without a key of a folder in what torch keeps whole: nobody could load it
+    return compilation.kept is not None or (in_folder and precompiles() is None)
 
-    :param load: makes a callable of the conversions that torch's cache names
-    :param own_decompositions: the decompositions are the user's
-    :param written: positions of weights that stay inputs
-    :param precompiles: what makes files of compiled graphs now (`precompiles` of compat); None:
-        torch's cache alone, whose entries name those of `cache_dir`
-    """
-    whole = precompiles is not None
-    salt = _salt(graph_module, options, own_decompositions, written, whole)
-    if salt is None and precompiles == "aot_compile":
+
+@contextlib.contextmanager
+def cached(compilation: Compilation) -> Iterator[None]:
+    """AOTAutograd called inside looks for a graph of dynamo in torch's cache, and keeps it there,
+    with what is noted as `compiler`. Settings of torch are those of before on leaving."""
+    from ortable.backend.precompile.artifact import Loader, loader  # imports inductor
+    from ortable.compat.torch import functorch_config
+
+    salt = _salt(compilation)
+    if salt is None and compilation.kept == "aot_compile":
         salt = secrets.token_hex(16)  # what goes into a file of the user needs no key
     if salt is None:
-        yield lambda compile_it: compile_it
+        yield
         return
+
+    def load(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
+        made = load_compiled(conversions, host, compilation.options, compilation.runner)
+        compilation.made.append(made)
+        return made
+
+    graph_module = compilation.graph_module
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
     with (
         undone(lambda: vars(graph_module).pop(_SALT, None)),
-        value_set(loader, Loader(options, load)),
+        value_set(loader, Loader(compilation.options, load)),
         functorch_config.patch(settings),
     ):
         setattr(graph_module, _SALT, salt)
-        yield lambda compile_it: _compiler(compile_it, options, whole)
+        compilation.compiler = lambda compile_it: _compiler(compile_it, compilation)
+        yield
 
 
-def _compiler(compile_it: CompileGraph, options: OrtOptions, whole: bool = False) -> Any:
+def _compiler(compile_it: Compiled, compilation: Compilation) -> Any:
     """A compiler for AOTAutograd whose results torch's cache may keep."""
+    from ortable.backend.precompile.artifact import Artifact
+    from ortable.compat.torch import SerializableAOTDispatchCompiler
+
+    options, whole = compilation.options, compilation.kept is not None
 
     def compile_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Artifact:
         return Artifact(compile_it(graph_module, example_inputs), options, whole)
@@ -91,26 +87,22 @@ def _compiler(compile_it: CompileGraph, options: OrtOptions, whole: bool = False
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)
 
 
-def _salt(
-    graph_module: GraphModule,
-    options: OrtOptions,
-    own_decompositions: bool,
-    written: frozenset[int],
-    whole: bool,
-) -> str | None:
+def _salt(compilation: Compilation) -> str | None:
     """Versions, the options that change a compiled graph, and the constants of dynamo's graph,
     which torch's key compares by shape and type only.
 
     None for graphs that stay out of torch's cache: functions of the user, which no key compares,
     change what becomes of them (transforms, decompositions, operators).
     """
+    graph_module, options = compilation.graph_module, compilation.options
     if (
-        own_decompositions
+        compilation.decompositions is not None
         or options.pre_ort_model_transforms
         or not _has_torch_operators_only(graph_module)
     ):
         return None
-    settings = [*option_settings(options), sorted(written), *(["whole"] if whole else [])]
+    whole = [] if compilation.kept is None else ["whole"]
+    settings = [*option_settings(options), sorted(compilation.written), *whole]
     try:
         with unset_fake_temporarily():
             constants = [

@@ -25,8 +25,6 @@ from ortable.compat.torch import (
 from ortable.compat.undone import undone
 from ortable_generated.aten import traits
 
-__all__ = ["keep_whole"]
-
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 _TRACING = RLock()
 

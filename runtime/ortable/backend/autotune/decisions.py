@@ -1,25 +1,20 @@
 """Decisions that were taken before: in this process by key, for others in files of `cache_dir`. In
 come what was compiled and the class of the sizes, out comes a Decision; called by `tuned`.
-
-A file is a line of JSON, named by its key, with the processor in it for people; it is moved into
-its place when it is whole. What cannot be read is measured again."""
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import asdict
+from typing import Any
 
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import disk_key
-from ortable.backend.folder import DECISION, readable, write_whole
-from ortable.backend.processor import processor
+from ortable.backend.folder import DECISION, Measurements, processor
 
 from .trial import Decision
-
-__all__ = ["Decisions", "forget"]
 
 _MOST = 4096
 _taken: dict[str, Decision] = {}
@@ -39,7 +34,7 @@ class Decisions:
     """
 
     def __init__(self, parts: Sequence[str | None], folder: str | None) -> None:
-        self._folder = None if folder is None else Path(folder)
+        self._folder = folder
         self._parts = None if any(part is None for part in parts) else list(parts)
 
     def find(self, sizes: tuple[int, ...]) -> Decision | None:
@@ -47,8 +42,8 @@ class Decisions:
         key = self._key(sizes)
         found = None if key is None else _taken.get(key)
         if found is None and key is not None:
-            path = self._path(key)
-            found = None if path is None or not readable(path.parent) else _load(path)
+            name = self._name(key)
+            found = None if name is None else _FILES.load(self._folder, name)
         return found
 
     def keep(self, sizes: tuple[int, ...], decision: Decision) -> None:
@@ -59,9 +54,9 @@ class Decisions:
         if len(_taken) >= _MOST:
             _taken.clear()
         _taken[key] = decision
-        path = self._path(key)
-        if path is not None:
-            _save(path, decision)
+        name = self._name(key)
+        if name is not None:
+            _FILES.save(self._folder, name, asdict(decision))
 
     def _key(self, sizes: tuple[int, ...]) -> str | None:
         if self._parts is None:
@@ -69,42 +64,19 @@ class Decisions:
         text = json.dumps([self._parts, sizes, processor()])
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _path(self, key: str) -> Path | None:
-        """The file of a decision, whose name has the installed versions in it, too."""
-        if self._folder is None:
-            return None
+    def _name(self, key: str) -> str | None:
+        """The key for other processes, with the installed versions in it, too."""
         try:
-            return self._folder / f"{disk_key(key)}{DECISION}"
+            return disk_key(key)
         except Uncacheable:
             return None
 
 
-def _load(path: Path) -> Decision | None:
-    try:
-        told = json.loads(path.read_text())
-        kept, ours, torchs = told["kept"], float(told["onnxruntime"]), float(told["torch"])
-        if kept not in ("onnxruntime", "torch"):
-            raise ValueError(f"{kept!r} is no candidate")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except Exception as error:  # whatever a damaged file makes a reader raise
-        _warn(f"{path} is not used ({error}): the graph is measured again.")
-        return None
+def _parse(told: Any) -> Decision:
+    kept, ours, torchs = told["kept"], float(told["onnxruntime"]), float(told["torch"])
+    if kept not in ("onnxruntime", "torch"):
+        raise ValueError(f"{kept!r} is no candidate")
     return Decision(kept, ours, torchs)
 
 
-def _save(path: Path, decision: Decision) -> None:
-    told = {
-        "kept": decision.kept,
-        "onnxruntime": decision.onnxruntime,
-        "torch": decision.torch,
-        "processor": processor(),
-    }
-    try:
-        write_whole(path, json.dumps(told).encode() + b"\n")
-    except OSError as error:
-        _warn(f"{path} cannot be written ({error}): other processes measure again.")
-
-
-def _warn(message: str) -> None:
-    warnings.warn(f"ortable: {message}", RuntimeWarning, stacklevel=2)
+_FILES = Measurements(DECISION, _parse)

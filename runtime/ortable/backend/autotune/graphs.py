@@ -35,8 +35,6 @@ from .decisions import Decisions
 from .step import TunedStep
 from .tuned import SizeSource, Tuned
 
-__all__ = ["TunedGraph", "in_eager", "in_torch", "pinned", "tune_part", "tune_whole"]
-
 _log = logging.getLogger(__name__)
 _SETTLE = 0.025  # see `Trial`
 

@@ -18,8 +18,6 @@ from ortable.compat.torch import pytree
 from .trial import Trial
 from .tuned import Tuned
 
-__all__ = ["TunedStep"]
-
 _MOST_IDLE = 8  # calls in a row whose backward never came
 
 

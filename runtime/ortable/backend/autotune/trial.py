@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Candidate", "Decision", "Trial"]
-
 Candidate = Literal["onnxruntime", "torch"]
 
 _WARM = 2  # calls of ONNX Runtime in front: the session is made, then memory grows

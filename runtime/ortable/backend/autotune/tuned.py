@@ -17,8 +17,6 @@ from typing import Any
 from .decisions import Decisions
 from .trial import Candidate, Decision, Trial
 
-__all__ = ["SizeSource", "Tuned"]
-
 _log = logging.getLogger(__name__)
 Run = Callable[..., Any]
 SizeSource = tuple[int, int | None]  # an argument, and which of its dimensions; None: an int

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import torch
+from onnx import ModelProto, TensorProto
 
 from ortable.backend.roles import (
     Check,
@@ -34,8 +35,6 @@ from ortable.compat.torch import OpOverload
 from ortable.dims import SymDim
 from ortable.dims.expression import flatten, rebuild
 from ortable_generated.aten import traits
-
-__all__ = ["NodeRef", "Unserializable", "decode", "decode_value", "encode", "encode_value"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +92,45 @@ def decode(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
     :raises Exception: any, when `fields` were not made by `encode`
     """
     return CompiledGraph(**_fitting(CompiledGraph, fields), **others)
+
+
+def encode_whole(compiled: CompiledGraph) -> tuple[dict[str, Any], bytes]:
+    """The fields of `compiled`, and its model as bytes.
+
+    :raises Unserializable: the message says why no file can have it
+    """
+    try:
+        fields = encode(compiled)
+        model = compiled.model.SerializeToString()
+    except Unserializable as exc:
+        raise Unserializable(f"it holds {exc}") from None
+    except Exception as exc:  # protobuf: more than it holds
+        raise Unserializable(f"its model cannot be serialized: {exc}") from None
+    if not _is_self_contained(compiled.model):
+        raise Unserializable("its model keeps tensors in files of its own")
+    return fields, model
+
+
+def decode_whole(fields: Mapping[str, Any], content: Any, **others: Any) -> CompiledGraph:
+    """The inverse of `encode_whole`, with `others`; any exception for what that did not make."""
+    model = ModelProto.FromString(bytes(content))
+    if not _is_self_contained(model):
+        raise ValueError("it reads other files")
+    return decode(fields, model=model, cache="disk", **others)
+
+
+def _is_self_contained(model: ModelProto) -> bool:
+    """Whether no tensor of the model stands in another file."""
+    tensors: list[TensorProto] = list(model.graph.initializer)
+    tensors += [part for s in model.graph.sparse_initializer for part in (s.values, s.indices)]
+    stack = [*model.graph.node, *(node for each in model.functions for node in each.node)]
+    while stack:
+        for att in stack.pop().attribute:
+            tensors += [att.t, *att.tensors]
+            for inner in (att.g, *att.graphs):
+                tensors += inner.initializer
+                stack += inner.node
+    return all(tensor.data_location != TensorProto.EXTERNAL for tensor in tensors)
 
 
 def encode_value(value: Any) -> Any:

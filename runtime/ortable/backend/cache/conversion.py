@@ -20,8 +20,6 @@ from .graph_key import Uncacheable
 from .keys import conversion_key, disk_key
 from .memory import conversions
 
-__all__ = ["compile_cached", "load_cached"]
-
 _log = logging.getLogger(__name__)
 
 

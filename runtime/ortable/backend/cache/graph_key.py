@@ -19,8 +19,6 @@ from ortable.backend.lower.untracked_writes import has_untracked_writes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
 
-__all__ = ["Uncacheable", "constant_text", "graph_text"]
-
 LARGEST_CONSTANTS = 2**31 - 1  # bytes; what protobuf holds
 _TRUSTED = ("_operator", "builtins", "math", "operator", "torch")
 _SCALARS = frozenset({int, bool, str, complex, float, type(None), type(Ellipsis)})

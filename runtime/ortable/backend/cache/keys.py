@@ -9,14 +9,12 @@ import torch
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import target_opset
 from ortable.backend.options import OrtOptions
-from ortable.backend.sessions.providers import provider_names
+from ortable.compat.providers import provider_names
 from ortable.interpreter.tables import LOADED
 from ortable.passes.rewrite.choose import content
 
 from .graph_key import Uncacheable, graph_text
 from .session_keys import digest_of_lines, text_of, versions
-
-__all__ = ["conversion_key", "disk_key"]
 
 
 def conversion_key(

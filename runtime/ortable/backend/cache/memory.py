@@ -15,8 +15,6 @@ import torch
 
 from ortable.backend.roles import CompiledGraph
 
-__all__ = ["Conversions", "Sessions", "conversions", "forget", "shared_session"]
-
 _GRAPHS = 256
 _BYTES = 64 * 2**20
 

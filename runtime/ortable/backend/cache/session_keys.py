@@ -16,8 +16,6 @@ import torch
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 
-__all__ = ["digest_of_lines", "option_settings", "session_key", "text_of", "versions"]
-
 
 def option_settings(options: OrtOptions) -> list[Any]:
     """The options that change a compiled graph, as values to write down; functions of the user are

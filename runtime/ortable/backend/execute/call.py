@@ -28,7 +28,7 @@ from ortable.errors import ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 from ortable.passes.weight_codes import WeightOptions
 
-from .call_source import CallSource, code_of
+from .call_source import CallSource, code_of, running_in_place, written_in_place
 from .checks import find_violation
 from .feeds import Bound, Dimensions, check_memory, feed_any
 from .fork import protect
@@ -41,7 +41,6 @@ from .frozen import (
     sessions_with,
     with_constants,
 )
-from .in_place import running_in_place, written_in_place
 from .rounded import (
     has_codes,
     needs_constants,
@@ -51,8 +50,6 @@ from .rounded import (
 )
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep, windows_of
-
-__all__ = ["OrtBackend", "freezable_positions"]
 
 _log = logging.getLogger(__name__)
 CompiledCall = Callable[[list[Any]], list[Any]]

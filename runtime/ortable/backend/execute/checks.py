@@ -24,8 +24,6 @@ from ortable.compat.torch import from_dlpack
 from .feeds import Dimensions, feed_any, number
 from .results import SymbolValues
 
-__all__ = ["find_violation"]
-
 MakeSession = Callable[..., Any]
 _ERRORS = {error.__name__: error for error in (IndexError, RuntimeError, ValueError)}
 

@@ -19,19 +19,6 @@ from ortable.errors import InputError
 
 from .weights import hold
 
-__all__ = [
-    "Bound",
-    "Dimensions",
-    "as_bytes",
-    "as_pairs",
-    "check_memory",
-    "feed_any",
-    "float8_tensor",
-    "float8_value",
-    "in_order",
-    "number",
-]
-
 _CACHED_DIMS = 4096
 _HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
 

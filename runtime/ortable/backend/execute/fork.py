@@ -13,8 +13,6 @@ from ortable.compat.onnxruntime import bound_session
 
 from . import weights
 
-__all__ = ["protect"]
-
 
 class _Forkable(Protocol):
     def after_fork(self) -> list[Any]: ...

@@ -20,16 +20,6 @@ from ortable.backend.roles import InputRole, InputRoleKind
 from .feeds import as_bytes, feed_any, in_order
 from .weights import WeightSignature, hold, holders, storage_of, versions_of
 
-__all__ = [
-    "BackOff",
-    "Frozen",
-    "History",
-    "freezable",
-    "give_back_freed",
-    "sessions_with",
-    "with_constants",
-]
-
 # Small tensors are written into the model, where shape inference reads them.
 _EMBEDDED_BYTES = 1024
 

@@ -15,8 +15,6 @@ from ortable.backend.roles import DimSource, Fetch
 from ortable.compat.onnxruntime import as_complex
 from ortable.compat.torch import reinterpret_tensor
 
-__all__ = ["SymbolValues", "as_promised", "own"]
-
 
 class SymbolValues:
     """Values of symbolic dimensions in one call, read from its arguments when first needed."""

@@ -25,14 +25,6 @@ from .frozen import with_constants
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder
 
-__all__ = [
-    "has_codes",
-    "needs_constants",
-    "tell_of_shared",
-    "with_arriving_codes",
-    "with_rounded_constants",
-]
-
 # Codes of weights: a byte each, two in a byte, or eight packed into an int.
 _CODES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 # What is told of the codes in a session, as long as it lives.

@@ -5,6 +5,9 @@ OrtBackend; called by `aot.build`."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,25 +15,30 @@ from typing import Any
 import torch
 from onnx import ModelProto
 
+from ortable import dims, dtypes
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.cache.session_keys import session_key
 from ortable.backend.options import OrtOptions
-from ortable.backend.roles import CompiledGraph
+from ortable.backend.roles import CompiledGraph, InputRole
 from ortable.backend.sessions.device_run import DeviceRun, session_providers
-from ortable.backend.sessions.providers import provider_names
 from ortable.backend.sessions.session import make_run_options, make_session
 from ortable.backend.sessions.tune import tuned_settings, warn_not_tuned
 from ortable.compat.onnxruntime import bound_session
-from ortable.compat.providers import CPU, CUDA
+from ortable.compat.providers import CPU, CUDA, provider_names
+from ortable.ir.casts import HALVES
 from ortable.passes.weight_codes import Stored, WeightOptions
+from ortable_generated.onnx.traits import GATHERS
 
 from .call import OrtBackend, freezable_positions
-from .half_weights import casting_late, memory_of_weights, without_matrices
-from .openmp import without_waiting_threads
 from .rounded import needs_constants
 
-__all__ = ["is_one_of_several_processes", "run_with_onnxruntime"]
+Run = Callable[..., Any]
 
+_SOFT = 1  # omp_pause_soft: torch's next operator starts new threads, and finds all it knew
+# Seconds of a run. To end the threads and to start others costs 0.05 to 0.1 ms, and much more where
+# a new one is put behind a thread that computes; while they are there, a run takes up to a sixth
+# longer.
+_LONG = 6e-3
 _LEFT_OUT = frozenset({"none", "-ort_codes", "-ort_weights"})  # then no code goes to kernels
 _NO_WEIGHTS = "the graph reads no parameter and no buffer"
 
@@ -199,3 +207,99 @@ def is_one_of_several_processes() -> bool:
     if not distributed.is_available() or not distributed.is_initialized():
         return False
     return distributed.get_world_size() > 1
+
+
+def without_waiting_threads(run: Run) -> Run:
+    """`run`, for which torch's OpenMP threads are ended when the run before took long.
+
+    After an operator of torch they look for work for some 20 ms more, on the processors that ONNX
+    Runtime's threads need: the forward pass of a training step, which follows the optimizer,
+    computes on one processor fewer. Nothing is ended where torch has no OpenMP library with
+    `omp_pause_resource_all` (OpenMP 5.0, section 3.2.43).
+    """
+    pause = _pause()
+    if pause is None:
+        return run
+    seconds = 0.0
+
+    def call(*given: Any) -> Any:
+        nonlocal seconds
+        if seconds > _LONG:
+            pause(_SOFT)  # of this thread's own parallel regions; refused inside one
+        begin = time.perf_counter()
+        result = run(*given)
+        seconds = time.perf_counter() - begin
+        return result
+
+    return call
+
+
+@functools.cache
+def _pause() -> Callable[[int], int] | None:
+    """The function of the OpenMP library that torch has loaded for everybody."""
+    try:
+        function: Callable[[int], int] = ctypes.CDLL(None).omp_pause_resource_all
+    except (AttributeError, OSError, TypeError):  # no such function; no such way on this system
+        return None
+    return function
+
+
+def without_matrices(compiled: CompiledGraph, positions: Sequence[int]) -> tuple[int, ...]:
+    """The positions without those of matrices of half floats, which a session would keep in
+    float32."""
+    stay = {role.index for role in compiled.inputs if _is_matrix(role)}
+    return tuple(index for index in positions if index not in stay)
+
+
+def _is_matrix(role: InputRole) -> bool:
+    return role.elem_type in HALVES and len(role.shape or ()) > 1
+
+
+def casting_late(model: ModelProto) -> ModelProto:
+    """The model with the casts of inputs in front, which ONNX Runtime runs last: it looks for an
+    order from the results backwards, among what a node reads for the latest in the file first.
+    Where casts stand beside their readers it runs all of them before anything else, and all weights
+    are float32 at a time."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    nodes = list(result.graph.node)
+    halves = {each.name for each in result.graph.input if each.type.tensor_type.elem_type in HALVES}
+    early = [len(node.input) == 1 and node.input[0] in halves for node in nodes]
+    del result.graph.node[:]
+    for wanted in (True, False):
+        result.graph.node.extend(
+            node for node, first in zip(nodes, early, strict=True) if first is wanted
+        )
+    return result
+
+
+def memory_of_weights(compiled: CompiledGraph, constants: Sequence[int]) -> dict[str, int]:
+    """Bytes of the weights that a graph reads: ``model_bytes`` where torch keeps them, and
+    ``session_bytes``, what a session with these constants keeps beside that, in which half floats
+    that operators compute with are float32."""
+    chosen, found = set(constants), {"model_bytes": 0, "session_bytes": 0}
+    wide = _computed_with(compiled)
+    for role in compiled.inputs:
+        if not role.static or role.name not in compiled.fed:
+            continue
+        count = dims.prod(role.shape or ())
+        size = dtypes.ITEMSIZE.get(role.elem_type or 0, 0)
+        if not isinstance(count, int):
+            continue
+        found["model_bytes"] += count * size
+        if role.index in chosen:
+            grown = role.elem_type in HALVES and role.name in wide
+            found["session_bytes"] += count * (4 if grown else size)
+    return found
+
+
+def _computed_with(compiled: CompiledGraph) -> set[str]:
+    """Inputs that some node does more with than to take out what indices of the call choose."""
+    graph = compiled.model.graph
+    constants = {each.name for each in graph.initializer}
+    found: set[str] = set()
+    for node in graph.node:
+        chosen = len(node.input) > 1 and constants.isdisjoint(node.input[1:])
+        takes = node.op_type in GATHERS and chosen
+        found.update(node.input[1:] if takes else node.input)
+    return found

@@ -12,8 +12,6 @@ from torch.fx import GraphModule
 
 from ortable.compat.torch import fsdp_parameters, is_traceable_wrapper_subclass
 
-__all__ = ["gathered_by_fsdp", "inner_arguments", "plain_tensors"]
-
 _CODES = (torch.int8, torch.uint8, torch.int32)
 
 

@@ -25,20 +25,6 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from .shards import plain_tensors
 
-__all__ = [
-    "Holder",
-    "WeightSignature",
-    "hold",
-    "holders",
-    "is_watchable",
-    "refresh",
-    "signature",
-    "storage_of",
-    "sweep",
-    "versions_of",
-    "windows_of",
-]
-
 WeightSignature = tuple[list[int], list[int], int]
 
 

@@ -13,8 +13,6 @@ from ortable.backend.sessions.providers import graph_device
 
 from .inputs import InputPlan
 
-__all__ = ["AotGraph", "writes_argument"]
-
 _COPIES = (torch.ops.aten.copy_.default, torch.ops.aten.copy_)
 
 

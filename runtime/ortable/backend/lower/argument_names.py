@@ -13,8 +13,6 @@ from torch.fx import GraphModule, Node
 
 from .untracked_writes import source_of
 
-__all__ = ["argument_name", "argument_names", "mark_argument_names", "mark_inner_name"]
-
 _MARK = "ortable_argument"
 _PARTS = ("._modules[", "._parameters[", "._buffers[")
 # how dynamo writes where a value is, and what people call it

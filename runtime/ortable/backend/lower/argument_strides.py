@@ -11,8 +11,6 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-__all__ = ["argument_strides", "has_other_strides", "mark_any_strides", "mark_argument_strides"]
-
 _MARK = "ortable_strides"
 
 

@@ -16,10 +16,10 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dims, dtypes
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import DATA_CHECKS, CompiledGraph, Fetch, InputRole, RangeCheck
-from ortable.backend.sessions.providers import device_of, kernel_table, provider_names
+from ortable.backend.sessions.providers import device_of, kernel_table
 from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
-from ortable.compat.providers import CUDA
+from ortable.compat.providers import CUDA, provider_names
 from ortable.errors import OptionError
 from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
@@ -37,8 +37,6 @@ from .read_names import read_names
 from .strides import contiguous_strides, dense_order, inverse
 from .untracked_writes import has_untracked_writes
 from .work import is_short
-
-__all__ = ["compile_graph", "target_opset"]
 
 
 def compile_graph(

@@ -28,8 +28,6 @@ from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import as_scalar, as_vec, cast, reshape_to
 from ortable_generated.onnx.traits import MOVES_ELEMENTS
 
-__all__ = ["CheckingInterpreter", "add_checks"]
-
 _REDUCED = (dtypes.int32, dtypes.int64)
 _FARTHEST = 1 << 62  # half of what int64 holds, so that differences to bounds fit
 

@@ -24,16 +24,6 @@ from .argument_names import argument_name
 from .argument_strides import argument_strides
 from .strides import dense_order, inverse
 
-__all__ = [
-    "InputPlan",
-    "check_inputs",
-    "check_type",
-    "declare_inputs",
-    "no_data",
-    "shape_of",
-    "strides_of",
-]
-
 _NO_DLPACK = (torch.complex32,)
 
 

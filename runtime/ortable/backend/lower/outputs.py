@@ -24,8 +24,6 @@ from .inputs import InputPlan, no_data, shape_of, strides_of
 from .strides import contiguous_strides, leaves_gaps
 from .views import DETACH, is_view, trace_views
 
-__all__ = ["OutputPlan", "has_promised_strides", "plan_outputs", "promise_strides"]
-
 aten = torch.ops.aten
 _ALIAS = (ViewStep(aten.alias.default, (), {}),)
 _PROMISED = "ortable_promised_strides"

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from onnx import NodeProto
 
-__all__ = ["read_names"]
-
 
 def read_names(nodes: Iterable[NodeProto]) -> set[str]:
     """Names that nodes, or the subgraphs of one, read."""

@@ -11,8 +11,6 @@ import torch
 from ortable import dims
 from ortable.dims import Dim
 
-__all__ = ["contiguous_strides", "dense_order", "inverse", "leaves_gaps", "with_strides"]
-
 
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     """The permutation that undoes `permutation`."""

@@ -6,13 +6,17 @@ read by `compile` and by the key of a graph."""
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 from torch.fx import GraphModule, Node
 
-__all__ = ["find_untracked_writes", "has_untracked_writes", "mark_untracked_writes", "source_of"]
-
 _MARK = "ortable_untracked_writes"
+_STALE = (
+    "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT's layers, which PEFT "
+    "writes without a trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after "
+    "that, or leave freeze at 'auto', which keeps these weights inputs."
+)
 _WRAPPED = "._modules['base_layer']"  # what every layer of PEFT calls the layer inside
 
 
@@ -28,10 +32,15 @@ def find_untracked_writes(graph_module: GraphModule) -> frozenset[int]:
 
 
 def mark_untracked_writes(graph_module: GraphModule, positions: frozenset[int]) -> None:
-    """Marks the arguments of a graph of AOTAutograd that are those of dynamo's graph."""
-    for node in graph_module.graph.nodes if positions else ():
+    """Mark the arguments of a graph of AOTAutograd that are those of dynamo's graph."""
+    for node in graph_module.graph.nodes:
         if node.op == "placeholder" and getattr(node.meta.get("desc"), "idx", None) in positions:
             node.meta[_MARK] = True
+
+
+def warn_of_constants() -> None:
+    """Warn that option `freeze` makes constants of such weights."""
+    warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
 
 def has_untracked_writes(node: Node) -> bool:

@@ -18,8 +18,6 @@ from ortable.backend.roles import ViewStep
 from ortable.compat.torch import OpOverload
 from ortable_generated.aten import traits
 
-__all__ = ["DETACH", "is_view", "trace_views"]
-
 aten = torch.ops.aten
 DETACH = aten.detach.default
 

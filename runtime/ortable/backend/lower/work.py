@@ -18,8 +18,6 @@ from ortable.compat.torch import OpOverload, pytree
 from ortable.interpreter.operator_cost import traced_size
 from ortable_generated.aten import traits
 
-__all__ = ["LONG", "MANY", "count_small", "is_short", "operator_name", "products_of"]
-
 MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
 # Floating point operations in products that take several times as long as threads wait for each
 # other at the two ends of a session.

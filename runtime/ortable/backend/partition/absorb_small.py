@@ -16,8 +16,6 @@ from ortable_generated.aten import traits
 from .partition import Partition, partition_graph
 from .placement import is_draw, is_placed_by_choice, mixes_dtypes
 
-__all__ = ["absorb_small_partitions"]
-
 _LONG_AMONG_MANY = 2e8  # as LONG, for one of many partitions
 _FEW = 2
 _WHY = "too little between operators that run in torch to be worth a session"

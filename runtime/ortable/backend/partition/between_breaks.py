@@ -19,8 +19,6 @@ from ortable.compat.torch_logging import compiled_code
 
 from .placement import mixes_dtypes
 
-__all__ = ["is_cut_off", "left_to_torch", "mark_cut_off"]
-
 _MARK = "ortable_cut_off"
 _RESUMED = "torch_dynamo_resume_in_"
 _WHY = "too little beside a graph break to be worth a session while it trains"
@@ -34,10 +32,9 @@ def is_cut_off(graph_module: GraphModule) -> bool:
     return resumed or bool(getattr(reason, "graph_break", False))
 
 
-def mark_cut_off(graph_module: GraphModule, cut_off: bool) -> None:
-    """Tells `left_to_torch` that a graph of AOTAutograd comes from such a graph of dynamo."""
-    if cut_off:
-        graph_module.meta[_MARK] = True
+def mark_cut_off(graph_module: GraphModule) -> None:
+    """Tell `left_to_torch` that a graph of AOTAutograd comes from such a graph of dynamo."""
+    graph_module.meta[_MARK] = True
 
 
 def left_to_torch(graph: AotGraph) -> dict[Node, str]:

@@ -23,8 +23,6 @@ from ortable.interpreter.tables import generated_tables
 
 from .symbol_nodes import SymbolNodes
 
-__all__ = ["write_draws"]
-
 aten = torch.ops.aten
 _ORIGIN = ("stack_trace", "nn_module_stack")
 

@@ -20,19 +20,27 @@ from ortable.backend.lower.argument_strides import (
     has_other_strides,
     mark_any_strides,
 )
-from ortable.backend.lower.strides import with_strides
+from ortable.backend.lower.inputs import shape_of
+from ortable.backend.lower.strides import contiguous_strides, with_strides
 from ortable.backend.lower.views import is_view
 from ortable.backend.lower.work import operator_name
+from ortable.compat.torch import OpOverload, pytree
 from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
+from ortable.interpreter.calls import operator_key
+from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
-from .memory_layouts import has_known_strides, layout_free_target, takes_strides
 from .placement import is_ordered
 from .symbol_nodes import SymbolNodes
 
-__all__ = ["Partition", "Partitioning", "partition_graph"]
-
+aten = torch.ops.aten
+_NEED = {
+    torch.Tag.needs_exact_strides,
+    torch.Tag.needs_contiguous_strides,
+    torch.Tag.needs_fixed_stride_order,
+    torch.Tag.nondeterministic_seeded,  # numbers are drawn in the order of the memory
+}
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 
 
@@ -187,15 +195,15 @@ class _Partitioner:
                 self.other_strides[node] = self.other_strides[others.pop()]
             return self._value(node.args[0])  # type: ignore[arg-type]
         traced = others
-        if others and has_known_strides(node):
-            traced = {n for n in others if not takes_strides(node, n, self.other_strides[n])}
+        if others and _has_known_strides(node):
+            traced = {n for n in others if not _takes_strides(node, n, self.other_strides[n])}
             if traced != others:
                 self.other_strides[node] = None
         copy = self.host.node_copy(
             node, lambda n: self._traced(n) if n in traced else self._value(n)
         )
         if node in self.other_strides:
-            copy.target = layout_free_target(node)
+            copy.target = _layout_free_target(node)
         return copy
 
     def _traced(self, node: Node) -> Node:
@@ -301,3 +309,41 @@ def _dims_in(value: Any) -> list[Dim]:
         if value.layout is torch.strided:
             found += value.stride()
     return [dims.from_torch(each) for each in found if isinstance(each, torch.SymInt)]
+
+
+def _takes_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -> bool:
+    """Whether an operator computes the same where the memory of an argument lies otherwise than it
+    was traced: a view, with the target of `_layout_free_target`, an operator that works element by
+    element, and for contiguous arguments any that ortable knows.
+
+    Args:
+        node: calls the operator.
+        argument: what it reads.
+        strides: how the argument lies; None where nothing is known.
+    """
+    if node.target is operator.getitem:
+        return True
+    target = node.target
+    if not isinstance(target, OpOverload) or target.namespace != "aten":
+        return False
+    name = operator_key(node)
+    if name in traits.READS_STRIDES or not _NEED.isdisjoint(target.tags):
+        return False
+    if target.is_view or name in traits.UNSAFE_VIEW or torch.Tag.pointwise in target.tags:
+        return True
+    is_contiguous = strides == contiguous_strides(shape_of(argument.meta["val"]))
+    return is_contiguous and name in generated_tables().converters
+
+
+def _layout_free_target(node: Node) -> Any:
+    """The target of a node for any layout of its arguments: a view copies where it must."""
+    if node.target is aten.view.default or operator_key(node) in traits.UNSAFE_VIEW:
+        return aten.reshape.default
+    return node.target
+
+
+def _has_known_strides(node: Node) -> bool:
+    """Whether no tensor among the results of a node has symbolic strides."""
+    values = pytree.tree_leaves(node.meta.get("val"))
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    return all(isinstance(stride, int) for value in tensors for stride in value.stride())

@@ -13,8 +13,6 @@ from torch.fx import Graph, GraphModule
 
 from ortable.compat.torch import BoxedCodeGen
 
-__all__ = ["PartitionedGraph", "join_partitions"]
-
 
 class PartitionedGraph:
     """One compiled graph, of sessions and torch operators.  Called with a list of arguments, which

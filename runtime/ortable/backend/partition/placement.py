@@ -23,18 +23,6 @@ from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
 from .draws import write_draws
-from .patches import takes_patches
-
-__all__ = [
-    "Placement",
-    "is_draw",
-    "is_ordered",
-    "is_placed_by_choice",
-    "list_placements",
-    "mixes_dtypes",
-    "place_nodes",
-    "report_placements",
-]
 
 _TRAINS = "its weights change, and torch's kernel is the faster one then"
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
@@ -64,7 +52,7 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
         place.update(dict.fromkeys(traits.TRAINED_IN_TORCH, _TRAINS))
     reasons: dict[Node, str] = {}
     for node in graph.module.graph.nodes:
-        if node.op != "call_function" or mixes_dtypes(node) or takes_patches(node):
+        if node.op != "call_function" or mixes_dtypes(node) or _takes_patches(node):
             continue
         why = place.get(_called(node))
         if why is None and on_cpu and (ratio := find_cost_ratio(node)) is not None:
@@ -72,6 +60,40 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
         if why is not None:
             reasons[node] = why
     return reasons
+
+
+def _takes_patches(node: Node) -> bool:
+    """Whether a convolution cuts its input into patches, all of it, and its weight alone, no input,
+    needs a gradient. False for any other operator."""
+    target = node.target
+    if not isinstance(target, OpOverload):
+        return False
+    names = [argument.name for argument in target._schema.arguments]
+    call: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    if not {"input", "weight", "stride", "padding", "dilation", "groups"} <= call.keys():
+        return False
+    kernel = _sizes(call["weight"])[2:]
+    plain = not call.get("transposed") and call["groups"] == 1
+    apart = _all(call["stride"], kernel) and not any(call["padding"])
+    dense = all(step == 1 for step in call["dilation"])
+    fits = all(_divides(k, size) for k, size in zip(kernel, _sizes(call["input"])[2:], strict=True))
+    return plain and apart and dense and fits and not call.get("output_mask", [False])[0]
+
+
+def _sizes(node: Any) -> Sequence[Any]:
+    value = node.meta["val"]
+    assert isinstance(value, torch.Tensor)
+    return value.shape
+
+
+def _all(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether the numbers, one for all axes or one for each, are the wanted ones."""
+    given = list(values) * (len(wanted) if len(values) == 1 else 1)
+    return all(isinstance(k, int) for k in wanted) and given == list(wanted)
+
+
+def _divides(kernel: Any, size: Any) -> bool:
+    return isinstance(size, int) and size % kernel == 0
 
 
 def is_placed_by_choice(node: Node) -> bool:

@@ -11,8 +11,6 @@ from torch.fx import Graph, Node
 
 from ortable.backend.lower.inputs import InputPlan
 
-__all__ = ["SymbolNodes"]
-
 
 class SymbolNodes:
     """One node a symbol, added to `graph` when it is first asked for.

@@ -27,8 +27,6 @@ from ortable.errors import OrtableError
 from .host_graph import HostGraph, decode_host_graph
 from .pack import converted_graphs, pack, unpack
 
-__all__ = ["Artifact", "Loader", "loader"]
-
 Compiled = Callable[..., Any]
 
 

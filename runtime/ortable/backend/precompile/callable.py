@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ortable.backend.cache.envelope import seal, unseal
 from ortable.backend.cache.session_keys import option_settings
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.options import OrtOptions
@@ -26,15 +27,7 @@ from ortable.compat.torch import (
 )
 from ortable.errors import PrecompileError
 
-from .envelope import seal, unseal
 from .pack import kept_options, pack, unpack
-
-__all__ = [
-    "Precompiled",
-    "PrecompiledGraph",
-    "precompiled_content",
-    "record_for_dynamo",
-]
 
 
 class Precompiled(SerializableCallable):

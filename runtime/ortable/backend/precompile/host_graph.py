@@ -22,8 +22,6 @@ from ortable.backend.lower.strides import with_strides
 from ortable.backend.partition.placement import Placement
 from ortable.compat.torch import OpOverload, OpOverloadPacket
 
-__all__ = ["HostGraph", "decode_host_graph", "encode_host_graph", "partition_name"]
-
 _NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
 _OPERATORS = (
     "getitem", "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "abs",

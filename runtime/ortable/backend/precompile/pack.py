@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from onnx import ModelProto
-
-from ortable.backend.cache.codec import Unserializable, decode, decode_value, encode, encode_value
-from ortable.backend.cache.disk import is_self_contained
+from ortable.backend.cache.codec import (
+    Unserializable,
+    decode_value,
+    decode_whole,
+    encode_value,
+    encode_whole,
+)
+from ortable.backend.cache.envelope import seal, unseal
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.partitioned_graph import PartitionedGraph, join_partitions
@@ -24,12 +28,8 @@ from ortable.backend.sessions.providers import CPU
 from ortable.errors import PrecompileError
 from ortable.passes.weight_codes import WeightOptions
 
-from .envelope import seal, unseal
-
 if TYPE_CHECKING:
     from .host_graph import HostGraph
-
-__all__ = ["Unpacked", "converted_graphs", "kept_options", "pack", "unpack"]
 
 _log = logging.getLogger(__name__)
 # What an option of these did is done when a graph is compiled, or tells of compilations.
@@ -56,15 +56,11 @@ def pack(run: Any, options: OrtOptions) -> bytes:
     described, models = [], []
     for each in conversions:
         try:
-            fields_ = encode(each)
-            models.append(each.model.SerializeToString())
+            fields_, model = encode_whole(each)
         except Unserializable as exc:
-            raise _refused(f"it holds {exc}") from None
-        except Exception as exc:  # protobuf: more than it holds
-            raise _refused(f"its model cannot be serialized: {exc}") from None
-        if not is_self_contained(each.model):
-            raise _refused("its model keeps tensors in files of its own")
-        about = {"graph": fields_, "key": each.key, "label": each.label, "bytes": len(models[-1])}
+            raise _refused(str(exc)) from None
+        models.append(model)
+        about = {"graph": fields_, "key": each.key, "label": each.label, "bytes": len(model)}
         described.append(about)
     header = {"options": kept_options(options), "text": text, "graphs": described}
     return seal("graph", header, b"".join(models))
@@ -102,9 +98,8 @@ def unpack(packed: bytes) -> Unpacked:
     begin = 0
     for each in header["graphs"]:
         end = begin + each["bytes"]
-        model = ModelProto.FromString(bytes(content[begin:end]))
-        found = decode(each["graph"], model=model, cache="disk")
-        conversions.append(replace(found, key=each["key"], label=each["label"]))
+        known = {"key": each["key"], "label": each["label"]}
+        conversions.append(decode_whole(each["graph"], content[begin:end], **known))
         begin = end
     text, host = header["text"], None
     if text is not None:

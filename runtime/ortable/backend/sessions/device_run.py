@@ -10,11 +10,9 @@ from typing import Any
 
 import torch
 
-from ortable.compat.providers import CUDA
+from ortable.compat.providers import CUDA, check_providers
 
-from .providers import SERVES, check_providers
-
-__all__ = ["DeviceRun", "session_providers"]
+from .providers import SERVES
 
 
 def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:

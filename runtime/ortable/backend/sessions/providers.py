@@ -14,21 +14,8 @@ from torch.fx import GraphModule
 
 from ortable import dtypes
 from ortable.backend.options import OrtOptions
-from ortable.compat.providers import CUDA, PACKAGES, check_providers, provider_names
+from ortable.compat.providers import CUDA, PACKAGES, provider_names
 from ortable.errors import ProviderError
-
-__all__ = [
-    "CPU",
-    "SERVES",
-    "check_argument",
-    "check_providers",
-    "device_of",
-    "graph_device",
-    "kernel_table",
-    "provider_names",
-    "resolve_providers",
-    "tensors_in",
-]
 
 CPU = ("CPUExecutionProvider",)
 _PLAIN = ("CPUExecutionProvider", "AzureExecutionProvider")  # their kernels are those of the CPU

@@ -15,8 +15,6 @@ from ortable.compat.providers import apply_settings, check_providers
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import located
 
-__all__ = ["check_session", "make_run_options", "make_session"]
-
 # Providers that ONNX Runtime asks for all their options; others may report a part of them.
 _REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
 

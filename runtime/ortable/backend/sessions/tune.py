@@ -8,23 +8,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import logging
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, helper
 
-from ortable.backend.folder import SETTINGS, readable, write_whole
-from ortable.backend.processor import processor
-
-__all__ = ["Tuned", "tuned_settings", "warn_not_tuned"]
+from ortable.backend.folder import SETTINGS, Measurements, processor
 
 _log = logging.getLogger("ortable.tune")
 
@@ -74,10 +69,10 @@ def tuned_settings(
     if isinstance(feeds, str):
         return _said(Tuned({}, 1.0, 0, feeds))
     key = _key(model, given)
-    kept = _kept.get(key) or _read(folder, key)
+    kept = _kept.get(key) or _FILES.load(folder, key)
     if kept is None:
         kept = _search(make, feeds, set(given), seconds)
-        _write(folder, key, kept)
+        _FILES.save(folder, key, asdict(kept))
     _kept[key] = Tuned(kept.settings, kept.ratio, kept.tried, "memory")
     return _said(kept)
 
@@ -234,28 +229,14 @@ def _key(model: ModelProto, given: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _path(folder: str, key: str) -> Path:
-    return Path(folder) / f"{key}{SETTINGS}"
-
-
-def _read(folder: str | None, key: str) -> Tuned | None:
-    """The result of another process; None when there is none that can be read and used."""
+def _parse(content: Any) -> Tuned:
     from ortable_generated.sessions import RANGES
 
-    if folder is None or not readable(Path(folder)):
-        return None
-    try:
-        content = json.loads(_path(folder, key).read_text())
-        settings = {str(name): int(value) for name, value in content["settings"].items()}
-        if all(RANGES[name][0] <= value <= RANGES[name][1] for name, value in settings.items()):
-            return Tuned(settings, float(content["ratio"]), int(content["tried"]), "disk")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        pass  # searched again, and written anew
-    return None
+    settings = {str(name): int(value) for name, value in content["settings"].items()}
+    for name, value in settings.items():
+        if not RANGES[name][0] <= value <= RANGES[name][1]:
+            raise ValueError(f"{name} is {value}")
+    return Tuned(settings, float(content["ratio"]), int(content["tried"]), "disk")
 
 
-def _write(folder: str | None, key: str, found: Tuned) -> None:
-    if folder is None:
-        return
-    with contextlib.suppress(OSError):
-        write_whole(_path(folder, key), json.dumps(asdict(found)).encode())
+_FILES = Measurements(SETTINGS, _parse)

@@ -10,8 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ortable.backend.options import OrtOptions
-from ortable.backend.sessions.providers import check_providers
-from ortable.compat.providers import CPU
+from ortable.compat.providers import CPU, check_providers
 from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError
 

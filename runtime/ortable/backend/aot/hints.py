@@ -1,11 +1,12 @@
-"""A word to who compiles a module in eval mode with gradients on: without them it is fast at once,
-and not after some calls only. Said once in a process, at the user's line. In come the kind of a
-graph and the options; called by `build` when a graph is compiled."""
+"""Warnings of option `hints`, each once in a process: of operators that torch runs because ortable
+cannot convert them, and of a module in eval mode that is compiled with gradients on."""
 
 from __future__ import annotations
 
 import sys
+import textwrap
 import warnings
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -13,10 +14,19 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.backend.options import OrtOptions
-from ortable.errors import GradientsOnWarning
+from ortable.backend.partition.placement import Placement
+from ortable.compat.bisector import searches
+from ortable.errors import FallbackWarning, GradientsOnWarning
 
-__all__ = ["hint_at_gradients"]
-
+_TEXT = (
+    "ortable cannot convert {operator}{at}: {why}. torch runs it, between the parts that ONNX "
+    "Runtime runs. options={{'fallback': 'error'}} makes this an error, options={{'hints': False}} "
+    "or warnings.simplefilter('ignore', ortable.errors.FallbackWarning) silences it."
+)
+_DRAFT = (
+    "\nortable.load_specs(path) compiles an entry (docs/adding-an-operator.md) that starts from:\n"
+)
+_named: set[str] = set()  # operators, in this process
 _HINT = (
     "ortable compiles a {name} in eval mode with gradients on, which keeps what a backward would "
     "need and its weights as inputs, until some calls show that no backward comes, and then "
@@ -25,6 +35,22 @@ _HINT = (
     "warnings.simplefilter('ignore', ortable.errors.GradientsOnWarning) silences this."
 )
 _said = False  # in this process
+
+
+def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> None:
+    """Warn of each operator that fell back to torch, with an entry to start from if it has none; a
+    search for a fault, which switches conversions off, goes on without."""
+    if not options.hints or searches("lowerings"):
+        return
+    for call in placement:
+        name = call.operator
+        if call.by != "fallback" or name in _named:
+            continue
+        text = _TEXT.format(operator=name, at=f" ({call.line})" if call.line else "", why=call.why)
+        if call.draft:
+            text += _DRAFT + textwrap.indent(call.draft, "    ")
+        warnings.warn(text, FallbackWarning, stacklevel=2)
+        _named.add(name)
 
 
 def hint_at_gradients(kind: str, options: OrtOptions) -> None:

@@ -1,10 +1,10 @@
-"""What a search for a fault has switched off in a graph: nodes that torch runs in place of their
-conversion, and steps before it. In comes an AotGraph, out come nodes with the reason; called by
-`aot.build`. While no search runs, nothing is off."""
+"""A search for a fault, which switches parts of a compilation off: nothing is cached or timed while
+one runs, torch runs nodes in place of their conversion, and steps before it are left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,16 +12,31 @@ import torch
 from torch.fx import Node
 
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.compat.bisector import Application, disabled, searches
+from ortable.backend.partition.placement import is_draw
+from ortable.compat.bisector import Application, disabled, register, searched, searches
 from ortable.compat.torch import OpOverload
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 
-from .placement import is_draw
-
-__all__ = ["is_off", "switched_off"]
+from .compilation import Compilation
 
 _WHY = "a search for a fault has switched its conversion off"
+
+
+def is_on(_: Compilation) -> bool:
+    """Tell torch's search what it can switch off, and say whether any search runs."""
+    register()
+    return searched()
+
+
+def restrict(compilation: Compilation) -> None:
+    """Leave out of the options what is cached or timed, and what the search has switched off."""
+    options = replace(compilation.options, cache_dir=None, tune=None, autotune=False)
+    if options.freeze != "off" and disabled("constants", lambda: Application("freeze")):
+        options = replace(options, freeze="off", weights=None)
+    if searches("decompositions"):  # what stays whole may have no converter
+        options = replace(options, fallback="eager")
+    compilation.options = options
 
 
 def switched_off(graph: AotGraph) -> dict[Node, str]:

@@ -1,6 +1,6 @@
 """Bytes that leave this process and come back into another: a magic line, a checksum, the versions
 that made them, a header of plain values, and a content. In come a header and bytes, out come bytes,
-and the other way; called by `pack` and `callable`.
+and the other way; called by `disk`, `precompile.pack` and `precompile.callable`.
 
 The checksum finds damage, not forgery: torch unpickles what it loads before this is asked."""
 
@@ -11,10 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ortable.backend.cache.session_keys import versions
 from ortable.errors import PrecompileError
 
-__all__ = ["seal", "unseal"]
+from .session_keys import versions
 
 _MAGIC = b"ortable precompiled 1\n"
 _LENGTH = 8
