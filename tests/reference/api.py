@@ -31,7 +31,6 @@ _BACKEND = "[Options of torch.compile](options.md#torchcompile)"
 SHARED: dict[str, tuple[str, Callable[..., Any]]] = {
     "to_onnx": (_EXPORT, ortable.to_onnx),
     "export": (_EXPORT, ortable.to_onnx),
-    "onnx_custom_backend": (_BACKEND, ortable.OrtOptions),
     "onnx_debug_backend": (_BACKEND, ortable.OrtOptions),
     "OnnxProgram.draw": ("Those of [`ortable.draw`](#ortabledraw)", ortable.draw),
 }

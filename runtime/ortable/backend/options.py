@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import RunOptions, SessionOptions
 
-    from ortable.exporter.request.options import ExportOptions
+    from ortable import ExportOptions
 
 _DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # those that converters write
 _PATHS = {"dump_prefix": "files without their number", "cache_dir": "a folder"}
 
 Provider = str | tuple[str, dict[str, Any]]
+Check = Callable[[str, Any], Any]
 Transform: TypeAlias = "Callable[[ModelProto], ModelProto | None]"
 
 
@@ -247,8 +248,6 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 
 
 def _check_opset(name: str, value: Any) -> Any:
-    if value is None:
-        return None
     from ortable.exporter.arguments import checked_opset
 
     try:
@@ -264,10 +263,29 @@ def _check_opset(name: str, value: Any) -> Any:
     return opsets
 
 
-def _check_bool(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong_value(name, value, "True or False")
-    return value
+def _one_of(*accepted: Any) -> Check:
+    *first, last = map(repr, accepted)
+
+    def check(name: str, value: Any) -> Any:
+        for each in accepted:  # 1 is not True
+            if value is each or (isinstance(value, str) and value == each):
+                return each
+        raise _wrong_value(name, value, f"{', '.join(first)} or {last}")
+
+    return check
+
+
+def _whole(least: int, expected: str) -> Check:
+    def check(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise _wrong_value(name, value, expected)
+        return value
+
+    return check
+
+
+def _or_none(check: Check) -> Check:
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def _check_storage(name: str, value: Any) -> Any:
@@ -276,42 +294,14 @@ def _check_storage(name: str, value: Any) -> Any:
     return value
 
 
-def _check_freeze(name: str, value: Any) -> str:
-    if value not in ("auto", "on", "off", "trust"):
-        raise _wrong_value(name, value, "'auto', 'on', 'off' or 'trust'")
-    return str(value)
-
-
-def _check_fallback(name: str, value: Any) -> str | None:
-    if value not in (None, "eager", "error"):
-        raise _wrong_value(name, value, "None, 'eager' or 'error'")
-    return None if value is None else str(value)
-
-
-def _check_copies(name: str, value: Any) -> int | None:
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise _wrong_value(name, value, "None or a number of sessions, 1 or more")
-    return value
-
-
-def _check_autotune(name: str, value: Any) -> bool | str:
-    if not isinstance(value, bool) and value != "torch":
-        raise _wrong_value(name, value, "True, False or 'torch'")
-    return bool(value) if isinstance(value, bool) else "torch"
-
-
-def _check_path(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
+def _check_path(name: str, value: Any) -> str:
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path.strip():
         raise _wrong_value(name, value, f"the path of {_PATHS[name]}, a str or a Path, not empty")
     return os.path.expanduser(path)
 
 
-def _check_seconds(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
+def _check_seconds(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
         raise _wrong_value(name, value, "a number of seconds above 0")
     return float(value)
@@ -321,12 +311,6 @@ def _check_verbose(name: str, value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value <= 2:
         raise _wrong_value(name, value, "0, 1 or 2")
     return int(value)
-
-
-def _check_limit(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _wrong_value(name, value, "a whole number, 0 for no limit")
-    return value
 
 
 def _check_ort_options(name: str, value: Any) -> Any:
@@ -349,13 +333,9 @@ def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
 
 
 def _check_export_options(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    from ortable.exporter.request.options import ExportOptions
-
-    if not isinstance(value, ExportOptions):
+    if type(value).__name__ != "ExportOptions":
         raise _wrong_value(name, value, "an ortable.ExportOptions")
-    default = ExportOptions()
+    default = type(value)()
     fields_ = [f.name for f in fields(value) if f.name != "decomposition_table"]
     others = [each for each in fields_ if getattr(value, each) != getattr(default, each)]
     if others:
@@ -409,28 +389,28 @@ def _is_operator(name: str) -> bool:
     return (overload in known) if overload else bool(known)
 
 
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+_CHECKS: dict[str, Check] = {
     "providers": _check_providers,
-    "target_opset": _check_opset,
-    "optimize": _check_bool,
+    "target_opset": _or_none(_check_opset),
+    "optimize": _one_of(True, False),
     "rewrites": _check_rewrites,
     "storage": _check_storage,
-    "dump_prefix": _check_path,
+    "dump_prefix": _or_none(_check_path),
     "verbose": _check_verbose,
     "session_options": _check_ort_options,
     "run_options": _check_ort_options,
     "pre_ort_model_transforms": _check_transforms,
-    "export_options": _check_export_options,
-    "freeze": _check_freeze,
-    "fallback": _check_fallback,
-    "cache_dir": _check_path,
-    "tune": _check_seconds,
-    "cache_megabytes": _check_limit,
-    "cache_days": _check_limit,
-    "autotune": _check_autotune,
-    "resizable": _check_bool,
-    "weight_copies": _check_copies,
-    "hints": _check_bool,
+    "export_options": _or_none(_check_export_options),
+    "freeze": _one_of("auto", "on", "off", "trust"),
+    "fallback": _one_of(None, "eager", "error"),
+    "cache_dir": _or_none(_check_path),
+    "tune": _or_none(_check_seconds),
+    "cache_megabytes": _whole(0, "a whole number, 0 for no limit"),
+    "cache_days": _whole(0, "a whole number, 0 for no limit"),
+    "autotune": _one_of(True, False, "torch"),
+    "resizable": _one_of(True, False),
+    "weight_copies": _or_none(_whole(1, "None or a number of sessions, 1 or more")),
+    "hints": _one_of(True, False),
     "raise_on": _check_names,
     "weights": _check_weights,
 }

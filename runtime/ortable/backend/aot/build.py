@@ -77,31 +77,20 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
         if graph.kind != "backward":
             raise
         tell_failed_backward(str(error).partition("\n")[0])
-        if isinstance(error, ProviderError):
-            again = partial(compile_again, graph_module, options, runner, static_arguments(graph))
-            return _trying(error, again)
-        return _failing(error)
+        again = partial(compile_again, graph_module, options, runner, static_arguments(graph))
+        return _failing(error, again if isinstance(error, ProviderError) else None)
     hint_at_gradients(graph.kind, options)
     return compiled
 
 
-def _failing(error: OrtableError) -> Compiled:
-    """A compiled graph that raises `error`."""
-
-    def fail(args: list[Any]) -> list[Any]:
-        raise _of_backward(error) from None
-
-    fail._boxed_call = True  # type: ignore[attr-defined]
-    fail.error = error  # type: ignore[attr-defined]
-    return fail
-
-
-def _trying(error: OrtableError, compile_it: Callable[[], Compiled]) -> Compiled:
-    """A compiled backward whose session could not be made: perhaps there was no memory, or no file
-    could be opened, so its calls try again."""
+def _failing(error: OrtableError, compile_it: Callable[[], Compiled] | None) -> Compiled:
+    """A compiled backward that raises `error`, or tries again in each call where its session could
+    not be made: perhaps there was no memory, or no file could be opened."""
     made: list[Compiled] = []
 
     def call(args: list[Any]) -> list[Any]:
+        if compile_it is None:
+            raise _of_backward(error) from None
         if not made:
             try:
                 made.append(compile_it())
@@ -207,10 +196,7 @@ def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
 def _compile_unpartitioned(
     graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
 ) -> Compiled:
-    """Converts a graph that ONNX Runtime runs whole, prepares what runs it, and records both.
-
-    :param static: positions of arguments that are parameters or buffers
-    """
+    """Converts a graph that ONNX Runtime runs whole, prepares what runs it, and records both."""
     compiled = compile_cached(graph, options, static)
     placement = list_placements(graph.module, {})
     made = _make_callable(compiled, graph.module, options, runner, placement)
@@ -274,11 +260,7 @@ def _make_callables(
     options: OrtOptions,
     runner: Runner,
 ) -> dict[str, Compiled]:
-    """What runs the partitions of a graph, by their names, made and recorded.
-
-    :param conversions: of the partitions, with their graphs
-    :param graph_module: the graph; None where it was not traced
-    """
+    """What runs the partitions of a graph, by their names, made and recorded."""
     if options.verbose:
         print(f"[ortable] {host.kind} in {len(conversions)} partitions")
         print(report_placements(host.placement))

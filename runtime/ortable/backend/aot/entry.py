@@ -118,13 +118,11 @@ def onnx_custom_backend(
     """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
     `bw_compiler=` or `inference_compiler=` of `aot_autograd`.
 
-    The keywords are the options of `ortable.OrtOptions`, which says what they mean.
-
     Args:
         graph_module: the graph that dynamo or AOTAutograd hands over.
         args: its inputs.
         options: the same options as a dict.
-        keywords: the options by name.
+        keywords: the options by name, those of `ortable.OrtOptions`, which says what they mean.
 
     Returns:
         What torch calls in place of the graph.

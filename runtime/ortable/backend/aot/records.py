@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,9 @@ from ortable.backend.roles import CompiledGraph, InputRole, Mutation, OutputRole
 from ortable.ir.proto.atomic_files import write_file
 
 _numbers = itertools.count()
-_NOT_FROZEN = "not run by ONNX Runtime"
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class CompileRecord(Mapping[str, Any]):
     """One compiled graph, or one partition of a graph that runs partly in torch.
 
@@ -37,21 +36,21 @@ class CompileRecord(Mapping[str, Any]):
     """
 
     kind: str
-    onnx: ModelProto | None
-    providers: list[str]
+    onnx: ModelProto | None = None
+    providers: list[str] = field(default_factory=list)
     graph_module: GraphModule | None
-    inputs: list[InputRole]
-    outputs: list[OutputRole]
-    mutations: list[Mutation]
-    frozen: tuple[str, ...] | str
-    timings: dict[str, float]
-    rewrites: dict[str, int]
-    refused: dict[str, dict[str, int]]
-    cases: dict[str, str]
+    inputs: list[InputRole] = field(default_factory=list)
+    outputs: list[OutputRole] = field(default_factory=list)
+    mutations: list[Mutation] = field(default_factory=list)
+    frozen: tuple[str, ...] | str = "not run by ONNX Runtime"
+    timings: dict[str, float] = field(default_factory=dict)
+    rewrites: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, dict[str, int]] = field(default_factory=dict)
+    cases: dict[str, str] = field(default_factory=dict)
     cache: str
     placement: list[Placement]
-    tuned: dict[str, Any]
-    weights: dict[str, Any]
+    tuned: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
         if name not in _FIELDS:
@@ -70,7 +69,7 @@ class CompileRecord(Mapping[str, Any]):
         return f"CompileRecord({self.kind}: {nodes}, {sizes}, cache={self.cache!r})"
 
 
-_FIELDS = tuple(field.name for field in fields(CompileRecord))
+_FIELDS = tuple(each.name for each in fields(CompileRecord))
 
 
 def record_of(
@@ -96,7 +95,7 @@ def record_of(
         inputs=list(compiled.inputs),
         outputs=list(compiled.outputs[: compiled.n_results]),
         mutations=list(compiled.mutations),
-        frozen=getattr(callable_graph, "frozen", _NOT_FROZEN),
+        frozen=getattr(callable_graph, "frozen", CompileRecord.frozen),
         timings=dict(compiled.timings),
         rewrites=dict(compiled.rewrites),
         refused={rule: dict(reasons) for rule, reasons in compiled.refused.items()},
@@ -114,21 +113,9 @@ def record_of_torch(
     """The record of a graph that torch runs whole."""
     return CompileRecord(
         kind=kind,
-        onnx=None,
-        providers=[],
         graph_module=graph_module,
-        inputs=[],
-        outputs=[],
-        mutations=[],
-        frozen=_NOT_FROZEN,
-        timings={},
-        rewrites={},
-        refused={},
-        cases={},
         cache="disk" if graph_module is None else "miss",
         placement=placement,
-        tuned={},
-        weights={},
     )
 
 

@@ -16,7 +16,7 @@ import torch
 from ortable.compat.torch import pytree
 
 from .trial import Trial
-from .tuned import Tuned
+from .tuned import MeasuredCall, Tuned
 
 _MOST_IDLE = 8  # calls in a row whose backward never came
 
@@ -41,58 +41,32 @@ class TunedStep(Tuned):
     def is_open(self) -> bool:
         return self._idle <= _MOST_IDLE and super().is_open
 
-    def _measured(self, sizes: tuple[int, ...], given: Sequence[Any]) -> Any:
-        if not self._lock.acquire(blocking=False):
-            self._disturbed = True
-            return self._any(sizes)(*given)
-        try:
-            self._end_step()
-            run = self._runs.get(sizes)
-            trial = self._trial(sizes) if run is None else None
-            if trial is None:
-                return self._any(sizes)(*given)
-            if self._idle > _MOST_IDLE and self._ours is not None:
-                self._run_from_now(self._ours)
-                return self._ours(*given)
-            run = self._candidate(trial.turn)
-            self._disturbed = False
-            begin = time.perf_counter()
-            result = run(*given)
-            self._step = _Step(sizes, trial, begin, time.perf_counter() - begin)
-            self._step.watch(given, result)
-            return result
-        finally:
-            self._lock.release()
+    def _trial(self, sizes: tuple[int, ...]) -> Trial | None:
+        trial = super()._trial(sizes)
+        if trial is not None and self._idle > _MOST_IDLE and self._ours is not None:
+            self._run_from_now(self._ours)
+            return None
+        return trial
 
-    def _end_step(self) -> None:
+    def _begin_call(self, call: MeasuredCall, given: Sequence[Any], result: Any) -> None:
+        self._step = _Step(call)
+        self._step.watch(given, result)
+
+    def _end_call(self) -> None:
         """Notes the step before this one, whose backward is over if there was one."""
         step, self._step = self._step, None
-        if step is None:
-            return
-        seconds = step.end()
-        self._idle = 0 if seconds is not None else self._idle + 1
-        if seconds is None or self._disturbed:
-            return
-        step.trial.note(step.began, seconds)
-        if step.trial.decision is not None:
-            how = f"measured in {step.trial.calls} steps"
-            self._keep(step.sizes, step.trial.decision, how)
+        if step is not None:
+            seconds = step.end()
+            self._idle = 0 if seconds is not None else self._idle + 1
+            if seconds is not None:
+                self._note(step.call, seconds, "steps")
 
 
 class _Step:
-    """One call and its backward.
+    """One call and its backward."""
 
-    :param sizes: their class
-    :param trial: what will be told
-    :param began: when the call began
-    :param seconds: those of the call
-    """
-
-    def __init__(self, sizes: tuple[int, ...], trial: Trial, began: float, seconds: float) -> None:
-        self.sizes = sizes
-        self.trial = trial
-        self.began = began
-        self._seconds = seconds
+    def __init__(self, call: MeasuredCall) -> None:
+        self.call = call
         self._first: float | None = None  # gradient of a result
         self._last: float | None = None  # gradient of an argument
         self._handles: list[Any] = []
@@ -111,7 +85,7 @@ class _Step:
             handle.remove()
         if self._first is None or self._last is None:
             return None
-        return self._seconds + self._last - self._first
+        return self.call.seconds + self._last - self._first
 
     def _begins(self) -> None:
         if self._first is None:

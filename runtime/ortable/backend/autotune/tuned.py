@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .decisions import Decisions
@@ -22,6 +23,16 @@ Run = Callable[..., Any]
 SizeSource = tuple[int, int | None]  # an argument, and which of its dimensions; None: an int
 
 _MOST_CLASSES = 64  # of sizes of one graph: those beyond run with ONNX Runtime
+
+
+@dataclass(frozen=True)
+class MeasuredCall:
+    """A measured call: the class of its sizes, what is told, when it began, how long it took."""
+
+    sizes: tuple[int, ...]
+    trial: Trial
+    began: float
+    seconds: float
 
 
 class Tuned:
@@ -120,6 +131,7 @@ class Tuned:
             self._disturbed = True  # the call that has the lock competes with this one
             return self._any(sizes)(*given)
         try:
+            self._end_call()
             run = self._runs.get(sizes)
             trial = self._trial(sizes) if run is None else None
             if trial is None:
@@ -128,14 +140,26 @@ class Tuned:
             self._disturbed = False
             begin = time.perf_counter()
             result = run(*given)
-            seconds = time.perf_counter() - begin
-            if not self._disturbed:
-                trial.note(begin, seconds)
-                if trial.decision is not None:
-                    self._keep(sizes, trial.decision, f"measured in {trial.calls} calls")
+            call = MeasuredCall(sizes, trial, begin, time.perf_counter() - begin)
+            self._begin_call(call, given, result)
             return result
         finally:
             self._lock.release()
+
+    def _end_call(self) -> None:
+        """Before a call: the one before it is over."""
+
+    def _begin_call(self, call: MeasuredCall, given: Sequence[Any], result: Any) -> None:
+        """After a call that was measured."""
+        self._note(call, call.seconds, "calls")
+
+    def _note(self, call: MeasuredCall, seconds: float, what: str) -> None:
+        """Counts a call, unless another one competed with it."""
+        if not self._disturbed:
+            trial = call.trial
+            trial.note(call.began, seconds)
+            if trial.decision is not None:
+                self._keep(call.sizes, trial.decision, f"measured in {trial.calls} {what}")
 
     def _candidate(self, name: Candidate) -> Run:
         """What runs the graph; both are there while anything is open."""

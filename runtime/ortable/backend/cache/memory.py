@@ -91,7 +91,17 @@ class Sessions:
         make: Callable[[], Any],
         stamp: Any = None,
     ) -> Any:
-        """See `shared_session`."""
+        """The session that somebody in this process uses for the same model, options and weights;
+        a new one when nobody does.
+
+        Args:
+            key: of `session_key`; None: never shared.
+            weights: tensors whose values are constants of the session; shared are sessions of the
+                same tensors, at the same place in memory and of the same version.
+            make: makes the session (any object that weak references can point to).
+            stamp: a hashable value that differs when weights changed in a way that their versions
+                do not show.
+        """
         states = _states(weights)
         if key is None or states is None:
             return make()
@@ -133,6 +143,7 @@ def _states(weights: Sequence[torch.Tensor]) -> tuple[tuple[int, int, int], ...]
 
 conversions = Conversions()
 _sessions = Sessions()
+shared_session = _sessions.shared
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=conversions.unlock)
     os.register_at_fork(after_in_child=_sessions.forget)
@@ -142,22 +153,3 @@ def forget() -> None:
     """Empties both tables; what is in use lives on, unshared."""
     conversions.clear()
     _sessions.forget()
-
-
-def shared_session(
-    key: str | None,
-    weights: Sequence[torch.Tensor],
-    make: Callable[[], Any],
-    stamp: Any = None,
-) -> Any:
-    """The session that somebody in this process uses for the same model, options and weights; a new
-    one when nobody does.
-
-    :param key: of `session_key`; None: never shared
-    :param weights: tensors whose values are constants of the session; shared are sessions of the
-        same tensors, at the same place in memory and of the same version
-    :param make: makes the session (any object that weak references can point to)
-    :param stamp: a hashable value that differs when weights changed in a way that their versions
-        do not show
-    """
-    return _sessions.shared(key, weights, make, stamp)

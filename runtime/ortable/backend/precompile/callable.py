@@ -102,9 +102,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _check(data: bytes, options: OrtOptions | None) -> None:
-    """
-    :param options: those that the function must have been compiled with; None: any
-    """
+    """"""
     header, _ = unseal(None, data)
     if options is not None and header.get("made_with") != made_with(options):
         raise PrecompileError("A compiled graph was made with other options of the backend.")
