@@ -13,7 +13,7 @@ from pathlib import Path
 PLACE = Path("build") / "codegen.stamp"
 # What codegen reads (the words of the language are functions of the runtime), and what it writes.
 _FOLDERS = ("specs", "codegen/ortablegen", "runtime/ortable", "generated")
-_PAGES = ("docs/operators.md", "docs/optimizers.md", "docs/language.md")
+_PAGES = ("docs/operators.md", "docs/optimizers.md", "docs/sessions.md", "docs/language.md")
 _LIBRARIES = ("torch", "onnx", "onnxruntime", "jinja2", "pyyaml")
 
 
