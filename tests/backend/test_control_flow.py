@@ -123,6 +123,7 @@ def name_of(kind: Any) -> str:
     return getattr(kind, "__name__", type(kind).__name__)
 
 
+@pytest.mark.alternates("kind", parts=3)
 @pytest.mark.parametrize("kind", DIFFERENTIABLE, ids=name_of)
 def test_forward_and_backward(kind: Any) -> None:
     check(kind, backward=True)

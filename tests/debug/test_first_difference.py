@@ -350,6 +350,7 @@ def test_a_decomposition_of_the_user_is_named() -> None:
         assert found.place.endswith(f"test_first_difference.py:{halved.__code__.co_firstlineno}")
 
 
+@pytest.mark.slow
 def test_a_decomposition_of_the_table_is_named(monkeypatch, tmp_path: Path) -> None:
     from ortable.backend.aot import decompositions
 

@@ -343,6 +343,7 @@ LOOPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.alternates("function", parts=3)
 @pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
 def test_loops(function: Function) -> None:
     model = check(Wrapped(function), CALLS)

@@ -138,6 +138,7 @@ def called(function, args) -> set[str] | None:
     return {t.name().partition(".")[0] for t in targets if isinstance(t, torch._ops.OpOverload)}
 
 
+@pytest.mark.slow
 def test_every_function_of_the_tables_calls_the_operator_that_it_names() -> None:
     x, whole = torch.rand(3, 3) + 0.1, torch.arange(4).reshape(2, 2)
     tried = 0

@@ -235,6 +235,7 @@ def test_tokens_that_a_model_does_not_have_are_not_named() -> None:
     assert {name: each for name, each in written.items() if "token" in name} == {"pad_token_id": 5}
 
 
+@pytest.mark.alternates("name", parts=2)
 @pytest.mark.parametrize("name", ["bloom", "gemma3_text", "gpt2", "llama"])
 def test_genai_generates_the_tokens_or_the_small_loop_does(name: str, exported: Exported) -> None:
     """genai 0.18 takes every token of a prompt for visible: the prompts have one length."""
@@ -411,6 +412,7 @@ def test_settings_that_are_not_followed_are_refused(tmp_path: Path) -> None:
         ortable.export_language_model(model, tmp_path / "model", loop="sample")
 
 
+@pytest.mark.slow
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()

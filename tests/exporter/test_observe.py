@@ -512,6 +512,7 @@ def test_compiled_for_all_sizes_at_once() -> None:
                 assert torch.allclose(compiled(x), module(x), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_a_cache_is_compiled_with_dynamic_lengths(llama) -> None:
     seen = observed(llama, decoding(2, 3, 4), decoding(3, 5, 7))

@@ -565,6 +565,7 @@ class Counting(torch.nn.Module):
         return self.function(x, itertools.count())
 
 
+@pytest.mark.alternates("function", parts=3)
 @pytest.mark.parametrize("function", REFUSED_STEPS, ids=lambda function: function.__name__)
 def test_steps_that_are_not_alike_are_refused(function) -> None:
     args = (torch.rand(2, 6, 4),)

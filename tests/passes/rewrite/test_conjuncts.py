@@ -82,6 +82,7 @@ def _fails(rewrite: Rewrite, case: RewriteCase, rows: tuple[Rule, ...]) -> bool:
     return False
 
 
+@pytest.mark.alternates("name", parts=3)
 @pytest.mark.parametrize("name", sorted(REWRITES))
 def test_some_case_fails_without_a_part_of_the_condition(name: str) -> None:
     rewrite = REWRITES[name]
