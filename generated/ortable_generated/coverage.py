@@ -825,7 +825,7 @@ COVERAGE: tuple[
     ('aten::row_stack', 'specs/aten/views.yaml', 'aten::vstack', '18', 'f32', False, 1, 0, 1, '', '', '', ''),
     ('aten::rrelu', 'specs/aten/activation.yaml', '', '18', 'f32 f64', True, 3, 0, 5, '3 1 1', '', '13/13', '4/4'),
     ('aten::rrelu_with_noise_backward', 'specs/aten/backward_indexing.yaml', '', '18', 'f32 f16', False, 2, 0, 3, '1 2', '', '', ''),
-    ('aten::rrelu_with_noise_functional', 'specs/aten/activation.yaml', '', '18', 'f32', False, 3, 1, 2, '1 1 0', '', '', ''),
+    ('aten::rrelu_with_noise_functional', 'specs/aten/activation.yaml', '', '18', 'f32 f64', False, 3, 1, 3, '', '', '', ''),
     ('aten::rsqrt', 'specs/aten/unary.yaml', '', '18', 'f32 f16 i64 c64', False, 2, 0, 4, '3 1', '', '31/31', '6/6'),
     ('aten::rsub.Scalar', 'specs/aten/binary.yaml', 'aten::rsub.Tensor', '18', 'f32 i64 i32', False, 3, 0, 3, '', '', '26/26', '5/5'),
     ('aten::rsub.Tensor', 'specs/aten/binary.yaml', '', '18', 'f32 i64 c64', False, 3, 0, 3, '1 1 1', '', '90/90', '12/12'),

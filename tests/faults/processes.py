@@ -71,7 +71,7 @@ def herd(
             break
         alive[start(work)] = work
     stop.touch()
-    stuck = _wait(set(alive), 60)
+    stuck = _wait(set(alive), 180)
     lines = log.read_text(encoding="utf-8").splitlines()
     wrong = tuple(line for line in lines if line.startswith("!"))
     said = collections.Counter(line for line in lines if not line.startswith("!"))
