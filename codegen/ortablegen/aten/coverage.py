@@ -38,14 +38,13 @@ class Coverage:
 
     name: str
     file: str
-    means: str  # the operator that an alias stands for, or ""
-    opsets: str  # versions at which another form is taken
-    dtypes: str  # of the tensors in its sample calls
-    dynamic: bool  # a sample call has a dynamic dimension
-    cases: int
-    refusals: int
-    samples: int
-    escape: str  # the Python lowering, or ""
+    means: str = ""  # the operator that an alias stands for, or ""
+    opsets: str = ""  # versions at which another form is taken
+    dtypes: str = ""  # of the tensors in its sample calls
+    dynamic: bool = False  # a sample call has a dynamic dimension
+    cases: int = 0
+    refusals: int = 0
+    escape: str = ""  # the Python lowering, or ""
     forward: str = ""  # exact samples of PyTorch's operator tests, of those captured
     gradient: str = ""
     place: str = ""  # why the backend leaves it to torch, or ""
@@ -72,25 +71,18 @@ def coverage(
             Coverage(
                 hop.name,
                 hop.file,
-                "",
-                "18",
-                "",
-                False,
-                1,
-                0,
-                0,
-                escape,
-                numbers.get("forward", ""),
-                numbers.get("gradient", ""),
+                opsets="18",
+                cases=1,
+                escape=escape,
+                forward=numbers.get("forward", ""),
+                gradient=numbers.get("gradient", ""),
             )
         )
     why = {placed.name: placed.why for placed in specs.placed}
     rows = [replace(row, place=why.get(row.name, "")) for row in rows]
     for placed in specs.placed:
         if not placed.lowered:
-            rows.append(
-                Coverage(placed.name, placed.file, "", "", "", False, 0, 0, 0, "", place=placed.why)
-            )
+            rows.append(Coverage(placed.name, placed.file, place=placed.why))
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -108,7 +100,6 @@ def _row(entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, st
         dynamic=any(_is_dynamic(leaf) for leaf in _tensors(entry)),
         cases=len(lowered.every_case()),
         refusals=sum(case.refuse is not None for case in lowered.every_case()),
-        samples=len(entry.samples),
         escape=" ".join(sorted(path.removeprefix("ortable.lowerings.") for path in escapes))
         if isinstance(entry, OpEntry)
         else "",
@@ -190,19 +181,18 @@ def case_digest(entry: OpEntry) -> str:
 def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
     """``ortable_generated/coverage.py``: one line an operator."""
     lines = [
-        f"    ({row.name!r}, {row.file!r}, {row.means!r}, {row.opsets!r}, {row.dtypes!r}, "
-        f"{row.dynamic}, {row.cases}, {row.refusals}, {row.samples}, {_reached(row)!r}, "
-        f"{row.escape!r}, "
+        f"    ({row.name!r}, {row.means!r}, {row.opsets!r}, {row.dtypes!r}, {row.dynamic}, "
+        f"{row.cases}, {row.refusals}, {_reached(row)!r}, {row.escape!r}, "
         f"{row.forward!r}, {row.gradient!r}),\n"
         for row in rows
     ]
     text = (
         f"# {_HEADER}\n"
-        '"""What each operator covers: name, spec file, operator that an alias means, opsets with a'
-        " form of their own,\ndtypes of the samples, dynamic, cases, refusals, samples, samples of"
-        ' each case, Python lowering,\nexact samples forward, and gradient."""\n\n'
+        '"""What each operator covers: name, operator that an alias means, opsets with a form of'
+        " their own,\ndtypes of the samples, dynamic, cases, refusals, samples of each case, Python"
+        ' lowering,\nexact samples forward, and gradient."""\n\n'
         "COVERAGE: tuple[\n"
-        "    tuple[str, str, str, str, str, bool, int, int, int, str, str, str, str], ...\n"
+        "    tuple[str, str, str, str, bool, int, int, str, str, str, str], ...\n"
         f"] = (\n{''.join(lines)})\n"
     )
     return {"ortable_generated/coverage.py": text}

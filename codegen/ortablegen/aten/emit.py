@@ -385,7 +385,6 @@ class _Row:
     condition: str
     family: str
     function: str
-    file: str
     is_real: bool
     is_complex: bool
     is_drawn: bool
@@ -406,7 +405,6 @@ def _operator_rows(specs: Specs) -> list[_Row]:
                 entry.versions.present.condition(TORCH),
                 family_name(entry.file),
                 entry.schema.function_name,
-                entry.file,
                 bool(target.lower),
                 target.complex is not None,
                 drawn,

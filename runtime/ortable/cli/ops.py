@@ -49,14 +49,12 @@ def _print_coverage(text: str) -> None:
     print(line.format(*heads))
     for (
         name,
-        _,
         means,
         opsets,
         kinds,
         dynamic,
         cases,
         refused,
-        _,
         reached,
         escape,
         *measured,
