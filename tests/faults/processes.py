@@ -7,6 +7,7 @@ files, locks) is met by those who stay, and by the ones that take its place."""
 from __future__ import annotations
 
 import collections
+import faulthandler
 import os
 import random
 import signal
@@ -49,13 +50,14 @@ def herd(
     are done, one of them, drawn at random, is killed at whatever it does, and another takes its
     place. At the end the ones that are left finish their rounds."""
     draw, log, stop = random.Random(seed), folder / "log", folder / "stop"
+    stacks = folder / "stacks"
     log.touch()
     started = 0
 
     def start(work: Work) -> int:
         nonlocal started
         started += 1
-        return _fork(work, random.Random(seed + started), log, stop)
+        return _fork(work, random.Random(seed + started), log, stop, stacks)
 
     alive = {start(work): work for work in works}
     killed = done = 0
@@ -71,7 +73,7 @@ def herd(
             break
         alive[start(work)] = work
     stop.touch()
-    stuck = _wait(set(alive), 180)
+    stuck = _wait(set(alive), 60, stacks)
     lines = log.read_text(encoding="utf-8").splitlines()
     wrong = tuple(line for line in lines if line.startswith("!"))
     said = collections.Counter(line for line in lines if not line.startswith("!"))
@@ -89,13 +91,14 @@ def _more(log: Path, lines: int) -> int:
     return there
 
 
-def _fork(work: Work, draw: random.Random, log: Path, stop: Path) -> int:
+def _fork(work: Work, draw: random.Random, log: Path, stop: Path, stacks: Path) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
         to = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        faulthandler.register(signal.SIGUSR1, open(stacks, "a"), all_threads=True)  # noqa: SIM115
         try:
             while not stop.exists():
                 os.write(to, f"{work(draw)}\n".encode())
@@ -107,8 +110,9 @@ def _fork(work: Work, draw: random.Random, log: Path, stop: Path) -> int:
         os._exit(code)
 
 
-def _wait(pids: set[int], seconds: float) -> int:
-    """How many are still there after so long; they are killed."""
+def _wait(pids: set[int], seconds: float, stacks: Path) -> int:
+    """How many are still there after so long; they are killed, and the test's output says where
+    they waited."""
     end = time.monotonic() + seconds
     while pids and time.monotonic() < end:
         for pid in sorted(pids):
@@ -116,8 +120,12 @@ def _wait(pids: set[int], seconds: float) -> int:
                 pids.discard(pid)
         time.sleep(0.01)
     for pid in pids:
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(1)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+    if pids:
+        print(stacks.read_text(encoding="utf-8"))
     return len(pids)
 
 
