@@ -44,7 +44,7 @@ MOST_NAMES = 17  # in runtime/ortable
 PARTS: dict[str, tuple[str, ...]] = {
     "ortable.ir": ("proto", "pictures"),
     "ortable.passes": ("analysis", "rewrite"),
-    "ortable.interpreter": ("mutation", "numbers", "diagnostics"),
+    "ortable.interpreter": ("diagnostics",),
     "ortable.exporter": (
         "request",
         "signature",

@@ -1,6 +1,6 @@
 """Opsets and IR versions: what ortable writes, what onnx knows, what ONNX Runtime loads, the
 smallest IR for some opsets. In come opsets by domain, out goes an error or a version. Called by the
-graph, the writers, `export` and `backend`; codegen, which cannot import it, states its range once
+graph, the writers, `exporter` and `backend`; codegen, which cannot import it, states its range once
 more in `ortablegen.schemas.onnx` (tests/ir/test_versions.py compares them)."""
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 run, and the one function that runs it.
 
 In comes a graph and `PassOptions`, out goes the same graph, changed in place, and a `PassResult`.
-Called by `builder` (GraphBuilder.optimize), `export` (models and the bodies of local functions) and
-`backend`: which passes run follows from the options alone, never from the caller."""
+Called by `builder` (GraphBuilder.optimize), `exporter` (models and the bodies of local functions)
+and `backend`: which passes run follows from the options alone, never from the caller."""
 
 from __future__ import annotations
 

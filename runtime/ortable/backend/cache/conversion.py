@@ -1,6 +1,6 @@
 """`compile_graph` behind the caches: memory first, then the folder of option `cache_dir`. In
 come an AotGraph and resolved OrtOptions, out comes a CompiledGraph; called by `aot.build` and
-`partition`."""
+`precompile.artifact`."""
 
 from __future__ import annotations
 

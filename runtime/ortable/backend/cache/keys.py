@@ -1,6 +1,6 @@
 """Keys of conversions: what of the graph, the options and the installed versions changes one, as
 one digest. In come an AotGraph and options, out comes a text of 64 digits, the same in every
-process; called by `conversion`, `disk`, `precompile.artifact` and `aot.torch_cache`."""
+process; called by `conversion`, `autotune.decisions`, `precompile` and `aot.torch_cache`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Keys of sessions, and the versions that all keys depend on. In come a CompiledGraph and options,
-out comes a text of 64 digits, the same in every process; called by `keys`, `disk`,
-`execute.runner` and `precompile`, which load graphs where nothing is converted."""
+out comes a text of 64 digits, the same in every process; called by `keys`,
+`envelope`, `execute`, `autotune`, `precompile` and `aot.torch_cache`."""
 
 from __future__ import annotations
 

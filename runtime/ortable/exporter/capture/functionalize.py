@@ -193,7 +193,7 @@ def graphs_of(graph_module: GraphModule) -> list[GraphModule]:
 _VMAP = "torch._functorch.predispatch"
 
 
-class RewriteError(ExportError):
+class FunctionalizationError(ExportError):
     """torch cannot rewrite a program that it made itself."""
 
 
@@ -208,8 +208,8 @@ def prepared(
 
     ``opset``: that of the model; operators of ONNX that are newer are written out.
     Composite operators stay whole unless ``options`` has a table.
-    Raises RewriteError when torch fails to rewrite the graph, ExportError for a write that it
-    would lose.
+    Raises FunctionalizationError when torch fails to rewrite the graph, ExportError for a write
+    that it would lose.
     """
     table = options.table()
     reason = why_rewrite(program.graph_module, tables)
@@ -319,7 +319,7 @@ def _run(
             if "copy_.default' is not functional" in first
             else ""
         )
-        raise RewriteError(
+        raise FunctionalizationError(
             "torch could not rewrite the graph without in-place writes and unsupported "
             f"operators: {type(error).__name__}: {first}{remedy}"
         ) from error

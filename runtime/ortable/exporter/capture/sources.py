@@ -55,7 +55,7 @@ from . import advice
 from .check import check_program
 from .enlarged_example import enlarged_requests
 from .exported import add_guards, program_of
-from .functionalize import RewriteError
+from .functionalize import FunctionalizationError
 from .pt2 import save_program
 from .rolled import check_other_sizes
 from .size_branches import with_every_side
@@ -384,7 +384,7 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
     """The ways that may succeed where one has failed with ``error``, a `Strategy.way` each."""
     if isinstance(error, MissingConverters):
         return frozenset({"decompose"})
-    if isinstance(error, RewriteError):
+    if isinstance(error, FunctionalizationError):
         return frozenset({"capture"})
     if isinstance(error, (OptionError, FailsInEager)):
         return frozenset()

@@ -1,7 +1,9 @@
 """The strategies of capture: the ways from a module to a program of torch, as records in one list.
 
 To add one, write a function from `Attempts` to the program and notes for the model's metadata, and
-put its record into `STRATEGIES`, where it is to be tried. `sources.py` tries them.
+put its record into `STRATEGIES`, where it is to be tried. After a failure only strategies are tried
+whose `way` may end otherwise: `helped_by` of its kind in `advice.py`, or `fallbacks_after` in
+`sources.py`, names that way.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Attempts:
     paths: list[ExportedProgram] = field(default_factory=list)  # of the last program, if several
     record: CallRecord | None = None  # of the last program, where its forward was run for it
     followed: tuple[str, ...] = ()  # advice that was
-    ways: frozenset[str] = frozenset({"capture", "decompose", "loops", "tracing", "draft"})
+    ways: frozenset[str] = field(default_factory=lambda: frozenset(s.way for s in STRATEGIES))
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def strategies(options: ExportOptions) -> Iterator[Strategy]:
     whole = options.decomposition_table in (None, "none")
     listed = [each for each in STRATEGIES if each.table is None or whole]
     if options.strict:  # the other mode of torch.export comes later
-        first, second = (i for i, each in enumerate(listed) if each.way == "capture")
+        first, second = (i for i, each in enumerate(listed) if each.name in _MODES)
         listed[first], listed[second] = listed[second], listed[first]
     asked = [each for each in listed if each.asked(options)]
     if not options.fallback:
@@ -164,15 +166,16 @@ def _asks_for_mode(strict: bool, options: ExportOptions) -> bool:
     return not (options.tracing or options.loops) and options.strict in (None, strict)
 
 
+_MODES = ("torch.export, strict=False", "torch.export, strict=True")
 # In the order in which they are tried when a fallback is asked for, see docs/export-failures.md.
-STRATEGIES = (
+STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
-        "torch.export, strict=False", "capture", partial(_export, False),
+        _MODES[0], "capture", partial(_export, False),
         partial(_asks_for_mode, False),
     ),
     Strategy("rolled loops", "loops", _roll, lambda options: options.loops),
     Strategy(
-        "torch.export, strict=True", "capture", partial(_export, True),
+        _MODES[1], "capture", partial(_export, True),
         partial(_asks_for_mode, True),
     ),
     Strategy("decomposition_table='default'", "decompose", _decompose, table="default"),

@@ -1,6 +1,6 @@
 """How a model becomes a torch graph before it is converted. Every value is checked when it is
 given, and an error lists what is accepted. Made by the caller of to_onnx or of the backend, read by
-every room of `export`."""
+every part of `exporter`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One view of everything that to_onnx takes: a graph to convert, where its weights are, and what
 its inputs and outputs mean. Also the request that leads to it: the arguments of to_onnx. Made by
-conversion.py and `capture`, read by every room of `export`."""
+conversion.py and `capture`, read by every part of `exporter`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Writes a graph as a ModelProto: opsets, functions, metadata, and weights, which are copied once
-into the model or left out of it. Called by `builder` and `export`."""
+into the model or left out of it. Called by `builder` and `exporter`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 node and of what it is computed from, every replacement checked for dtype and shape.
 
 In come a graph and rules, out goes the same graph, changed in place, and a record of what was done.
-Called by `passes.pipeline`."""
+Called by `passes.pipeline`; the backend and rounded weights
+apply a few rules alone."""
 
 from __future__ import annotations
 
