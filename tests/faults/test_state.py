@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +20,14 @@ import ortable
 from ortable.compat import bisector
 from ortable.compat import torch as compat
 from ortable.compat.torch_explain import own_profile
+from ortable.compat.undone import undone
 from ortable.debug.explain_state import model_untouched, optimizers_untouched
 from ortable.exporter.capture import free_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.observing.proof import state_kept
 from ortable.exporter.request import ambient, caller_state
 from ortable.exporter.request.options import ACTIVE
+from ortable.ir.proto import atomic_files
 from tests.exporter.test_bypass import LSTM_KERNEL, PATCHED
 from tests.process_state import process_state
 
@@ -103,12 +108,27 @@ def _state() -> dict[str, Any]:
         "loggers": [(each.level, each.disabled) for each in loggers],
         "globals": set(globals()),
         "free": compat.compile_lock.acquire(blocking=False) and not compat.compile_lock.release(),
+        "folder": _is_free(FOLDER),
         "module": _of_module(MODULE),
         "gradients": [None if each.grad is None else each.grad.tolist() for each in WEIGHTS],
         "optimizer": copy.deepcopy(OPTIMIZER.state_dict()),
         "random": torch.get_rng_state().tolist(),
         "program": _of_program(PROGRAM),
     }  # fmt: skip
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether nobody, this process included, holds the lock that writers of a folder take."""
+    if atomic_files.fcntl is None:
+        return True
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        atomic_files.fcntl.flock(handle, atomic_files.fcntl.LOCK_EX | atomic_files.fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True
 
 
 @contextmanager
@@ -152,6 +172,13 @@ def _called_within() -> Any:
         pass
 
 
+def _locked_folder() -> None:
+    lock = atomic_files.FolderLock(FOLDER)
+    with undone(lock.release):
+        lock.take()
+        assert atomic_files.fcntl is None or not _is_free(FOLDER)
+
+
 def _in(made: Callable[[], Any]) -> Callable[[], None]:
     def work() -> None:
         with made():
@@ -161,6 +188,7 @@ def _in(made: Callable[[], Any]) -> Callable[[], None]:
 
 
 HELD = caller_state.held_tensors(MODULE)
+FOLDER = Path(tempfile.mkdtemp())  # one of this process, or others would hold its lock
 GRAPH = PROGRAM.graph_module
 WORKS: dict[str, Callable[[], Any]] = {
     "in_onnx_export": _in(ambient.in_onnx_export),
@@ -184,6 +212,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "shown_views": _in(lambda: functionalize.shown_views(GRAPH)),
     "a flat call": _in(lambda: functionalize._flat(PROGRAM)),
     "constants kept": _in(lambda: functionalize._constants_kept(PROGRAM)),
+    "FolderLock": _locked_folder,
     "loops": _in(lambda: free_loops.watched(free_loops.LoopSession(2, frozenset()), MODULE)),
 }
 

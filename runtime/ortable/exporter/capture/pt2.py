@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.signature import caches
-from ortable.ir.proto.atomic_files import alone
+from ortable.ir.proto.atomic_files import FolderLock
 
 from .pt2_trust import check_archive, check_sizes
 
@@ -146,7 +147,9 @@ def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> Non
             ) from error
         text.write_text(str(exported), encoding="utf-8")
         # Whoever dies in between leaves a program without a text, never with that of another one.
-        with alone(target.parent):
+        lock = FolderLock(target.parent)
+        with undone(lock.release):
+            lock.take()
             Path(f"{target}.graph").unlink(missing_ok=True)
             os.replace(program, target)
             os.replace(text, f"{target}.graph")

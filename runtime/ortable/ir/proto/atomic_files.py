@@ -10,11 +10,13 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
 from onnx import ModelProto
+
+from ortable.compat.undone import undone
 
 from .tensor_proto import external_tensors
 
@@ -94,7 +96,9 @@ class FileSet:
         for stream in self._streams:
             _flush(stream)  # may be the write that does not fit on the disk
             stream.close()
-        with alone(self.target.parent):
+        lock = FolderLock(self.target.parent)
+        with undone(lock.release):
+            lock.take()
             self._place(content)
         _flush_folder(self.target.parent)
 
@@ -185,45 +189,39 @@ class FileSet:
         return {folder / name for name in found & named}
 
 
-@contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Nobody else on this machine puts files into a folder's places meanwhile: otherwise each of
-    two writers takes the other's data files for those of the old model.
+class FolderLock:
+    """A lock of the system on a folder, so that nobody else on this machine puts files into its
+    places meanwhile: otherwise each of two writers takes the other's data files for those of the
+    old model.
 
-    It is a lock of the system on the folder, which leaves no file, and goes with a process that
-    dies. Where there is none (Windows, some network drives), or somebody holds it for a minute, the
-    block runs without."""
-    handle = _locked(folder)
-    try:
-        yield
-    finally:
-        if handle is not None:
+    It leaves no file, and goes with a process that dies. It is taken inside the block that releases
+    it: a Ctrl-C between taking it and a block behind that would leave it to this process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._handles: list[int] = []
+
+    def take(self) -> None:
+        """Take the lock; go on without it where the system has none (Windows, some network drives)
+        or where somebody holds it for a minute."""
+        if fcntl is None:
+            return
+        with contextlib.suppress(OSError):
+            self._handles.append(os.open(self._folder, os.O_RDONLY))
+            for _ in range(_TRIES):
+                try:
+                    return fcntl.flock(self._handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(_PAUSE)
+
+    def release(self) -> None:
+        """Release the lock, where it was taken; a second call does nothing."""
+        if self._handles:
             # not only closed: a process that was forked meanwhile has it open, too
-            fcntl.flock(handle, fcntl.LOCK_UN)
-            os.close(handle)
-
-
-def _locked(folder: Path) -> int | None:
-    if fcntl is None:
-        return None
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        for _ in range(_TRIES):
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return handle
-            except BlockingIOError:
-                time.sleep(_PAUSE)
-    except BaseException as error:
-        os.close(handle)
-        if isinstance(error, OSError):
-            return None
-        raise
-    os.close(handle)
-    return None
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._handles[-1], fcntl.LOCK_UN)
+            os.close(self._handles.pop())
 
 
 def _remove(paths: Iterable[Path]) -> None:
