@@ -364,7 +364,9 @@ def _each_place(
             continue
         except Exception as error:
             own = any(words in str(error) for words in TORCHS_OWN)
-            if own or (isinstance(error, functionalize.RewriteError) and _torch_fails(graph)):
+            if own or (
+                isinstance(error, functionalize.FunctionalizationError) and _torch_fails(graph)
+            ):
                 return Outcome("discarded", f"torch: {_line(error)}")
             if MADE_CONSTANT in str(error):
                 return Outcome("refused", _line(error), where)
