@@ -18,7 +18,6 @@ import ortable
 from ortable.backend.cache.memory import conversions
 from ortable.debug.bisection.records import Bisection, Fault
 from ortable.debug.bisection.search import bisect
-from ortable.debug.comparing.places import specs_root
 from ortable.passes import pipeline
 from tests.packaging.files import ROOT
 
@@ -84,9 +83,9 @@ def _line(file: str, text: str) -> int:
 
 
 def _of_optimizer(name: str) -> str:
-    """File and line of an optimizer; an installed package has no spec files to look into."""
-    line = _line(OPTIMIZERS, f"name: {name}")
-    return OPTIMIZERS if specs_root() is None else f"{OPTIMIZERS}:{line}"
+    """File and line of an optimizer. An installed package finds the file, too: tests run in the
+    root of a checkout."""
+    return f"{OPTIMIZERS}:{_line(OPTIMIZERS, f'name: {name}')}"
 
 
 def _own_line(text: str) -> str:
