@@ -8,7 +8,7 @@ from itertools import islice, product
 import pytest
 from onnx import defs
 
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 from ortablegen.onnx.read import bound_dtype
 from ortablegen.schemas.onnx import OnnxSchema, element_type, operators, versions_between

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from ortable import dims
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 from tests.suites.onnx_forms import inferred, wrong_inference
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 
 from .answers import MODES, Symbols, content, dtype_of, infer, results, shape_of, static
 from .nodes import CASES

@@ -10,7 +10,7 @@ import pytest
 
 from ortable import dtypes
 from ortable.errors import BuilderError
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
 # ONNX knows the outputs of its own operators; those of com.microsoft that have more than one:

@@ -4,6 +4,7 @@ A value is a dim (rank 0), a tuple of dims (rank 1), or None; a rule that is not
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,18 +53,6 @@ def each(function: Callable[..., Dim | None], *values: Value) -> Value:
     return None if None in result else result  # type: ignore[return-value]
 
 
-def _add(a: Dim, b: Dim) -> Dim:
-    return a + b
-
-
-def _sub(a: Dim, b: Dim) -> Dim:
-    return a - b
-
-
-def _mul(a: Dim, b: Dim) -> Dim:
-    return a * b
-
-
 def _div(a: Dim, b: Dim) -> Dim | None:
     # ONNX rounds towards zero; the floor is the same only where both are known to be positive
     if type(a) is int and type(b) is int:
@@ -89,32 +78,32 @@ def _abs(a: Dim) -> Dim | None:
 
 def add_value(a: Value, b: Value) -> Value:
     """Add."""
-    return None if a is None or b is None else each(_add, a, b)
+    return each(operator.add, a, b)
 
 
 def sub_value(a: Value, b: Value) -> Value:
     """Sub."""
-    return None if a is None or b is None else each(_sub, a, b)
+    return each(operator.sub, a, b)
 
 
 def mul_value(a: Value, b: Value) -> Value:
     """Mul."""
-    return None if a is None or b is None else each(_mul, a, b)
+    return each(operator.mul, a, b)
 
 
 def div_value(a: Value, b: Value) -> Value:
     """Div, which rounds towards zero: known for sizes that cannot be negative."""
-    return None if a is None or b is None else each(_div, a, b)
+    return each(_div, a, b)
 
 
 def mod_value(a: Value, b: Value, fmod: int = 0) -> Value:
     """Mod: the sign of the divisor, or of the dividend with ``fmod``."""
-    return None if a is None or b is None else each(_fmod if fmod else _mod, a, b)
+    return each(_fmod if fmod else _mod, a, b)
 
 
 def neg_value(a: Value) -> Value:
     """Neg."""
-    return each(lambda x: -x, a)
+    return each(operator.neg, a)
 
 
 def abs_value(a: Value) -> Value:

@@ -12,7 +12,17 @@ from typing import Any
 from ortable import dims
 from ortable.errors import BuilderError
 
-from .shape import Dim, Shape, all_known, broadcast, differ, normalize_axes, normalize_axis, show
+from .shape import (
+    Dim,
+    Shape,
+    all_known,
+    broadcast,
+    differ,
+    normalize_axes,
+    normalize_axis,
+    reduce_shape,
+    show,
+)
 
 # Exporters write "to the end" as the largest int32 or int64; no tensor has an axis as long as that.
 _TO_END = (1 << 31) - 1
@@ -343,14 +353,9 @@ def reduce(
     which = static_ints(axes)
     if shape is None or which is None:
         return None
-    if not which:
-        if noop_with_empty_axes:
-            return shape
-        return (1,) * len(shape) if keepdims else ()
-    gone = normalize_axes(which, len(shape))
-    if keepdims:
-        return tuple(1 if i in gone else d for i, d in enumerate(shape))
-    return tuple(d for i, d in enumerate(shape) if i not in gone)
+    if not which and noop_with_empty_axes:
+        return shape
+    return reduce_shape(shape, which, keepdims)
 
 
 def one_hot(indices: Shape | None, depth: Value, axis: int = -1) -> Shape | None:

@@ -11,7 +11,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.errors import BuilderError
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 
 from . import constants, initializers
 from .dim_results import DimResults

@@ -11,7 +11,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import BuilderError, KernelError
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 from ortable_generated.onnx.traits import ELEMENTWISE
 

@@ -9,7 +9,7 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.dims import Dim, Shape, SymDim
 from ortable.errors import BuilderError
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 
 from .names import Names
 from .node import Node

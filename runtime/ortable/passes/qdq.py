@@ -9,7 +9,7 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.errors import BuilderError
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 from ortable.ir import Graph, editing
 from ortable.ir.captures import inner_graphs
 from ortable.ir.node import Node

@@ -12,7 +12,7 @@ from onnx.helper import get_attribute_value
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import BuilderError
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 from ortable.ir import checks, constants, initializers, schemas, versions
 from ortable.ir.node import Node
 from ortable.ir.proto.trust import check_readable

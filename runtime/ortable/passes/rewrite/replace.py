@@ -9,7 +9,7 @@ from typing import Any
 from ortable import dims
 from ortable.dtypes import name as dtype_name
 from ortable.errors import OrtableError
-from ortable.inference.value_info import ValueInfo
+from ortable.inference.shape import ValueInfo
 from ortable.ir.captures import reads
 from ortable.ir.node import Node
 from ortable.ir.origins import Rewritten
