@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 from ortablegen.language.entries import TARGETS, EntryReader
 from ortablegen.language.parse import parse_block, parse_expression, python_tree
@@ -341,4 +342,4 @@ def patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
 
 def readable_else(node: YScalar) -> YScalar:
     """``arg(dtype, else=same(self))``: 'else' is a Python keyword, so the parser sees ``else_``."""
-    return YScalar(re.sub(r"\belse\s*=", "else_=", node.text), node.span, node.style)
+    return replace(node, text=re.sub(r"\belse\s*=", "else_=", node.text))

@@ -90,7 +90,10 @@ def _check_parameters(body: YMap, rows: list[YMap], diagnostics: Diagnostics) ->
             hint = f"; did you mean '${close[0]}'?" if close else ""
             notes = [f"parameters are {', '.join(names)}"]
             text = f"the rows have no '{name}'{hint}" if name else "'$' without a name"
-            diagnostics.error(_place(scalar, match.start(), diagnostics), text, notes)
+            before = scalar.text[: match.start()]
+            line = before.count("\n") + 1
+            span = scalar.at(line, len(before.rpartition("\n")[2]))
+            diagnostics.error(span, text, notes)
     for key, _ in rows[0].items():
         if key.text not in used and not unknown:
             fix = f"write ${key.text} where it belongs, or take it out of the rows"
@@ -231,17 +234,6 @@ def _scalars(node: YNode) -> Iterator[YScalar]:
         for key, value in node.items():
             yield key
             yield from _scalars(value)
-
-
-def _place(scalar: YScalar, start: int, diagnostics: Diagnostics) -> Span:
-    """Where the character of this number in a scalar's text stands."""
-    line = scalar.text[:start].rpartition("\n")[2]
-    number = scalar.text.count("\n", 0, start)
-    column = scalar.span.column + len(line)
-    if scalar.style in ("|", ">"):
-        source = diagnostics.source_line(scalar.span) or ""
-        column = 1 + len(source) - len(source.lstrip()) + len(line)
-    return replace(scalar.span, line=scalar.span.line + number, column=column)
 
 
 def _plain(node: YNode | None) -> object:

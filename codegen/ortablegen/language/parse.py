@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ortablegen.source.diagnostics import Diagnostics, Span
-from ortablegen.source.yaml_source import Piece, YScalar, written_column
+from ortablegen.source.yaml_source import YScalar
 
 MAX_STATEMENTS = 12
 MOST_CHARACTERS = 10_000  # of a piece of the language, of which the longest has a tenth
@@ -47,16 +47,23 @@ DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 
 @dataclass(frozen=True)
 class Code:
-    """A piece of spec language: its text, where it starts, and its parsed statements.
+    """A piece of spec language: where it is written, and its parsed statements.
 
     ``body`` holds ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
     """
 
-    text: str
-    span: Span
+    scalar: YScalar
     body: tuple[ast.stmt, ...]
-    indent: int = 0
-    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of the piece."""
+        return self.scalar.text.rstrip()
+
+    @property
+    def span(self) -> Span:
+        """Where it starts."""
+        return self.scalar.span
 
     @property
     def expression(self) -> ast.expr:
@@ -67,13 +74,7 @@ class Code:
 
     def at(self, node: ast.AST) -> Span:
         """The position of an ``ast`` node in the spec file."""
-        return self.place(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
-
-    def place(self, line: int, column: int) -> Span:
-        """The position in the spec file of a line (from 1) and column (from 0) of the text."""
-        first = self.span.column if line == 1 and not self.indent else 1 + self.indent
-        column = first + written_column(self.pieces, line, column)
-        return replace(self.span, line=self.span.line + line - 1, column=column)
+        return self.scalar.at(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
 
 
 def python_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
@@ -145,13 +146,10 @@ def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
 def _parse(
     scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
 ) -> Code | None:
-    code = Code(
-        scalar.text.rstrip(), scalar.span, (), _indent_of(scalar, diagnostics), scalar.pieces
-    )
     try:
-        code = replace(code, body=tuple(python_tree(code.text).body))
+        code = Code(scalar, tuple(python_tree(scalar.text.rstrip()).body))
     except SyntaxError as error:
-        where = code.place(error.lineno or 1, (error.offset or 1) - 1)
+        where = scalar.at(error.lineno or 1, (error.offset or 1) - 1)
         diagnostics.error(where, f"not an expression of the language: {error.msg}")
         return None
     if not code.body:
@@ -164,20 +162,12 @@ def _parse(
     return code if good else None
 
 
-def _indent_of(scalar: YScalar, diagnostics: Diagnostics) -> int:
-    """Columns that YAML stripped from the lines of a block scalar."""
-    if scalar.style not in ("|", ">"):
-        return 0
-    line = diagnostics.source_line(scalar.span) or ""
-    return len(line) - len(line.lstrip())
-
-
 def _check_columns(code: Code, diagnostics: Diagnostics) -> None:
     most = diagnostics.most_columns
     if most is None:
         return
     for number, line in enumerate(code.text.split("\n")):
-        width = code.place(number + 1, len(line)).column - 1
+        width = code.scalar.at(number + 1, len(line)).column - 1
         if width > most:
             where = replace(code.span, line=code.span.line + number, column=most + 1)
             diagnostics.error(where, f"the line has {width} columns, at most {most} are allowed")

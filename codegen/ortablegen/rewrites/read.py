@@ -197,4 +197,4 @@ class _Reader(EntryReader):
 
 
 def _nothing(span: Span) -> Code:
-    return Code("", span, ())
+    return Code(YScalar("", span), ())

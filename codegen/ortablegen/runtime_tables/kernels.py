@@ -24,6 +24,7 @@ from ortablegen.schemas.onnx import (
     record_installed,
     versions_between,
 )
+from ortablegen.source.layout import format_yaml
 from ortablegen.source.templates import render
 from ortablegen.source.yaml_source import load_plain
 
@@ -84,7 +85,7 @@ def installed_kernels() -> list[Any]:
 
 
 def read_kernels(numbers: bool = True) -> str:
-    """The YAML text of the kernel table: one line per operator and schema version, sorted; what the
+    """The YAML text of the kernel table: one row per operator and schema version, sorted; what the
     kernels do to numbers is measured where ``numbers`` says so."""
     lines = [_HEADER]
     for schemas, found in _by_operator(installed_kernels(), PROVIDER):
@@ -92,7 +93,7 @@ def read_kernels(numbers: bool = True) -> str:
         if any(row.kernels or row.functions or row.rounds for row in rows):
             # a version without any kernel has its line too: it must hide the older one
             lines += [_line(_with_numbers(row) if numbers else row) for row in rows]
-    return "\n".join(lines) + "\n"
+    return format_yaml("\n".join(lines) + "\n")
 
 
 def read_cuda_kernels(found: Sequence[Any]) -> str:
@@ -107,7 +108,7 @@ def read_cuda_kernels(found: Sequence[Any]) -> str:
         for schema in schemas:
             if kernels := _kernels(schema, here):
                 lines.append(_line(_Row(schema, schema.since, kernels)))
-    return "\n".join(lines) + "\n"
+    return format_yaml("\n".join(lines) + "\n")
 
 
 def _by_operator(

@@ -44,12 +44,26 @@ class Piece:
 @dataclass(frozen=True)
 class YScalar:
     """A YAML scalar: its text as written (quotes resolved), where it starts, how it was written,
-    and what of it is not written there but came from a row of ``for:``."""
+    and what of it is not written there but came from a row of ``for:``.
+
+    ``starts`` has a line and column of the text for each of its lines in the file, and the column
+    there.
+    """
 
     text: str
     span: Span
     style: str = ""
     pieces: tuple[Piece, ...] = ()
+    starts: tuple[tuple[int, int, int], ...] = ()
+
+    def at(self, line: int, column: int) -> Span:
+        """The position in the file of a line (from 1) and column (from 0) of the text."""
+        column = _written_column(self.pieces, line, column)
+        found = max((n for n, s in enumerate(self.starts) if s[:2] <= (line, column)), default=None)
+        if found is None:
+            return replace(self.span, column=self.span.column + column)
+        _, first, shift = self.starts[found]
+        return replace(self.span, line=self.span.line + found, column=shift + column - first)
 
     def is_null(self) -> bool:
         """True for an empty plain scalar, ``null`` or ``~``."""
@@ -99,7 +113,7 @@ class YMap:
 YNode = YScalar | YSeq | YMap
 
 
-def written_column(pieces: tuple[Piece, ...], line: int, column: int) -> int:
+def _written_column(pieces: tuple[Piece, ...], line: int, column: int) -> int:
     """The column in the file, from the start of the scalar, of a column of its text."""
     shift = 0
     for piece in pieces:
@@ -175,18 +189,18 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
 
 def load_plain(path: Path) -> Any:
     """A YAML file as plain Python values (tables that codegen itself writes), None when empty."""
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
 
 
 # libyaml, which every wheel of PyYAML carries; without it the reader in Python
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _read(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
     """The node of a YAML text, None when it is empty; libyaml's reader is five times faster than
     the one in Python, whose errors say more."""
     with contextlib.suppress(yaml.YAMLError):
-        return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=_LOADER))
+        return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=LOADER))
     return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=yaml.SafeLoader))
 
 
@@ -299,14 +313,33 @@ class _Nodes:
         span, style = self.span(event), event.style or ""
         if style in ("'", '"'):
             span = replace(span, column=span.column + 1)
-        elif style in ("|", ">"):
-            # the text of a block starts on the next line; its indentation is found by the reader of
-            # the block
+        elif style in ("|", ">"):  # the text of a block starts on the next line
             span = Span(self.display, span.line + 1, 1)
         if not event.value.isascii() and (half := _HALF.search(event.value)) is not None:
             text = f"'\\u{ord(half[0]):04X}' is half a character"
             raise _Unreadable(span, text, fix="write the character itself")
-        return YScalar(event.value, span, style)
+        return YScalar(event.value, span, style, starts=self.starts(event, span))
+
+    def starts(self, event: yaml.ScalarEvent, span: Span) -> tuple[tuple[int, int, int], ...]:
+        """Where the lines of a scalar begin in its text and in the file, if it has several."""
+        end: Any = event.end_mark
+        if event.style in ("|", ">"):
+            first = self.diagnostics.source_line(span) or ""
+            column = 1 + len(first) - len(first.lstrip())
+            return tuple((n, 0, column) for n in range(1, event.value.count("\n") + 2))
+        found, last = [], len(event.value)
+        for number in range(end.line + 1, span.line, -1):
+            line = self.diagnostics.source_line(Span(self.display, number, 1)) or ""
+            text = (
+                line[: end.column - bool(event.style)] if number == end.line + 1 else line.rstrip()
+            )
+            last -= len(_ESCAPE.sub("x", text.lstrip()) if event.style == '"' else text.lstrip())
+            found.append((1, last, 1 + len(text) - len(text.lstrip())))
+            last -= 1  # the space that the line break stands for
+        return ((1, 0, span.column), *reversed(found)) if found else ()
+
+
+_ESCAPE = re.compile(r"\\(x..|u.{4}|U.{8}|.)")
 
 
 def _place(text: str, position: int, display: str) -> Span:
