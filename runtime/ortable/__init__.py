@@ -170,7 +170,7 @@ if TYPE_CHECKING:
     from .exporter.register_transformers import register_transformers as register_transformers
     from .exporter.to_onnx import export as export
     from .exporter.to_onnx import to_onnx as to_onnx
-    from .interpreter import DynamoInterpreter as DynamoInterpreter
+    from .interpreter.interpreter import DynamoInterpreter as DynamoInterpreter
     from .interpreter.user_specs import LoadedSpecs as LoadedSpecs
     from .interpreter.user_specs import SupportedOp as SupportedOp
     from .interpreter.user_specs import load_specs as load_specs
@@ -188,7 +188,7 @@ _PUBLIC: dict[str, str] = {
     "Converter": "ortable.exporter",
     "Difference": "ortable.debug.comparing.records",
     "Dispatcher": "ortable.exporter",
-    "DynamoInterpreter": "ortable.interpreter",
+    "DynamoInterpreter": "ortable.interpreter.interpreter",
     "ExportError": "ortable.errors",
     "ExportOptions": "ortable.exporter",
     "Explanation": "ortable.debug.explain_records",

@@ -21,7 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.entries import run_onnx
-from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.interpreter import DynamoInterpreter
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _SHOWN = (100, 10_000, 1_000_000)  # in the docs

@@ -11,7 +11,7 @@ from torch.fx import Node
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import UnsupportedCase
-from ortable.interpreter.arguments import ELEMENT_TYPES, convert_arguments
+from ortable.interpreter.results import ELEMENT_TYPES, convert_arguments
 from ortable_generated.aten.dispatch import COMPLEX_CONVERTERS, RULES
 
 

@@ -11,7 +11,7 @@ import torch
 from ortable.errors import ConversionError, FunctionNotFoundError, OptionError, UnsupportedCase
 from ortable.exporter import Dispatcher, ExportOptions, from_seed_style, to_onnx
 from ortable.exporter.dispatchers.operator_names import operator_names
-from ortable.interpreter import generated_tables
+from ortable.interpreter.tables import generated_tables
 
 from .helpers import assert_close, run_onnx
 

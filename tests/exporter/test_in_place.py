@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from ortable import Dispatcher, ExportError, ExportOptions, to_onnx
-from ortable.interpreter import generated_tables
 from ortable.interpreter.mutation import elidable_mutations
+from ortable.interpreter.tables import generated_tables
 
 
 class Model(torch.nn.Module):

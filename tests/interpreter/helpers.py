@@ -9,7 +9,7 @@ import onnxruntime
 import torch
 
 from ortable.builder import GraphBuilder
-from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.interpreter import DynamoInterpreter
 
 from .small_tables import TABLES
 

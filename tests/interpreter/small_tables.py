@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ortable.interpreter import ConverterTables
+from ortable.interpreter.tables import ConverterTables
 
 
 class Call(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
-from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.interpreter import DynamoInterpreter
 
 from .helpers import Function, export, interpret
 from .small_tables import TABLES

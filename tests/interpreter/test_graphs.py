@@ -12,7 +12,7 @@ import torch
 from ortable import dims
 from ortable.builder import GraphBuilder
 from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
-from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.mutation import elidable_mutations
 
 from .helpers import Function, export, interpret, run

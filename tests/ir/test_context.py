@@ -10,7 +10,7 @@ import torch
 from ortable.builder import GraphBuilder
 from ortable.errors import BuilderError
 from ortable.exporter import to_onnx
-from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir import Graph
 
 

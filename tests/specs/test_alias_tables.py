@@ -17,8 +17,8 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness import entries as harness
 from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
-from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.calls import qualified_name
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable_generated.aten.dispatch import CALLABLES, METHODS
 
 F = torch.nn.functional

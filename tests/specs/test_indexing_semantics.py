@@ -13,7 +13,7 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
-from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.lowerings.indexing import getitem
 
 X = torch.arange(120, dtype=torch.float32).reshape(2, 3, 4, 5)

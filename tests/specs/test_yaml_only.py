@@ -16,8 +16,9 @@ import ortable
 from ortable.builder import GraphBuilder
 from ortable.debug.harness import entries as harness
 from ortable.errors import OrtableError, SpecError
-from ortable.interpreter import DynamoInterpreter, tables
+from ortable.interpreter import tables
 from ortable.interpreter.assertions import run_time_checks
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable_generated.aten import dispatch, traits
 
 LIBRARY = torch.library.Library("ortable_test_traits", "DEF")

@@ -26,8 +26,8 @@ from ortable.exporter.request.options import ExportOptions, checked_options
 from ortable.exporter.request.program import ExportRecord, Request
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.outputs import checked_call
-from ortable.interpreter import generated_tables
 from ortable.interpreter.calls import Dispatcher
+from ortable.interpreter.tables import generated_tables
 from ortable.ir.versions import (
     CODED_OPSET,
     DEFAULT_OPSET,

@@ -54,8 +54,8 @@ from ortable.exporter.signature.outputs import (
     output_plan,
     write_dims,
 )
-from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.assertions import lost_assertions
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet
 from ortable.ir.schemas import find_schema, versions_of

@@ -21,13 +21,13 @@ from ortable.compat.torch import (
     qualified_op_name,
     resolve_packet,
 )
+from ortable.interpreter.control_flow import written_overload
 from ortable.ir import Graph
 from ortable.ir.context import Converter
 from ortable.prelude.complex_value import ComplexValue
 
 from .. import dims, dtypes
 from ..errors import UnsupportedCase
-from .functionalized_calls import written_overload
 from .tables import ConverterTables
 
 # Python's `x += y` and the like, as graphs of Python functions hold them.

@@ -29,18 +29,16 @@ from . import (
     calls,
     complex_numbers,
     control_flow,
-    functionalized_calls,
     numbers,
     outputs,
     results,
-    scan,
 )
-from .arguments import contains_result, convert_argument, convert_arguments
 from .diagnostics import failures, unsupported
 from .diagnostics.origin import metadata_reader
 from .modules import find_attribute, functional_form, is_guard, module_operands
 from .mutation import ElidableMutation, elidable_mutations
-from .records import InputRecord, OutputRecord
+from .outputs import InputRecord, OutputRecord
+from .results import contains_result, convert_argument, convert_arguments
 from .tables import ConverterTables, generated_tables
 
 Retriever = Callable[[Node], Any]
@@ -195,9 +193,9 @@ class DynamoInterpreter:
     def check(self, graph_module: GraphModule) -> None:
         """Raise for in-place writes, and for every operator without a converter, before anything is
         converted."""
-        scan.check_writes(graph_module, self.tables, self.owner, self.elidable_in)
+        unsupported.check_writes(graph_module, self.tables, self.owner, self.elidable_in)
         missing = unsupported.collect(
-            scan.missing_nodes(
+            unsupported.missing_nodes(
                 graph_module,
                 self.tables,
                 self.find_converter,
@@ -342,9 +340,7 @@ class DynamoInterpreter:
         args, kwargs = convert_arguments(node, self.values, self.rename)
         target: Any = node.target
         if target.name() in traits.FUNCTIONALIZED_CALL:
-            call = self.guarded(
-                node, functionalized_calls.operator_call, self.find_converter, args, kwargs
-            )
+            call = self.guarded(node, control_flow.operator_call, self.find_converter, args, kwargs)
             if call is not None:
                 return self.convert(node, *call)
         converter = self.find_converter(target)
@@ -356,8 +352,8 @@ class DynamoInterpreter:
         name = target.name()
         if name in traits.RETURNS:
             return control_flow.passed_on(name, args)
-        if name == functionalized_calls.WRAPPER and functionalized_calls.wraps_control_flow(args):
-            name, args = self.guarded(node, functionalized_calls.control_flow_call, args, kwargs)
+        if name == control_flow.WRAPPER and control_flow.wraps_control_flow(args):
+            name, args = self.guarded(node, control_flow.control_flow_call, args, kwargs)
             kwargs, converter = {}, self.tables.hops.get(name)
         if converter is None:
             raise self.not_found(node)
@@ -441,7 +437,7 @@ class DynamoInterpreter:
         key = of or calls.operator_key(node)
         try:
             if value is results.UNKNOWN:
-                rule = self.tables.rules.get(calls.operator_key(node))
+                rule = self.tables.rules.get(key)
                 res = results.record_from_rule(self.graph, node, rule, args, kwargs)
             else:
                 res = results.record_of(self.graph, node, value, self.rename)
@@ -476,32 +472,14 @@ class DynamoInterpreter:
         overload."""
         if call is None:
             raise self.not_found(node)
-        self.graph.case = 0
-        value = results.node_value(node)
-        try:
-            overload, args, kwargs = calls.resolve_overload(self.graph, node, call, args, kwargs)
-            converter = self.find_converter(overload)
-            if converter is None:
-                raise UnsupportedCase(
-                    f"torch takes {overload.name()} for this call, which has no converter"
-                )
-            if value is results.UNKNOWN:
-                rule = self.tables.rules.get(overload.name())
-                res = results.record_from_rule(self.graph, node, rule, args, kwargs)
-            else:
-                res = results.record_of(self.graph, node, value, self.rename)
-            if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
-                name = overload.name()
-                converter = self.complex_converter(name, converter, res, args, kwargs)
-            first = len(self.graph.nodes)
-            returned = converter(self.graph, res, *args, **kwargs)
-            if self.graph.case:
-                self.cases[node] = f"{overload.name()}/{self.graph.case}"
-            returned = results.named_as_torch(self.graph, node, res, returned, first)
-        except Exception as error:
-            raise self.failure(error, node) from error
-        self.compare(node, res, returned)
-        return returned
+        overload, args, kwargs = self.guarded(
+            node, calls.resolve_overload, self.graph, node, call, args, kwargs
+        )
+        converter = self.find_converter(overload)
+        if converter is None:
+            text = f"torch takes {overload.name()} for this call, which has no converter"
+            raise self.failure(UnsupportedCase(text), node)
+        return self.convert(node, converter, args, kwargs, overload.name())
 
     def compare(self, node: Node, res: ResultSpec, returned: Any) -> None:
         """Raise ConversionError when a result has another type, rank or static dimension than

@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 
 from ortable.compat.torch import OpOverload, is_composite
 from ortable.interpreter.calls import ASSIGNING, alias_of
-from ortable.interpreter.functionalized_calls import holds_writes
+from ortable.interpreter.control_flow import holds_writes
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.results import UNKNOWN, is_tensor_like, node_value
 from ortable.interpreter.tables import ConverterTables

@@ -1,12 +1,13 @@
-"""The output node: nested structures flattened, each entry classified, and ONNX outputs made for
-those that need one. A result keeps its own name inside; an Identity gives it the output's, and the
-identity pass removes that where it may."""
+"""What inputs and outputs of an FX graph became, as typed records; and the output node: nested
+structures flattened, each entry classified, and ONNX outputs made for those that need one. A result
+keeps its own name inside; an Identity gives it the output's, and the identity pass removes that
+where it may."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch.fx import Node
@@ -16,7 +17,43 @@ from ortable.prelude.values import as_scalar
 
 from .. import dims, dtypes
 from ..errors import ConversionError
-from .records import OutputRecord, OutputRole
+
+InputRole = Literal["tensor", "dimension", "constant", "none", "initializer", "unused"]
+OutputRole = Literal["tensor", "dimension", "constant", "none", "input", "initializer", "duplicate"]
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """Placeholder number ``index`` of the FX graph.
+
+    ``name`` is the ONNX input (roles ``tensor`` and ``dimension``) or initializer, None when the
+    graph has neither; ``value`` is the dimension of a ``dimension`` and the number of a
+    ``constant``.
+    """
+
+    index: int
+    fx_name: str
+    role: InputRole
+    name: str | None = None
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class OutputRecord:
+    """Entry number ``index`` of the flattened FX output.
+
+    ``name`` is the ONNX output that holds it, None when the ONNX graph has none; ``source`` is the
+    result, input or initializer it comes from (for a ``duplicate``, the first result returned);
+    ``value`` is the number of a ``constant`` or the dimension of a ``dimension``; ``fx_name`` is
+    the FX node, None for a literal.
+    """
+
+    index: int
+    role: OutputRole
+    name: str | None = None
+    source: str | None = None
+    value: Any = None
+    fx_name: str | None = None
 
 
 def flatten_output(value: Any) -> Iterator[Any]:

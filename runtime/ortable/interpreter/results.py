@@ -1,9 +1,11 @@
-"""What torch says about the results of an FX node, as the record that converters receive, and the
-comparison with what the graph inferred from the ONNX nodes: the two must agree, or the converter
-is wrong."""
+"""What a converter is given and what it returns. In: the arguments of an FX node as result names,
+numbers, dimensions and ONNX types, and what torch says about its results. Out: the comparison of
+these with what the graph inferred from the ONNX nodes: the two must agree, or the converter is
+wrong."""
 
 from __future__ import annotations
 
+import keyword
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,8 +20,21 @@ from ortable.prelude.complex_value import ComplexValue, part_type
 
 from .. import dims, dtypes
 from ..errors import UnsupportedCase
-from .arguments import ELEMENT_TYPES
 
+# Every torch dtype that ONNX can name, looked up once.
+ELEMENT_TYPES: dict[torch.dtype, int] = {}
+for _name in dir(torch):
+    _value = getattr(torch, _name)
+    if isinstance(_value, torch.dtype) and _value not in ELEMENT_TYPES:
+        try:
+            ELEMENT_TYPES[_value] = dtypes.from_torch(_value)
+        except ValueError:  # torch has types, such as the quantized ones, that ONNX lacks
+            continue
+del _name, _value
+
+PLAIN = frozenset(
+    {int, float, bool, str, complex, type(None), torch.device, torch.layout, torch.memory_format}
+)
 UNKNOWN: Any = object()
 _QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
@@ -33,6 +48,56 @@ def node_value(node: Node) -> Any:
     if "example_value" in meta:
         return meta["example_value"]
     return meta.get("tensor_meta", UNKNOWN)
+
+
+def convert_argument(
+    value: Any, values: Mapping[Node, Any], rename: Mapping[str, str] | None
+) -> Any:
+    """One argument: nodes become what they were converted to, torch dtypes become ONNX types,
+    containers are rebuilt."""
+    kind = value.__class__
+    if kind is Node:
+        return values[value]
+    if kind in PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        items = [convert_argument(item, values, rename) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if kind is torch.dtype:
+        return ELEMENT_TYPES.get(value, value)
+    if kind is torch.SymInt:
+        return dims.from_torch(value, rename)
+    if kind is slice:
+        return slice(
+            convert_argument(value.start, values, rename),
+            convert_argument(value.stop, values, rename),
+            convert_argument(value.step, values, rename),
+        )
+    if isinstance(value, dict):
+        return {key: convert_argument(item, values, rename) for key, item in value.items()}
+    return value
+
+
+def convert_arguments(
+    node: Node, values: Mapping[Node, Any], rename: Mapping[str, str] | None
+) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments and keyword arguments of ``node`` for a converter; ``from`` is called ``from_``
+    there."""
+    args = [convert_argument(arg, values, rename) for arg in node.args]
+    kwargs = {
+        (name + "_" if keyword.iskeyword(name) else name): convert_argument(arg, values, rename)
+        for name, arg in node.kwargs.items()
+    }
+    return args, kwargs
+
+
+def contains_result(values: Sequence[Any]) -> bool:
+    """True when a converted argument is, or holds, the name of a result."""
+    return any(
+        isinstance(value, (str, ComplexValue))
+        or (isinstance(value, (list, tuple)) and contains_result(value))
+        for value in values
+    )
 
 
 def is_tensor_like(value: Any) -> bool:

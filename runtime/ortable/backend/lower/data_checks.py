@@ -19,9 +19,9 @@ from ortable import dims, dtypes
 from ortable.backend.roles import DATA_CHECKS, RangeCheck
 from ortable.dims import Dim
 from ortable.dispatch import DataCheck
-from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir import Graph
 from ortable.passes.analysis.ranges import lower_bound, upper_bound
 from ortable.prelude.shapes import as_flat

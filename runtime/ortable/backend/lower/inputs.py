@@ -14,10 +14,10 @@ from ortable.backend.roles import DimSource, InputRole, InputRoleKind
 from ortable.backend.sessions.providers import check_argument, device_of
 from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError
-from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.complex_numbers import declare_input, transposed
 from ortable.interpreter.control_flow import is_token
 from ortable.interpreter.numbers import adopt
+from ortable.interpreter.results import ELEMENT_TYPES
 from ortable.ir import editing
 
 from .argument_names import argument_name

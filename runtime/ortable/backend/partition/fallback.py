@@ -17,11 +17,16 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.sessions.providers import tensors_in
 from ortable.compat.torch import marked_symbols, pytree
 from ortable.errors import ConversionError, FunctionNotFoundError, OrtableError, UnsupportedCase
-from ortable.interpreter import mutation, scan
-from ortable.interpreter.arguments import ELEMENT_TYPES
+from ortable.interpreter import mutation
 from ortable.interpreter.calls import operator_key
-from ortable.interpreter.diagnostics.unsupported import collect, not_found_error
+from ortable.interpreter.diagnostics.unsupported import (
+    collect,
+    is_known,
+    missing_nodes,
+    not_found_error,
+)
 from ortable.interpreter.modules import find_attribute
+from ortable.interpreter.results import ELEMENT_TYPES
 from ortable.interpreter.tables import generated_tables
 from ortable.lowerings.control_flow import CHECKS
 from ortable_generated.aten import traits
@@ -63,7 +68,7 @@ def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
 def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
     """Raise one error for every operator without a converter that is not in `in_torch`."""
     tables = generated_tables()
-    missing = scan.missing_nodes(graph.module, tables, _converter, lambda module: module)
+    missing = missing_nodes(graph.module, tables, _converter, lambda module: module)
     missing = [n for n in missing if n not in in_torch and not graph.is_mutation(n)]
     if missing:
         raise not_found_error(collect(missing), tables, "")
@@ -99,10 +104,10 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     written = mutation.writes(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"
-    if not scan.is_known(node, tables, _converter):
+    if not is_known(node, tables, _converter):
         return "no entry of the specs converts it"
     for inner in _graphs(graph_module, node):
-        missing = collect(scan.missing_nodes(inner, tables, _converter, lambda module: module))
+        missing = collect(missing_nodes(inner, tables, _converter, lambda module: module))
         if missing:
             return f"no entry of the specs converts {missing[0].name} in a graph that it calls"
     for value in tensors_in([each.meta.get("val") for each in (node, *node.all_input_nodes)]):

@@ -24,7 +24,7 @@ from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.compat import onnxruntime as compat_ort
 from ortable.compat import torch as compat
-from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.graph import Graph
 from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES

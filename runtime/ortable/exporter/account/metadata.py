@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 from ortable.exporter.request.program import Program
 from ortable.interpreter.diagnostics.origin import called_modules, module_path
-from ortable.interpreter.records import InputRecord
+from ortable.interpreter.outputs import InputRecord
 from ortable.ir.initializers import storage_key
 from ortable.ir.pictures.modules import CLASSES, compact_classes
 

@@ -18,7 +18,8 @@ from ortable.exporter.capture.functionalize import composite_body, to_decompose
 from ortable.exporter.capture.guards import later_guards, tell_guards
 from ortable.exporter.request.module_calls import ModuleCall, map_leaves
 from ortable.exporter.request.program import Program, Request
-from ortable.interpreter import DynamoInterpreter, control_flow, results
+from ortable.interpreter import control_flow, results
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.mutation import first_write
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables

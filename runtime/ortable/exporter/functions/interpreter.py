@@ -25,9 +25,10 @@ from ortable.exporter.request.module_calls import (
     runs,
 )
 from ortable.exporter.request.program import Program
-from ortable.interpreter import DynamoInterpreter, control_flow, results
-from ortable.interpreter.arguments import convert_argument
+from ortable.interpreter import control_flow, results
+from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.modules import find_attribute
+from ortable.interpreter.results import convert_argument
 from ortable.ir import Graph
 from ortable.ir.initializers import content_key, nbytes_of, to_numpy
 from ortable.ir.local_functions import FunctionTable

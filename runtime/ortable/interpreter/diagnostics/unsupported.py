@@ -1,31 +1,44 @@
-"""The error for operators without a converter: all of them at once, each with its count, the line
-of the user's model, the closest spec, and the YAML entry to start from."""
+"""The first look at a graph, before anything is converted: in-place writes, and operators without a
+converter. The error has all of them at once, each with its count, the line of the user's model, the
+closest spec, and the YAML entry to start from."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
-from ortable.compat.torch import OpOverload
-from ortable.errors import FunctionNotFoundError
-from ortable.interpreter.calls import converter_name, operator_key
-from ortable.interpreter.functionalized_calls import (
+from ortable.compat.torch import HigherOrderOperator, OpOverload
+from ortable.errors import ConversionError, FunctionNotFoundError
+from ortable.interpreter.calls import (
+    PYTHON,
+    SIZE_METHODS,
+    alias_of,
+    converter_name,
+    operator_key,
+    qualified_name,
+)
+from ortable.interpreter.control_flow import (
     functional_arguments,
     written_arguments,
     written_overload,
 )
+from ortable.interpreter.modules import find_attribute, is_guard
+from ortable.interpreter.mutation import ElidableIn, find_elidable, first_write
+from ortable.interpreter.numbers import is_size_target
+from ortable.interpreter.outputs import is_number
 from ortable.interpreter.results import is_tensor_like, node_value
 from ortable.interpreter.tables import ConverterTables
+from ortable_generated.aten import traits
 
 from . import advice
-from .failures import MOST_COLUMNS, shortened
+from .failures import MOST_COLUMNS, describe_node, shortened
 from .origin import module_path, source_line
 
 _SHORT_TYPES = {
@@ -44,6 +57,10 @@ _SHORT_TYPES = {
 }
 
 
+FindConverter = Callable[[Any], Any]
+AsGraph = Callable[[Any], GraphModule | None]
+
+
 @dataclass
 class Missing:
     """One target without a converter: its name in the tables, and the nodes that call it."""
@@ -51,6 +68,90 @@ class Missing:
     name: str
     target: Any
     nodes: list[Node] = field(default_factory=list)
+
+
+def check_writes(
+    graph_module: GraphModule,
+    tables: ConverterTables,
+    owner: Any = None,
+    elidable_in: ElidableIn | None = None,
+) -> None:
+    """Raise ConversionError for the first node that writes to one of its arguments."""
+    found = first_write(graph_module, tables, owner, elidable_in)
+    if found is None:
+        return
+    node, why = found
+    lines = [
+        f"{operator_key(node)} writes to its argument: {why}. ONNX has no such operator.",
+        *describe_node(node, tables.spec_files),
+        "  Functionalise the graph first: to_onnx does it for modules and exported programs, "
+        "`exported_program.run_decompositions({})` does it in torch.",
+    ]
+    raise ConversionError("\n".join(lines))
+
+
+def missing_nodes(
+    graph_module: GraphModule,
+    tables: ConverterTables,
+    find_converter: FindConverter,
+    as_graph: AsGraph,
+    owner: Any = None,
+    elidable_in: ElidableIn | None = None,
+) -> list[Node]:
+    """Nodes of the graph, and of the graphs inside it, that have no converter.
+
+    ``find_converter(overload)`` answers for ATen overloads, ``as_graph(module)`` opens submodules
+    (None: it cannot); ``owner`` holds the attributes that the graph reads, when that is not
+    ``graph_module`` itself; ``elidable_in`` is that of ``first_write``.
+    """
+    missing: list[Node] = []
+    elidable = find_elidable(graph_module, tables, elidable_in)
+    holder = graph_module if owner is None else owner
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function":
+            if node not in elidable and not is_known(node, tables, find_converter):
+                missing.append(node)
+        elif node.op == "call_method":
+            if node.target not in tables.methods and node.target not in SIZE_METHODS:
+                missing.append(node)
+        elif node.op in ("get_attr", "call_module"):
+            module = find_attribute(holder, str(node.target), None)
+            if is_guard(module) or (node.op == "get_attr" and not isinstance(module, GraphModule)):
+                continue
+            inner = as_graph(module)
+            missing += (
+                [node]
+                if inner is None
+                else missing_nodes(inner, tables, find_converter, as_graph, elidable_in=elidable_in)
+            )
+    return missing
+
+
+def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter) -> bool:
+    """Whether a function that a node calls has a converter, or needs none."""
+    target = node.target
+    if isinstance(target, OpOverload):
+        name = target.name()
+        if name in traits.ASSERTION or name in traits.METADATA_ONLY or not node.users:
+            return True
+        if find_converter(target) is not None:
+            return True
+        return is_size_target(target) and is_number(node_value(node))
+    overload = written_overload(node)
+    if overload is not None and find_converter(overload) is not None:
+        return True
+    if overload is not None:
+        given = find_converter(target)  # the user's, which is none of the tables
+        return given is not None and given not in tables.hops.values()
+    if isinstance(target, HigherOrderOperator):
+        ours = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
+        return any(target.name() in known for known in ours) or find_converter(target) is not None
+    if is_number(node_value(node)):
+        return True
+    name = qualified_name(target)
+    return (
+        alias_of(tables, target) is not None or name in traits.ASSERTION or name.startswith(PYTHON)
+    )
 
 
 def collect(nodes: Iterable[Node]) -> list[Missing]:
