@@ -149,25 +149,25 @@ if TYPE_CHECKING:
     from .errors import UnsupportedDtype as UnsupportedDtype
     from .errors import UntestedVersionWarning as UntestedVersionWarning
     from .errors import VersionError as VersionError
-    from .exporter import Converter as Converter
-    from .exporter import Dispatcher as Dispatcher
-    from .exporter import ExportOptions as ExportOptions
-    from .exporter import ExportReport as ExportReport
-    from .exporter import OnnxProgram as OnnxProgram
-    from .exporter import OxsDispatcher as OxsDispatcher
-    from .exporter import Validation as Validation
-    from .exporter import attach_weights as attach_weights
-    from .exporter import bypass_export_some_errors as bypass_export_some_errors
-    from .exporter import from_seed_style as from_seed_style
-    from .exporter import match_input_parameters as match_input_parameters
     from .exporter.account.certificate import WeightReport as WeightReport
-    from .exporter.language_models import CacheOptions as CacheOptions
-    from .exporter.language_models import OnnxLanguageModel as OnnxLanguageModel
-    from .exporter.language_models import export_language_model as export_language_model
+    from .exporter.account.report import ExportReport as ExportReport
+    from .exporter.account.validate import Validation as Validation
+    from .exporter.capture.bypass import bypass_export_some_errors as bypass_export_some_errors
+    from .exporter.dispatchers.dispatcher import Converter as Converter
+    from .exporter.dispatchers.dispatcher import Dispatcher as Dispatcher
+    from .exporter.dispatchers.dispatcher import from_seed_style as from_seed_style
+    from .exporter.dispatchers.onnxscript_dispatcher import OxsDispatcher as OxsDispatcher
+    from .exporter.language_models.coded_cache import CacheOptions as CacheOptions
+    from .exporter.language_models.export import export_language_model as export_language_model
+    from .exporter.language_models.runner import OnnxLanguageModel as OnnxLanguageModel
     from .exporter.observe import Observation as Observation
     from .exporter.observe import observe as observe
     from .exporter.observing.proof import ProofReport as ProofReport
+    from .exporter.program import OnnxProgram as OnnxProgram
     from .exporter.register_transformers import register_transformers as register_transformers
+    from .exporter.request.fake_weights import attach_weights as attach_weights
+    from .exporter.request.fake_weights import match_input_parameters as match_input_parameters
+    from .exporter.request.program import ExportOptions as ExportOptions
     from .exporter.to_onnx import export as export
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter.interpreter import DynamoInterpreter as DynamoInterpreter
@@ -182,17 +182,17 @@ _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
     "Bisection": "ortable.debug.bisection.records",
-    "CacheOptions": "ortable.exporter.language_models",
+    "CacheOptions": "ortable.exporter.language_models.coded_cache",
     "Comparison": "ortable.debug.comparing.records",
     "ConversionError": "ortable.errors",
-    "Converter": "ortable.exporter",
+    "Converter": "ortable.exporter.dispatchers.dispatcher",
     "Difference": "ortable.debug.comparing.records",
-    "Dispatcher": "ortable.exporter",
+    "Dispatcher": "ortable.exporter.dispatchers.dispatcher",
     "DynamoInterpreter": "ortable.interpreter.interpreter",
     "ExportError": "ortable.errors",
-    "ExportOptions": "ortable.exporter",
+    "ExportOptions": "ortable.exporter.request.program",
     "Explanation": "ortable.debug.explain_records",
-    "ExportReport": "ortable.exporter",
+    "ExportReport": "ortable.exporter.account.report",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "Fault": "ortable.debug.bisection.records",
     "FallbackWarning": "ortable.errors",
@@ -205,15 +205,15 @@ _PUBLIC: dict[str, str] = {
     "LoadedSpecs": "ortable.interpreter.user_specs",
     "MismatchError": "ortable.errors",
     "Node": "ortable.builder",
-    "OnnxLanguageModel": "ortable.exporter.language_models",
+    "OnnxLanguageModel": "ortable.exporter.language_models.runner",
     "Observation": "ortable.exporter.observe",
-    "OnnxProgram": "ortable.exporter",
+    "OnnxProgram": "ortable.exporter.program",
     "OptionError": "ortable.errors",
     "OrtBackend": "ortable.backend.execute.call",
     "OrtOptions": "ortable.backend.options",
     "OrtOptionsDict": "ortable.backend.options",
     "OrtableError": "ortable.errors",
-    "OxsDispatcher": "ortable.exporter",
+    "OxsDispatcher": "ortable.exporter.dispatchers.onnxscript_dispatcher",
     "PrecompileError": "ortable.errors",
     "Profile": "ortable.debug.profiling.report",
     "ProofReport": "ortable.exporter.observing.proof",
@@ -226,23 +226,23 @@ _PUBLIC: dict[str, str] = {
     "UnsupportedDtype": "ortable.errors",
     "UntestedVersionWarning": "ortable.errors",
     "VersionError": "ortable.errors",
-    "Validation": "ortable.exporter",
+    "Validation": "ortable.exporter.account.validate",
     "WeightOptions": "ortable.passes.weight_codes",
     "WeightReport": "ortable.exporter.account.certificate",
-    "attach_weights": "ortable.exporter",
+    "attach_weights": "ortable.exporter.request.fake_weights",
     "bisect": "ortable.debug.bisection.search",
-    "bypass_export_some_errors": "ortable.exporter",
+    "bypass_export_some_errors": "ortable.exporter.capture.bypass",
     "draw": "ortable.debug.plot",
     "errors": "ortable",
     "explain": "ortable.debug.explain_call",
     "export": "ortable.exporter.to_onnx",
-    "export_language_model": "ortable.exporter.language_models",
+    "export_language_model": "ortable.exporter.language_models.export",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "first_difference": "ortable.debug.difference",
-    "from_seed_style": "ortable.exporter",
+    "from_seed_style": "ortable.exporter.dispatchers.dispatcher",
     "get_decomposition_table": "ortable.backend.aot.decompositions",
     "load_specs": "ortable.interpreter.user_specs",
-    "match_input_parameters": "ortable.exporter",
+    "match_input_parameters": "ortable.exporter.request.fake_weights",
     "observe": "ortable.exporter.observe",
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "onnx_debug_backend": "ortable.debug.backend",

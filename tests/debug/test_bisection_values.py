@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ortable.debug.comparing.outcome import collected, differing
-from ortable.exporter.account.tolerances import AskedTolerance as Tolerances
+from ortable.exporter.account.gaps import AskedTolerance as Tolerances
 
 ONE = torch.ones(2, 3)
 

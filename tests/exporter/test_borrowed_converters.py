@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from ortable.errors import ConversionError, OptionError, UnsupportedCase
-from ortable.exporter import OxsDispatcher, to_onnx
 from ortable.exporter.dispatchers import onnxscript_dispatcher
+from ortable.exporter.dispatchers.onnxscript_dispatcher import OxsDispatcher
+from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import FLOAT32, assert_close, assert_same, feeds_of, run_onnx
 

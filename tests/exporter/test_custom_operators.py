@@ -25,7 +25,9 @@ from ortable.errors import (
     SpecError,
     UnsupportedCase,
 )
-from ortable.exporter import Dispatcher, OxsDispatcher, to_onnx
+from ortable.exporter.dispatchers.dispatcher import Dispatcher
+from ortable.exporter.dispatchers.onnxscript_dispatcher import OxsDispatcher
+from ortable.exporter.to_onnx import to_onnx
 from ortable_generated.aten import dispatch
 
 from .helpers import assert_close, assert_same, run_onnx

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.exporter import to_onnx
+from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import run_onnx
 

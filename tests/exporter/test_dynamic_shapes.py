@@ -7,7 +7,8 @@ import torch
 from torch.export import Dim
 
 from ortable.errors import ExportError, OptionError
-from ortable.exporter import ExportOptions, to_onnx
+from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.to_onnx import to_onnx
 
 from ..interpreter.small_tables import CONVERTERS
 from .helpers import assert_same

@@ -11,7 +11,7 @@ from torch.export import Dim
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import ortable
-from ortable.exporter import to_onnx
+from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import assert_same
 

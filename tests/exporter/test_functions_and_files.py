@@ -10,7 +10,7 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
-from ortable.exporter import to_onnx
+from ortable.exporter.to_onnx import to_onnx
 
 from ..interpreter.small_tables import CONVERTERS
 from .test_arguments import Neuron

@@ -12,7 +12,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from ortable.errors import ExportError, InputError
-from ortable.exporter import to_onnx
+from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import assert_same, run_onnx
 

@@ -14,7 +14,9 @@ import torch
 
 import ortable
 from ortable.errors import OptionError
-from ortable.exporter import ExportOptions, match_input_parameters, to_onnx
+from ortable.exporter.request.fake_weights import match_input_parameters
+from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import assert_same, run_onnx
 

@@ -9,7 +9,7 @@ import torch
 from torch.export import Dim
 
 from ortable.errors import ExportError
-from ortable.exporter import to_onnx
+from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import assert_same, run_onnx
 from .test_inputs import cache, sizes

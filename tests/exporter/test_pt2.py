@@ -12,7 +12,7 @@ import torch
 from torch.export import Dim
 
 from ortable.errors import ExportError
-from ortable.exporter import to_onnx
+from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import assert_close, assert_same, eager, feeds_of, run_onnx
 from .test_inputs import PAST, Cached, cache, sizes

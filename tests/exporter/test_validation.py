@@ -11,8 +11,7 @@ from torch.export import Dim
 import ortable
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.account.gaps import gap_between
-from ortable.exporter.account.tolerances import EXACT, tolerance_of
+from ortable.exporter.account.gaps import EXACT, gap_between, tolerance_of
 
 
 class Pair(torch.nn.Module):

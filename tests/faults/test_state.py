@@ -26,7 +26,7 @@ from ortable.exporter.capture import free_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.observing.proof import state_kept
 from ortable.exporter.request import ambient, caller_state
-from ortable.exporter.request.options import ACTIVE
+from ortable.exporter.request.program import ACTIVE
 from ortable.ir.proto import atomic_files
 from tests.exporter.test_bypass import LSTM_KERNEL, PATCHED
 from tests.process_state import process_state

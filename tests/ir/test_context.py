@@ -9,7 +9,7 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.errors import BuilderError
-from ortable.exporter import to_onnx
+from ortable.exporter.to_onnx import to_onnx
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir import Graph
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import RunOptions, SessionOptions
 
-    from ortable.exporter.request.options import ExportOptions
+    from ortable.exporter.request.program import ExportOptions
 
 _DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # those that converters write
 _PATHS = {"dump_prefix": "files without their number", "cache_dir": "a folder"}

@@ -16,12 +16,12 @@ from ortable.backend.aot.entry import compile_from_torch
 from ortable.backend.options import OrtOptions, Provider, Transform
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
-from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.exporter.account.gaps import AskedTolerance
 
 from .run import ReferenceBackend
 
 if TYPE_CHECKING:
-    from ortable.exporter.request.options import ExportOptions
+    from ortable.exporter.request.program import ExportOptions
 
 _OWN = ("compare", "atol", "rtol", "verbose")
 _OF_ONNX_RUNTIME = ("session_options", "run_options", "cache_dir")

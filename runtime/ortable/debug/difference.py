@@ -21,9 +21,9 @@ from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError, OrtableError
-from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.exporter.account.gaps import AskedTolerance
 from ortable.exporter.program import OnnxProgram
-from ortable.exporter.request.options import ExportOptions
+from ortable.exporter.request.program import ExportOptions
 
 from .comparing.alone import Differs
 from .comparing.decompositions import Decomposed, DecompositionWatch

@@ -24,8 +24,7 @@ from ortable.backend.roles import (
     ViewStep,
 )
 from ortable.errors import MismatchError, OrtableError
-from ortable.exporter.account.gaps import Gap
-from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.exporter.account.gaps import AskedTolerance, Gap
 from ortable.interpreter.diagnostics.failures import describe_node
 from ortable.interpreter.tables import generated_tables
 

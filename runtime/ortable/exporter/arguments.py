@@ -22,8 +22,7 @@ from ortable.exporter.capture.pt2 import opened
 from ortable.exporter.dispatchers.dispatcher import Converter, checked_dispatcher
 from ortable.exporter.functions.custom_operators import FunctionBodies
 from ortable.exporter.request.module_calls import function_choices
-from ortable.exporter.request.options import ExportOptions, checked_options
-from ortable.exporter.request.program import ExportRecord, Request
+from ortable.exporter.request.program import ExportOptions, ExportRecord, Request, checked_options
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.outputs import checked_call
 from ortable.interpreter.calls import Dispatcher

@@ -43,7 +43,7 @@ from ortable.exporter.capture.sources import make_program
 from ortable.exporter.dispatchers.dispatcher import tell_unused
 from ortable.exporter.functions.custom_operators import add_guards_of_bodies
 from ortable.exporter.functions.interpreter import FunctionInterpreter
-from ortable.exporter.request.ambient import Region, in_turn, outside_autocast, regions_around
+from ortable.exporter.request.caller_state import Region, in_turn, outside_autocast, regions_around
 from ortable.exporter.request.fake_weights import outside_fake_mode, weights_become_inputs
 from ortable.exporter.request.program import ExportRecord, Program, Request
 from ortable.exporter.signature.outputs import (

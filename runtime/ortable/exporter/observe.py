@@ -26,7 +26,7 @@ from ortable.exporter.observing.resized import (
 )
 from ortable.exporter.observing.runners import CompiledRunner, ProgramRunner, in_modes
 from ortable.exporter.program import OnnxProgram, largest_sizes, refuse_empty, runner_of
-from ortable.exporter.request.ambient import in_turn
+from ortable.exporter.request.caller_state import in_turn
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.to_onnx import export

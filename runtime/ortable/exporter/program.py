@@ -31,14 +31,14 @@ from ortable.exporter.account.sessions import (
 )
 from ortable.exporter.account.validate import Validation, validate_model
 from ortable.exporter.conversion import write_model
-from ortable.exporter.request.ambient import Region, called_within, in_turn
+from ortable.exporter.request.caller_state import Region, called_within, in_turn
+from ortable.exporter.request.fake_weights import attach_weights
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.pictures.draw import draw
 from ortable.ir.pictures.explorer import Overlay
 from ortable.passes import pipeline
 
 from .arguments import PathName, checked_path, checked_target
-from .attach import attach_weights
 from .calling import Convention, convention_of
 from .conversion import Conversion, fill_builder, label_model, serialised
 from .observing.runners import ProgramRunner

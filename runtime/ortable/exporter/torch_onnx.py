@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from ortable.errors import ArgumentError
-from ortable.exporter.request.options import checked_options
+from ortable.exporter.request.program import checked_options
 from ortable.interpreter.diagnostics.advice import advising
 
 from .arguments import signature_with

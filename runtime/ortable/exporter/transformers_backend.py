@@ -45,10 +45,10 @@ from ortable.exporter.account.sessions import array_of, make_session, run_sessio
 from ortable.exporter.capture.bypass import bypass_export_some_errors
 from ortable.exporter.capture.guards import find_guards
 from ortable.exporter.conversion import write_model
-from ortable.exporter.request.ambient import in_turn
+from ortable.exporter.request.caller_state import in_turn
+from ortable.exporter.request.program import ExportOptions
 
 from .program import OnnxProgram
-from .request.options import ExportOptions
 from .to_onnx import export
 
 FORMAT = "ortable"

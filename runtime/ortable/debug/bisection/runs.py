@@ -16,7 +16,7 @@ from ortable.backend.roles import CompiledGraph
 from ortable.compat.bisector import judged_by
 from ortable.debug.comparing.outcome import Call, Outcome, differing
 from ortable.debug.explain_state import copied_arguments
-from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.exporter.account.gaps import AskedTolerance
 
 from .stages import Switches
 
@@ -111,7 +111,7 @@ class Runs:
 
     def exported(self, options: Mapping[str, Any]) -> Any:
         """The exported model."""
-        from ortable.exporter import export
+        from ortable.exporter.to_onnx import export
 
         args, kwargs = copied_arguments(self.call.args, self.call.kwargs)
         return export(self.call.function, args, kwargs, **options)

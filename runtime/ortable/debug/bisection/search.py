@@ -30,7 +30,7 @@ from ortable.debug.comparing.places import (
 )
 from ortable.debug.run import ReferenceBackend
 from ortable.errors import OrtableError, ProviderError
-from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.exporter.account.gaps import AskedTolerance
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.origins import Rewritten
 from ortable.passes.rewrite import choose

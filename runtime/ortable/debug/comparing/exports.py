@@ -14,18 +14,17 @@ import torch
 from torch.fx import Node
 
 from ortable.errors import InputError, OrtableError
-from ortable.exporter import export
 from ortable.exporter.account.first_difference import (
     graph_arguments,
     program_results,
     returned_nodes,
 )
-from ortable.exporter.account.gaps import Gap
+from ortable.exporter.account.gaps import AskedTolerance, Gap
 from ortable.exporter.account.sessions import make_session, proto_of, run_session
-from ortable.exporter.account.tolerances import AskedTolerance
 from ortable.exporter.account.validate import eager_outputs, module_and_call
 from ortable.exporter.program import OnnxProgram, ProgramParts, parts_of
-from ortable.exporter.request.ambient import autocast_again, called_within
+from ortable.exporter.request.caller_state import autocast_again, called_within
+from ortable.exporter.to_onnx import export
 from ortable.passes.rewrite.rule import Rule
 
 from .alone import Differs

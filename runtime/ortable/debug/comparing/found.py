@@ -15,9 +15,8 @@ from onnx import ModelProto
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import writes_argument
-from ortable.exporter.account.gaps import Gap, intermediate_results
+from ortable.exporter.account.gaps import AskedTolerance, Gap, intermediate_results
 from ortable.exporter.account.sessions import proto_of
-from ortable.exporter.account.tolerances import AskedTolerance
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.passes.rewrite.rule import Rule

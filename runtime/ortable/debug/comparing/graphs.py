@@ -22,7 +22,7 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
-from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.exporter.account.gaps import AskedTolerance
 from ortable.interpreter.outputs import flatten_output
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import Rule

@@ -15,8 +15,7 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import compiled_apart
-from ortable.exporter.account.gaps import Gap, gap_between
-from ortable.exporter.account.tolerances import AskedTolerance
+from ortable.exporter.account.gaps import AskedTolerance, Gap, gap_between
 from ortable.interpreter.complex_numbers import real_tensor
 
 from ..explain_state import (

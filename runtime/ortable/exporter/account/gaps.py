@@ -1,13 +1,13 @@
-"""How far one result is from eager's, and what the results inside a model are. In come tensors, or
-a model and its inputs, out come a `Gap` or tensors. Called by `first_difference.py` and by the
-debugger, so that both mean the same by a difference."""
+"""How far a result may be from eager's, how far it is, and what the results inside a model are. One
+table of tolerances and one `Gap` serve validation of a model, the check of an exported program and
+the debugger, so that all mean the same by a difference."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 import torch
@@ -15,7 +15,47 @@ import torch
 from ortable.builder import LargeModel
 
 from .sessions import make_session, proto_of, run_session
-from .tolerances import EXACT, Tolerance
+
+
+class Tolerance(NamedTuple):
+    """A value may be off by ``atol + rtol * abs(eager's)``."""
+
+    atol: float
+    rtol: float
+
+
+EXACT = Tolerance(0.0, 0.0)
+_FLOATS = {
+    "float64": Tolerance(atol=1e-9, rtol=1e-7),
+    "float32": Tolerance(atol=1e-4, rtol=1e-3),
+    "float16": Tolerance(atol=1e-2, rtol=1e-2),
+    "bfloat16": Tolerance(atol=5e-2, rtol=5e-2),
+}
+
+
+def tolerance_of(dtype: object) -> Tolerance:
+    """The tolerance of a dtype of torch or numpy, or of its name; integers and booleans are
+    equal."""
+    return _FLOATS.get(str(dtype).removeprefix("torch."), EXACT)
+
+
+@dataclass(frozen=True)
+class AskedTolerance:
+    """How far a float may be from eager's: ``atol + rtol * abs(eager's)``; by dtype where nothing
+    is given."""
+
+    atol: float | None = None
+    rtol: float | None = None
+
+    def of(self, dtype: torch.dtype) -> Tolerance:
+        """The tolerance of a dtype; none for integers and booleans."""
+        if not dtype.is_floating_point:
+            return EXACT
+        default = tolerance_of(dtype)
+        return Tolerance(
+            default.atol if self.atol is None else self.atol,
+            default.rtol if self.rtol is None else self.rtol,
+        )
 
 
 @dataclass(frozen=True)

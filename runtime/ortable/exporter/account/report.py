@@ -23,10 +23,10 @@ from onnx import ModelProto, ValueInfoProto
 from ortable import dtypes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.account.certificate import StoredWeights, WeightReport
+from ortable.exporter.account.gaps import EXACT, tolerance_of
 from ortable.exporter.account.metadata import own_version
 from ortable.exporter.account.resize import stated_ranges
 from ortable.exporter.account.sessions import proto_of
-from ortable.exporter.account.tolerances import EXACT, tolerance_of
 from ortable.exporter.account.validate import HEADS, Comparison, markdown_table
 from ortable.exporter.request.program import PHASES, ExportRecord, Program, Request
 from ortable.interpreter.diagnostics.origin import source_line

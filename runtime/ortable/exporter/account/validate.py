@@ -16,8 +16,8 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.request.ambient import autocast_again
-from ortable.exporter.request.caller_state import copied_call, copied_module
+from ortable.exporter.account.gaps import AskedTolerance
+from ortable.exporter.request.caller_state import autocast_again, copied_call, copied_module
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
@@ -26,7 +26,6 @@ from ortable.interpreter.diagnostics.runtime_errors import located, place_of
 from .gaps import distances, gap_between
 from .resize import ExampleCall, other_sizes
 from .sessions import array_of, make_session, not_loaded, proto_of, run_session
-from .tolerances import AskedTolerance
 
 _MOST_ROWS = 3  # of a table in a message
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
@@ -63,7 +62,7 @@ def validate_model(
 
     The example call comes first, then other sizes of its dynamic dimensions. Neither the module
     nor the arguments are changed. ``accepted`` is the largest absolute difference between floats;
-    None takes that of its precision, see tolerances.py.
+    None takes that of its precision, see gaps.py.
 
     Raises:
         OptionError: there are no example inputs to run, or a weight has no data.

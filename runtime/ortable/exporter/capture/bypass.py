@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ortable.compat.undone import undone, value_set
 from ortable.errors import OptionError
-from ortable.exporter.request.ambient import in_turn
-from ortable.exporter.request.options import ACTIVE, Undo
+from ortable.exporter.request.caller_state import in_turn
+from ortable.exporter.request.program import ACTIVE, Undo
 
 if TYPE_CHECKING:
     from .patches import Patch

@@ -13,9 +13,8 @@ from torch.export import ExportedProgram
 
 from ortable.compat.torch import disable_torch_function, is_traceable_wrapper_subclass, pytree
 from ortable.errors import ExportError, InputError, OptionError
-from ortable.exporter.account.tolerances import Tolerance, tolerance_of
-from ortable.exporter.request.ambient import autocast_again
-from ortable.exporter.request.caller_state import copied_call, copied_module
+from ortable.exporter.account.gaps import Tolerance, tolerance_of
+from ortable.exporter.request.caller_state import autocast_again, copied_call, copied_module
 from ortable.exporter.request.program import Request
 from ortable.ir.initializers import is_fake
 

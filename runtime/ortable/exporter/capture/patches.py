@@ -23,7 +23,7 @@ from ortable.compat.torch import (
     script_method,
 )
 from ortable.compat.undone import whole
-from ortable.exporter.request.options import Undo, active_patches
+from ortable.exporter.request.program import Undo, active_patches
 from ortable.exporter.signature import caches
 
 from .recurrent_shapes import keep_lengths

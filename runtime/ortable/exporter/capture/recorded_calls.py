@@ -20,10 +20,13 @@ from torch.overrides import TorchFunctionMode
 from ortable.compat.torch import FakeTensorMode, ShapeEnv, exporting_state, pytree
 from ortable.exporter.account.resize import resized
 from ortable.exporter.capture.advice import calling_line, headline
-from ortable.exporter.request.ambient import FAKES, forward_under_autocast, in_onnx_export, quiet
 from ortable.exporter.request.caller_state import (
+    FAKES,
     forward_replaced,
+    forward_under_autocast,
     held_tensors,
+    in_onnx_export,
+    quiet,
     state_restored,
     tensors_replaced,
 )

@@ -22,7 +22,7 @@ from ortable.compat.torch import (
     get_proxy_mode,
 )
 from ortable.compat.undone import whole
-from ortable.exporter.request.options import Undo
+from ortable.exporter.request.program import Undo
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 

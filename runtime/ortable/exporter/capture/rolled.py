@@ -19,8 +19,12 @@ from torch.export import ExportedProgram
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.account.resize import other_sizes
-from ortable.exporter.request.ambient import autocast_again
-from ortable.exporter.request.caller_state import copied_module, state_restored, with_forward
+from ortable.exporter.request.caller_state import (
+    autocast_again,
+    copied_module,
+    state_restored,
+    with_forward,
+)
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.initializers import is_fake
 

@@ -27,8 +27,13 @@ from ortable.exporter.capture.recorded_calls import (
     check_graph,
     record_module,
 )
-from ortable.exporter.request.ambient import FAKES, autocast_again, quiet
-from ortable.exporter.request.caller_state import copied_call, copied_module
+from ortable.exporter.request.caller_state import (
+    FAKES,
+    autocast_again,
+    copied_call,
+    copied_module,
+    quiet,
+)
 from ortable.exporter.request.program import Program, Request, SmallestSize, UserLine
 from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake

@@ -26,20 +26,21 @@ from ortable.compat.torch import (
 from ortable.compat.torch import can_decompose as torch_decomposes
 from ortable.errors import ExportError, OptionError, OrtableError
 from ortable.exporter.capture.check import check_layouts, check_not_nested, check_subclasses
-from ortable.exporter.request.ambient import (
+from ortable.exporter.request.caller_state import (
     FAKES,
     GUARDS,
     TRACING,
     autocast_again,
+    copied_call,
+    copied_module,
     forward_under_autocast,
     in_onnx_export,
     quiet,
+    state_restored,
     without_inference_tensors,
 )
-from ortable.exporter.request.caller_state import copied_call, copied_module, state_restored
 from ortable.exporter.request.fake_weights import without_meta
-from ortable.exporter.request.options import active_patches
-from ortable.exporter.request.program import Program, ProgramOutput, Request
+from ortable.exporter.request.program import Program, ProgramOutput, Request, active_patches
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import name_dimensions
 from ortable.interpreter import results

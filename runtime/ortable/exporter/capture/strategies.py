@@ -20,8 +20,7 @@ from torch.export import ExportedProgram
 from ortable.compat.torch import draft_report
 from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import new_buffers_forgotten
-from ortable.exporter.request.options import ExportOptions
-from ortable.exporter.request.program import Request
+from ortable.exporter.request.program import ExportOptions, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
 
 from .functionalize import prepared

@@ -16,6 +16,7 @@ from ortable.errors import UnsupportedCase
 from ortable.exporter.capture.exported import asked_of
 from ortable.exporter.capture.functionalize import composite_body, to_decompose
 from ortable.exporter.capture.guards import later_guards, tell_guards
+from ortable.exporter.functions.plans import FunctionRegion, fx_type, value_type
 from ortable.exporter.request.module_calls import ModuleCall, map_leaves
 from ortable.exporter.request.program import Program, Request
 from ortable.interpreter import control_flow, results
@@ -27,7 +28,6 @@ from ortable.ir.local_functions import FunctionTable
 from ortable.passes.pipeline import PassOptions
 
 from .plans import FunctionOutput, Plan, PlanMaker, fill
-from .regions import FunctionRegion, fx_type, value_type
 
 _BUILT_IN = frozenset({"aten", "prim", "prims", "profiler", "inductor"})
 

@@ -13,6 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable import dims
+from ortable.exporter.functions.plans import FunctionRegion, Signature, value_type
 from ortable.exporter.request.module_calls import (
     SUBGRAPH,
     CallReader,
@@ -35,7 +36,6 @@ from ortable.ir.local_functions import FunctionTable
 from ortable_generated.aten import traits
 
 from .plans import Plan, PlanMaker, fill, input_label
-from .regions import FunctionRegion, Signature, value_type
 
 DOMAIN = "aten_local_function"
 

@@ -16,7 +16,7 @@ import torch
 from ortable.builder import LargeModel
 from ortable.errors import OptionError
 from ortable.exporter.language_models.folder import genai_config
-from ortable.exporter.request.options import ExportOptions
+from ortable.exporter.request.program import ExportOptions
 from ortable.ir.proto.shared_weights import save_together
 from ortable.passes.weight_codes import WeightOptions, checked_weights
 

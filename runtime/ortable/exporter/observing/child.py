@@ -1,6 +1,6 @@
 """The program of a process of its own that runs a model on calls with empty tensors, since some
 kernels of ONNX Runtime end the process on those. In come the path of a model on the command line
-and names of files on the input, one a line; out go files and a line for each. apart.py starts it,
+and names of files on the input, one a line; out go files and a line for each. runners.py starts it,
 by its path: it imports neither torch nor the rest of ortable, so that it starts at once."""
 
 from __future__ import annotations

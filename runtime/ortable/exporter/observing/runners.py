@@ -1,13 +1,21 @@
 """What runs a graph for a proof, and says so when the graph refuses a call: a program of ours, or a
-compiled module. In comes the graph, out go results or `Refused`. Called by `observe.py`."""
+compiled module. Calls whose failure may end the process run in one of their own, whose program is
+child.py. In comes the graph, out go results or `Refused`. Called by `observe.py`."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Sequence
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ortable.compat.torch import pytree
@@ -16,9 +24,107 @@ from ortable.exporter.account.sessions import array_of, proto_of
 from ortable.exporter.capture.guards import refusing
 from ortable.exporter.request.program import Program
 
-from .apart import Apart, NotStarted
 from .calls import SeenCall
 from .proof import Refused, Untried
+
+_SECONDS = 300.0  # that a call has, before its process is ended
+_CHILD = Path(__file__).with_name("child.py")
+
+
+class NotStarted(RuntimeError):
+    """The process did not start, or does not load the model: nothing is known of the call."""
+
+
+class Apart:
+    """The process; started at the first call, and again after one that ended it. ``save`` writes
+    the model to a path."""
+
+    def __init__(self, save: Callable[[str], None]) -> None:
+        self._save = save
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._count = 0
+
+    def close(self) -> None:
+        """End it, and remove its files."""
+        self._end()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
+        """The outputs of the model, in its order.
+
+        Raises RuntimeError: ONNX Runtime fails, or ends the process; NotStarted: it did not begin.
+        """
+        process = self._started()
+        assert self._folder is not None and process.stdin is not None
+        self._count += 1
+        path = Path(self._folder.name) / f"{self._count}.npz"
+        arrays: dict[str, Any] = {f"feed{index}": each for index, each in enumerate(feeds.values())}
+        np.savez(path, names=np.array(list(feeds), dtype=str), **arrays)
+        answer = self._asked(f"{path}\n")
+        if answer is None:
+            status = process.wait()
+            self._end()
+            how = f"signal {-status}" if status < 0 else f"status {status}"
+            raise RuntimeError(f"ONNX Runtime ends the process ({how})")
+        word, _, said = answer.strip().partition(" ")
+        if word != "done":
+            raise RuntimeError(said)
+        with np.load(f"{path}.out.npz") as found:
+            values = [found[f"value{index}"] for index in range(len(found.files))]
+        return [torch.from_numpy(np.array(value)) for value in values]
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is not None:
+            return self._process
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory()
+            self._save(self._model)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(_CHILD), self._model],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        if self._asked("") != "ready\n":
+            self._end()
+            raise NotStarted("ONNX Runtime does not load the model in a process of its own")
+        return self._process
+
+    @property
+    def _model(self) -> str:
+        assert self._folder is not None
+        return str(Path(self._folder.name) / "model.onnx")
+
+    def _asked(self, line: str) -> str | None:
+        """The child's next answer; None when it ended."""
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        timer = threading.Timer(_SECONDS, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+            return process.stdout.readline() or None
+        except BrokenPipeError:
+            return None
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    stream.close()
+            self._process = None
+
 
 _STANCE = "fail_on_recompile"  # and the word by which torch's error is known
 _NUMPY_LACKS = ("bfloat16",)  # in its files

@@ -1,22 +1,30 @@
-"""The module and the arguments of the caller, as they were before torch captured them. A forward
-may register a buffer or keep a result at its first call, and torch marks the tensors of a call
-whose dimensions are dynamic: both would change the next export. strategies.py calls it;
-ambient.py and fake_weights.py replace the tensors of a module for a block."""
+"""The module, the arguments and the modes of the caller around a capture. A forward may register a
+buffer or keep a result at its first call, and torch marks the tensors of a call whose dimensions
+are dynamic: what was there before is put back. Autocast and tensors of inference mode are set
+aside, torch answers that it exports to ONNX, and threads export in turn."""
 
 from __future__ import annotations
 
 import copy
 import functools
+import logging
+import os
+import threading
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from ortable.compat.torch import pytree
-from ortable.compat.undone import undone
+from ortable.compat.torch import onnx_export_answers, pytree, set_onnx_export_answers
+from ortable.compat.undone import undone, value_set
+from ortable.errors import ExportError
+from ortable.exporter.request.program import Request
+from ortable.ir.initializers import is_fake
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _CONTAINERS = (*_DICTS, list, set)
@@ -207,3 +215,254 @@ def _copied(leaf: Any) -> Any:
         return leaf
     made = leaf.detach().clone()
     return made.requires_grad_() if leaf.requires_grad else made
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Region:
+    """One region of autocast: its device type, dtype, and whether casts of weights are kept."""
+
+    device: str
+    dtype: torch.dtype
+    cached: bool
+
+    def enter(self) -> Any:
+        """A context manager that opens such a region."""
+        return torch.autocast(self.device, dtype=self.dtype, cache_enabled=self.cached)
+
+
+# The regions that were active where to_onnx was called, while it runs outside of them.
+_AROUND: ContextVar[tuple[Region, ...]] = ContextVar("ortable_autocast", default=())
+
+
+def outside_autocast(function: Callable[P, R]) -> Callable[P, R]:
+    """Runs a function outside of the regions of autocast that are active where it is called:
+    torch.export would note dtypes that its graph does not compute, and constants would be folded
+    with them. ``autocast_again`` and ``forward_under_autocast`` bring them back."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        around = _active_regions()
+        if not around:
+            return function(*args, **kwargs)
+        with value_set(_AROUND, around), ExitStack() as stack:
+            for region in around:
+                stack.enter_context(torch.autocast(region.device, enabled=False))
+            return function(*args, **kwargs)
+
+    return called
+
+
+def _active_regions() -> tuple[Region, ...]:
+    accelerator = torch.accelerator.current_accelerator()
+    devices = dict.fromkeys(("cpu", accelerator.type if accelerator is not None else "cpu"))
+    cached = torch.is_autocast_cache_enabled()
+    return tuple(
+        Region(device, torch.get_autocast_dtype(device), cached)
+        for device in devices
+        if torch.is_autocast_enabled(device)
+    )
+
+
+def regions_around() -> tuple[Region, ...]:
+    """The regions that were active where to_onnx was called."""
+    return _AROUND.get()
+
+
+@contextmanager
+def called_within(around: tuple[Region, ...]) -> Iterator[None]:
+    """In the block ``autocast_again`` opens these regions: a later comparison with the module is
+    one under the autocast of its export."""
+    with value_set(_AROUND, around):
+        yield
+
+
+@contextmanager
+def autocast_again() -> Iterator[None]:
+    """In the block autocast is as where to_onnx was called: for calls of the caller's module."""
+    with ExitStack() as stack:
+        for region in _AROUND.get():
+            stack.enter_context(region.enter())
+        yield
+
+
+@contextmanager
+def forward_under_autocast(module: torch.nn.Module) -> Iterator[None]:
+    """In the block the module's forward opens the regions that were active where to_onnx was
+    called, as if it had been written so: torch.export records regions inside of a forward."""
+    around = _AROUND.get()
+    if not around:
+        yield
+        return
+    forward = module.forward
+    for region in reversed(around):
+        forward = _inside(region, forward)
+    with forward_replaced(module, forward):
+        yield
+
+
+def _inside(region: Region, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """``forward`` in a region, written so that dynamo can read it."""
+    device, dtype, cached = region.device, region.dtype, region.cached
+
+    @functools.wraps(forward)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, dtype=dtype, cache_enabled=cached):
+            return forward(*args, **kwargs)
+
+    return inside
+
+
+class _Exports:
+    """The captures that are under way, in all threads, and what torch answered before the first:
+    its flag and dynamo's table are one for the process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: set[object] = set()
+        self.before: tuple[Any, Any] = (False, None)
+
+    def begin(self, capture: object) -> None:
+        with self.lock:
+            if not self.running:
+                self.before = onnx_export_answers()
+            self.running.add(capture)
+            set_onnx_export_answers(True, True)
+
+    def end(self, capture: object) -> None:
+        with self.lock:
+            if self.running == {capture}:
+                set_onnx_export_answers(*self.before)
+            self.running.discard(capture)
+
+
+_EXPORTS = _Exports()
+
+
+@contextmanager
+def in_onnx_export() -> Iterator[None]:
+    """In the block ``torch.onnx.is_in_onnx_export()`` is true, as in torch's own exporter, also in
+    code that dynamo reads; in other threads too, until the last such block ends."""
+    capture = object()
+    with undone(lambda: _EXPORTS.end(capture)):
+        _EXPORTS.begin(capture)
+        yield
+
+
+@contextmanager
+def without_inference_tensors(request: Request) -> Iterator[Request]:
+    """The request with ordinary tensors, of the same memory, for those that were made in inference
+    mode, which torch.export cannot trace. The module is as before when the block ends."""
+    module: torch.nn.Module = request.model
+    found = [each for each in held_tensors(module) if _is_inference(each[2])]
+    call = (request.args, request.kwargs)
+    given = any(_is_inference(leaf) for leaf in pytree.tree_leaves(call))
+    if torch.is_inference_mode_enabled() or not (found or given):
+        yield request
+        return
+    made: dict[int, torch.Tensor] = {}
+
+    def ordinary(value: Any) -> Any:
+        if not _is_inference(value):
+            return value
+        if id(value) not in made:
+            made[id(value)] = _ordinary(value)
+        return made[id(value)]
+
+    with tensors_replaced(found, ordinary):
+        args, kwargs = pytree.tree_map(ordinary, call)
+        yield replace(request, args=args, kwargs=kwargs)
+
+
+def _is_inference(value: Any) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and not is_fake(value)
+        and value.layout is torch.strided
+        and value.is_inference()
+    )
+
+
+def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
+    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    with torch.no_grad():
+        made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+# -- loggers of torch
+
+GUARDS = "torch._guards"  # dimensions that cannot vary
+TRACING = "torch.export._trace"  # errors of a capture
+FAKES = "torch._subclasses.fake_tensor"  # shapes that do not fit
+
+
+@contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """In the block these loggers write nothing."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.disabled for logger in loggers]
+
+    def undo() -> None:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+    with undone(undo):
+        for logger in loggers:
+            logger.disabled = True
+        yield
+
+
+# -- turns: torch.export and its tracing replace methods of ``torch.nn.Module`` and of operators for
+# the whole process while they run, and an export replaces the forward and tensors of its module
+
+
+class _Turns:
+    """torch's lock, once an export has asked for it, and whether a thread had it when this process
+    was forked: that thread is not here, and what it had replaced stays replaced."""
+
+    lock: Any = None
+    forked_within = False
+
+    def in_child(self) -> None:
+        if self.lock is None:
+            return
+        self.forked_within = not self.lock.acquire(blocking=False)
+        if not self.forked_within:
+            self.lock.release()
+
+
+_TURNS = _Turns()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_TURNS.in_child)
+
+
+def in_turn(function: Callable[P, R]) -> Callable[P, R]:
+    """Runs a function while no other thread runs such a one, or has dynamo compile.
+
+    The lock is torch's own of compilations, since these read what an export replaces. A thread may
+    take it again: a backend of torch.compile may export the graph that it is given.
+
+    The function raises ExportError in a process that was forked within another thread's turn.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        from ortable.compat.torch import compile_lock  # imports the compiler, as an export does
+
+        _TURNS.lock = compile_lock
+        if _TURNS.forked_within:
+            raise ExportError(
+                "this process was forked while another thread of its parent exported or compiled, "
+                "which leaves torch halfway through: start it with the method 'spawn', or export "
+                "before you fork"
+            )
+        with compile_lock:
+            return function(*args, **kwargs)
+
+    return called

@@ -12,7 +12,7 @@ import torch
 from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
 from ortable.compat.undone import whole
 from ortable.errors import InputError
-from ortable.exporter.request.ambient import in_turn
+from ortable.exporter.request.caller_state import in_turn
 
 _PAIR = ("self_attention_cache", "cross_attention_cache")
 # Of a layer of a StaticCache, in the order of the flattened tensors.
