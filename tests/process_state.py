@@ -5,6 +5,7 @@ ours does."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -19,6 +20,7 @@ def process_state() -> dict[str, Any]:
     return {
         "umask": umask,
         "working directory": os.getcwd(),
+        "garbage collector": gc.isenabled(),
         "recursion limit": sys.getrecursionlimit(),
         "default dtype": torch.get_default_dtype(),
         "default device": torch.get_default_device(),

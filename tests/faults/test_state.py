@@ -20,7 +20,7 @@ import ortable
 from ortable.compat import bisector
 from ortable.compat import torch as compat
 from ortable.compat.torch_explain import own_profile
-from ortable.compat.undone import undone
+from ortable.compat.undone import collections_paused, undone
 from ortable.debug.explain_state import model_untouched, optimizers_untouched
 from ortable.exporter.capture import free_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
@@ -212,6 +212,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "shown_views": _in(lambda: functionalize.shown_views(GRAPH)),
     "a flat call": _in(lambda: functionalize._flat(PROGRAM)),
     "constants kept": _in(lambda: functionalize._constants_kept(PROGRAM)),
+    "collections_paused": _in(collections_paused),
     "FolderLock": _locked_folder,
     "loops": _in(lambda: free_loops.watched(free_loops.LoopSession(2, frozenset()), MODULE)),
 }

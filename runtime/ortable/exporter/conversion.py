@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.compat.undone import collections_paused
 from ortable.compat.versions import check_versions
 from ortable.errors import ExportError, OrtableError, UnsupportedDtype
 from ortable.exporter.account.certificate import rounded_builder, stored_builder
@@ -122,7 +123,7 @@ def _interpret(made: Conversion) -> None:
     record = request.record
     name = model_name(request.model, program)
     made.builder = GraphBuilder(request.opsets, target=request.target, name=name)
-    with record.phase("convert"), _needing_opset(program, request.opset):
+    with record.phase("convert"), collections_paused(), _needing_opset(program, request.opset):
         fill_builder(made)
     lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
     record.say("convert", f"{len(made.builder.nodes)} nodes", *lost)
@@ -135,7 +136,7 @@ def _run_passes(made: Conversion) -> None:
     record = made.request.record
     if not made.request.passes.optimize:
         return
-    with record.phase("rewrite"):
+    with record.phase("rewrite"), collections_paused():
         pipeline.run_passes(made.builder, made.request.passes, record.rewrites)
     fired = len(record.rewrites.fired)
     record.say("rewrite", f"{fired} rewrites", f"{len(made.builder.nodes)} nodes")
@@ -162,7 +163,7 @@ def _store_weights(made: Conversion) -> None:
 def _serialise(made: Conversion) -> None:
     """Make the ModelProto or LargeModel of the graph, and write what it says about itself."""
     request, builder = made.request, made.builder
-    with request.record.phase("serialise"):
+    with request.record.phase("serialise"), collections_paused():
         weights_become_inputs(builder, made.program)
         beside = request.filename is not None
         large = request.large_model or too_large(builder, request.outgrown, beside, request.record)

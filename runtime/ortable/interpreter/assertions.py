@@ -38,12 +38,11 @@ def run_time_checks(graph: Graph) -> list[Assertion]:
     Not those that tracing settled (types and strides of tensors, conditions that torch knew), and
     not that a size is at least 0.
     """
-    found = []
-    for node in graph.nodes:
-        assertion = _assertion(node) if node.op == "call_function" else None
-        if assertion is not None and not _is_settled(assertion):
-            found.append(assertion)
-    return found
+    targets = {node.target for node in graph.nodes if node.op == "call_function"}
+    checks = {target for target in targets if _target_name(target) in traits.CONDITION}
+    nodes = [node for node in graph.nodes if node.target in checks] if checks else []
+    assertions = [found for found in map(_assertion, nodes) if found is not None]
+    return [assertion for assertion in assertions if not _is_settled(assertion)]
 
 
 def asserts_inside(graph_module: GraphModule, node: Node) -> bool:
@@ -63,13 +62,15 @@ def lost_assertions(graph_module: GraphModule) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _target_name(target: Any) -> str:
+    return target.name() if isinstance(target, OpOverload) else qualified_name(target)
+
+
 def _assertion(node: Node) -> Assertion | None:
-    """The check that a node is; None for any other, and for one of a value that torch knew: it
-    raises while it traces where that is false."""
-    target: Any = node.target
-    name = target.name() if isinstance(target, OpOverload) else qualified_name(target)
+    """The check that a node is; None for one of a value that torch knew: it raises while it traces
+    where that is false."""
     values = [*node.args, *node.kwargs.values()]
-    if name not in traits.CONDITION or not isinstance(values[0], Node):
+    if not isinstance(values[0], Node):
         return None
     message = values[1] if len(values) > 1 else _UNNAMED
     return Assertion(node, values[0], str(message() if callable(message) else message))

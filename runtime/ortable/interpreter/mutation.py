@@ -204,6 +204,13 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
     return None
 
 
+def _may_write(target: Any, mutates: Mapping[str, str]) -> bool:
+    """Whether a function writes to an argument of some call of it."""
+    if not isinstance(target, OpOverload):
+        return target in ASSIGNING
+    return target._schema.is_mutable or target.name() in mutates
+
+
 def _is_unseen(node: Node, tables: ConverterTables) -> bool:
     """Whether ``x += 1`` and the like write to a number, or to a tensor that the graph just made
     and that nobody else reads."""
@@ -255,12 +262,17 @@ def first_write(
     """
     holder = graph_module if owner is None else owner
     elidable: Mapping[Node, ElidableMutation] | None = None
+    reading: set[Any] = set()  # functions that write nothing, whatever their arguments
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
+            if node.target in reading:
+                continue
             if node.target in ASSIGNING and not _is_unseen(node, tables):
                 return node, "it may be an input, or be read by others"
             why = writes(node, tables.mutates)
             if why is None:
+                if not _may_write(node.target, tables.mutates):
+                    reading.add(node.target)
                 continue
             if elidable is None:
                 elidable = find_elidable(graph_module, tables, elidable_in)

@@ -111,12 +111,12 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
     Raises BuilderError for a dtype that ONNX lacks, UnsupportedCase for torch's quantized ones.
     """
     dtype = ELEMENT_TYPES.get(value.dtype)
-    if value.dtype in _QUANTIZED:
-        raise UnsupportedCase(
-            f"a quantized tensor ({value.dtype}) holds its scale inside; use quantization through "
-            "torch.export, which keeps codes and scales apart (quantized_decomposed)"
-        )
     if dtype is None:
+        if value.dtype in _QUANTIZED:
+            raise UnsupportedCase(
+                f"a quantized tensor ({value.dtype}) holds its scale inside; use quantization "
+                "through torch.export, which keeps codes and scales apart (quantized_decomposed)"
+            )
         dtype = dtypes.from_torch(value.dtype)
     return dtype, tuple(
         d if d.__class__ is int else dims.from_torch(d, rename) for d in value.shape

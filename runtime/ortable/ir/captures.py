@@ -8,21 +8,21 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto
 
+from ortable_generated.onnx.traits import HAS_SUBGRAPH
+
 from .node import Node
 from .state import GraphState
 
-_PLAIN = frozenset({int, float, str, bool, type(None)})
 _GRAPHS = (GraphState, GraphProto)
 
 
 def subgraphs(node: Node) -> list[Any]:
     """The graphs among the attributes of a node: builders or GraphProtos."""
     found: list[Any] = []
+    if not node.domain and node.op_type not in HAS_SUBGRAPH:
+        return found  # schemas of ONNX's other operators have no graph: asked of every node
     for value in node.attrs.values():
-        kind = type(value)
-        if kind in _PLAIN:
-            continue
-        if kind is list or kind is tuple:  # an attribute's values are of one kind
+        if isinstance(value, list | tuple):  # an attribute's values are of one kind
             if value and isinstance(value[0], _GRAPHS):
                 found += value
         elif isinstance(value, _GRAPHS):

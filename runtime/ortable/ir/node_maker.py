@@ -3,7 +3,7 @@ around it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -113,9 +113,7 @@ class NodeMaker(GraphInterface):
         domain = "" if domain == "ai.onnx" else domain
         while names and not names[-1]:
             names.pop()
-        # control flow that leaves nothing behind: passes drop it
-        least = 0 if any(isinstance(value, GraphState) for value in attrs.values()) else 1
-        results = self._output_names(op_type, outputs, least)
+        results = self._output_names(op_type, outputs, attrs)
         infos: list[ValueInfo | None] = []
         types: list[int | None] = []
         for n in names:
@@ -140,12 +138,14 @@ class NodeMaker(GraphInterface):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _output_names(
-        self, op_type: str, outputs: int | str | Sequence[str] | None, least: int
+        self, op_type: str, outputs: int | str | Sequence[str] | None, attrs: Mapping[str, Any]
     ) -> list[str]:
         if outputs is None:
-            outputs = 1
+            return [self._automatic_name(op_type, None)]
         if isinstance(outputs, int):
-            if outputs < least:
+            # control flow may leave nothing behind: passes drop it
+            has_graph = any(isinstance(value, GraphState) for value in attrs.values())
+            if outputs < (0 if has_graph else 1):
                 raise BuilderError(
                     f"Operator {op_type!r} cannot have {outputs} outputs ({self.tag})"
                 )

@@ -20,6 +20,7 @@ from ortable.backend.sessions.providers import device_of, kernel_table
 from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
 from ortable.compat.providers import CUDA, provider_names
+from ortable.compat.undone import collections_paused
 from ortable.errors import OptionError
 from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
@@ -66,12 +67,13 @@ def compile_graph(
         target="onnxruntime",
         kernel_table=kernel_table(providers),
     )
-    roles, fetches, fx_names, cases, data_checks = _convert(builder, graph, outputs)
-    converted = time.perf_counter()
-    passes = pipeline.chosen(options.optimize, options.rewrites)
-    rewrites = pipeline.run_passes(builder, passes).rewrites
-    if options.weights == "keep":
-        rewrite(builder, choose.rules("ort_half_products"), rewrites)
+    with collections_paused():
+        roles, fetches, fx_names, cases, data_checks = _convert(builder, graph, outputs)
+        converted = time.perf_counter()
+        passes = pipeline.chosen(options.optimize, options.rewrites)
+        rewrites = pipeline.run_passes(builder, passes).rewrites
+        if options.weights == "keep":
+            rewrite(builder, choose.rules("ort_half_products"), rewrites)
     optimized = time.perf_counter()
     # what runs is what the options ask for, and nothing else
     proto = builder.to_onnx(optimize=False)

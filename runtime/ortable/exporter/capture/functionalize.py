@@ -248,8 +248,12 @@ def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | Non
     if found is not None:
         node, why = found
         return f"node '{node.name}' writes to its argument, {why}"
+    seen: set[Any] = set()
     for node in (node for module in graphs_of(graph_module) for node in module.graph.nodes):
         target = node.target
+        if target in seen:
+            continue
+        seen.add(target)
         if isinstance(target, HigherOrderOperator) and target.name() in traits.CASTS:
             return f"node '{node.name}' is a region of {target.name()}"
         if isinstance(target, OpOverload) and target.name() in traits.SUBCLASS_PART:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -31,6 +31,11 @@ class SourceLine:
     code: str
 
     def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def text(self) -> str:
+        """File, line number and code, as one line."""
         text = f"{os.path.basename(self.file)}:{self.line}"
         return f"{text}: {self.code}" if self.code else text
 
@@ -56,7 +61,7 @@ def module_path(node: Node) -> tuple[str, str]:
     """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
     "")`` when unknown."""
     stack = _module_stack(node)
-    return _module(*stack[list(stack)[-1]]) if stack else ("", "")
+    return _module(*next(reversed(stack.values()))) if stack else ("", "")
 
 
 def called_modules(node: Node) -> list[tuple[str, str]]:
@@ -64,7 +69,7 @@ def called_modules(node: Node) -> list[tuple[str, str]]:
     return [_module(*entry) for entry in _module_stack(node).values()]
 
 
-def _module_stack(node: Node) -> Mapping[str, tuple[str, Any]]:
+def _module_stack(node: Node) -> dict[str, tuple[str, Any]]:
     return node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
 
 

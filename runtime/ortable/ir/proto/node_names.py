@@ -36,7 +36,5 @@ def name_nodes(graph: GraphState, within: str = "") -> None:
 
 
 def _is_automatic(node: Node) -> bool:
-    return (
-        node.name.startswith(node.op_type)
-        and node.name[len(node.op_type) :].strip("0123456789") == ""
-    )
+    rest = node.name.removeprefix(node.op_type)
+    return not rest or (rest.isdecimal() and rest != node.name)

@@ -78,13 +78,11 @@ def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> No
     tensor.shape.SetInParent()  # rank 0 has a shape, without sizes
     for size in shape:
         dim = tensor.shape.dim.add()
-        if size is None:
-            continue
-        if not isinstance(size, (int, str)):
+        if not isinstance(size, int | str | None):
             size = graph.to_dim(size)
         if isinstance(size, int):
             dim.dim_value = size
-        else:
+        elif size is not None:
             dim.dim_param = str(size)
 
 
