@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ortable import GraphBuilder
 from tests.process_state import changes, process_state
-from tests.rotation import is_of_half, turn
+from tests.rotation import is_of_part, turn
 from tests.skips import Skips
 
 # Collections of the middle generation since the last full one: some 100,000 new objects each.
@@ -28,9 +28,10 @@ _MANY = 3
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--opsets",
-        choices=("few", "all"),
+        choices=("few", "some", "all"),
         default="few",
-        help="what the samples of the specs run at: the ends (an opset for each target), or all",
+        help="what the samples of the specs run at: the ends (an opset for each target), all, or a "
+        "third of all, which the commit chooses",
     )
 
     parser.addoption(
@@ -46,15 +47,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
     parser.addoption(
-        "--half",
-        action="store_true",
-        help="run the tests of every second file, which the commit chooses",
+        "--files-of",
+        type=int,
+        default=1,
+        help="run the tests of one file out of so many, which the commit chooses",
     )
 
     parser.addoption(
         "--every-program",
         action="store_true",
-        help="run programs and models in all modes at once, not in one that the commit chooses",
+        help="run what takes turns as a whole, not the part that the commit chooses",
     )
 
 
@@ -67,34 +69,35 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked as slow run with the sweeps, and with all opsets; both leave out what
-    `make test` runs in the same way. Of tests that alternate the sweeps run the other modes."""
+    `make test` runs in the same way. Of tests that alternate the sweeps run the next part."""
     sweeps = config.getoption("--sweeps")
-    if config.getoption("--opsets") == "all" and not sweeps:
+    if config.getoption("--opsets") != "few" and not sweeps:
         left_out = {item for item in items if not _does_more_at_all_opsets(item)}
     else:
-        every = config.getoption("--every-program")
         asked = {argument.partition("::")[2] for argument in config.args}
-        waiting = [] if every else [i for i in _of_other_turns(items) if i.name not in asked]
-        later = {*waiting, *(item for item in items if _is_of_the_sweeps(item, sweeps))}
-        left_out = {item for item in items if (item in later) != sweeps}
-    if config.getoption("--half"):
-        number = turn()
-        left_out = {*left_out, *(i for i in items if not is_of_half(i.path.name, number))}
+        every = config.getoption("--every-program")
+        turns = {} if every else {i: t for i, t in _turns(items).items() if i.name not in asked}
+        left_out = {item for item in items if not _has_its_turn(item, turns.get(item), sweeps)}
+    files = config.getoption("--files-of")
+    left_out = {*left_out, *(i for i in items if not is_of_part(i.path.name, turn(), files))}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
 
 
-def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
-    """Whether a test is one of the sweeps; what does more there counts where they are asked for."""
-    if item.get_closest_marker("slow") is not None or "sweeps" in item.path.parts:
-        return True
-    return sweeps and item.get_closest_marker("sweep") is not None
+def _has_its_turn(item: pytest.Item, number: int | None, sweeps: bool) -> bool:
+    """Whether a run takes a test: ``number`` is its turn among those that alternate."""
+    if "sweeps" in item.path.parts or item.get_closest_marker("slow") is not None:
+        return sweeps and number in (None, 0)
+    if number is not None:
+        return number == int(sweeps)
+    return not sweeps or item.get_closest_marker("sweep") is not None
 
 
-def _of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Tests marked `alternates` whose turn another commit has: of the values of a parameter one
-    runs with each combination of the others, or each second, third... where the mark says so."""
+def _turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
+    """The turns of tests marked `alternates`: 0 with this commit, 1 with its sweeps, others with
+    other commits. Of the values of a parameter one is 0 with each combination of the others, or
+    each second, third... where the mark says so."""
     groups: dict[tuple[Any, ...], list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker("alternates")
@@ -103,12 +106,12 @@ def _of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
             given = item.callspec.params.items()
             others = tuple(sorted((other, repr(v)) for other, v in given if other != name))
             groups.setdefault((item.path, item.originalname, others, parts), []).append(item)
-    waiting: list[pytest.Item] = []
+    turns: dict[pytest.Item, int] = {}
     # begins elsewhere in each group: not one mode for all the others
     for first, ((*_, parts), found) in enumerate(groups.items(), turn() if groups else 0):
         count = parts or len(found)
-        waiting += [item for index, item in enumerate(found, first) if index % count]
-    return waiting
+        turns |= {item: index % count for index, item in enumerate(found, first)}
+    return turns
 
 
 def _does_more_at_all_opsets(item: pytest.Item) -> bool:

@@ -41,11 +41,11 @@ def test_without_git_the_date_decides(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 700_000 < rotation.turn() < 900_000
 
 
-def test_the_halves_are_every_file_once() -> None:
+def test_the_parts_are_every_file_once() -> None:
     names = [path.name for path in Path(rotation.ROOT, "tests").rglob("test_*.py")]
-    halves = [[name for name in names if rotation.is_of_half(name, turn)] for turn in (6, 7)]
-    assert sorted(halves[0] + halves[1]) == sorted(names)
-    assert all(len(half) > 0.4 * len(names) for half in halves)
+    parts = [[n for n in names if rotation.is_of_part(n, turn, 4)] for turn in range(6, 10)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert all(len(part) > 0.2 * len(names) for part in parts)
 
 
 def _collected(*options: str) -> list[str]:

@@ -62,7 +62,7 @@ def decompositions() -> Suite:
         calls = sum(record.facts.get("compared", 0) for record in records)
         return {"calls": calls, "decompositions": len(used)}
 
-    return Suite("decompositions", cases, check_case, counts, parts=6)
+    return Suite("decompositions", cases, check_case, counts, parts=12)
 
 
 def extremes() -> Suite:
@@ -74,7 +74,7 @@ def extremes() -> Suite:
         calls = sum(record.facts["compared"] for record in compared)
         return {"calls": calls, "operators": len(operators)}
 
-    return Suite("extremes", cases, check_case, counts, parts=25, limit_s=240.0)
+    return Suite("extremes", cases, check_case, counts, parts=40, limit_s=240.0)
 
 
 SUITES = {suite.__name__: suite for suite in (node_tests, module_tests, decompositions, extremes)}

@@ -48,7 +48,9 @@ def arguments() -> argparse.ArgumentParser:
     add("--folder", type=Path, help="the environment (default: below ~/.cache/ortable)")
     add("--suites", default=",".join(s.name for s in suites(1)), help="which, with commas")
     add("--jobs", type=int, default=os.cpu_count() or 1)
-    add("--bounded", action="store_true", help="half of the core tests, which the commit chooses")
+    add(
+        "--bounded", action="store_true", help="a fifth of the core tests, which the commit chooses"
+    )
     add("--record", action="store_true", help="write the row to docs/support.json and the page")
     add("--page", action="store_true", help="write docs/support.md from docs/support.json, no more")
     return parser

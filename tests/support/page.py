@@ -45,7 +45,7 @@ _END = """
   each change: all tests, every opset, the sweeps, the bounded conformance run. Its row counts the
   part that the other rows have, too.
 - **newest** is whatever `pip install` takes, with no pins. It runs at each change as well, with
-  half of the core tests, which the change chooses.
+  a fifth of the core tests, which the change chooses.
 - The other rows are run by hand before a release, with
   `make support ARGS="--set 'torch 2.14' --record"`; one of a Python also says where that is:
   `--set 'Python 3.14' --interpreter python3.14`.

@@ -66,7 +66,7 @@ def suite(library: str) -> Suite:
         collect=collect,
         check=check,
         counts=counts,
-        parts=24,
+        parts=32,
         limit_s=180.0,
     )
 

@@ -61,7 +61,6 @@ def test_each_form_is_written(form: dict[str, Any]) -> None:
             pytest.fail(f"{name}: no {kind}")
 
 
-@pytest.mark.sweep
 @pytest.mark.alternates("cell", parts=_PARTS)
 @pytest.mark.parametrize("cell", cells(), ids=repr)
 def test_cells(cell: Cell) -> None:
