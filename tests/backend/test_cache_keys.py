@@ -21,7 +21,7 @@ from ortable.backend.cache.keys import conversion_key
 from ortable.backend.cache.memory import Conversions, Sessions
 from ortable.backend.cache.session_keys import session_key
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.lower.untracked_writes import mark_untracked_writes
+from ortable.backend.lower.argument_marks import mark_untracked_writes
 from ortable.backend.options import OrtOptions
 
 RULES = """

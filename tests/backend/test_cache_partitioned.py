@@ -15,10 +15,10 @@ from torch._dynamo.utils import counters
 from torch.fx import Graph
 
 from ortable.backend.cache.codec import Unserializable
+from ortable.backend.partition import host_graph
+from ortable.backend.partition.host_graph import HostGraph, decode_host_graph, encode_host_graph
 from ortable.backend.partition.placement import Placement
-from ortable.backend.precompile import host_graph
 from ortable.backend.precompile.artifact import Artifact
-from ortable.backend.precompile.host_graph import HostGraph, decode_host_graph, encode_host_graph
 
 from .test_cache_disk import aten, cached, capture, entries, forget
 from .test_cache_disk import own_folders as own_folders  # a fixture of every test here

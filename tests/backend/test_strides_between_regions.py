@@ -20,12 +20,17 @@ from ortable.backend.aot.entry import onnx_custom_backend
 from ortable.backend.autotune.graphs import in_torch
 from ortable.backend.cache.graph_key import graph_text
 from ortable.backend.execute import call
-from ortable.backend.lower.argument_strides import mark_argument_strides
+from ortable.backend.lower.argument_marks import mark_argument_strides
 from ortable.backend.lower.outputs import promise_strides
 from ortable.backend.lower.strides import with_strides
-from ortable.backend.partition.partitioned_graph import PartitionedGraph, join_partitions
+from ortable.backend.partition.host_graph import (
+    HostGraph,
+    PartitionedGraph,
+    decode_host_graph,
+    encode_host_graph,
+    join_partitions,
+)
 from ortable.backend.partition.placement import is_draw
-from ortable.backend.precompile.host_graph import HostGraph, decode_host_graph, encode_host_graph
 from tests.backend.drawn_programs import draw_layout, draw_program
 from tests.rotation import turn
 

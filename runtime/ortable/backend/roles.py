@@ -4,11 +4,11 @@ by `lower`, kept by `cache`, read by the call path and the records; names are fo
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from ortable.dims import Dim
 
@@ -217,3 +217,14 @@ class Mutation:
 
     source: int
     result: int
+
+
+def names_read(nodes: Iterable[NodeProto]) -> Iterator[str]:
+    """Names that nodes of ONNX read, once for each reading, in inner graphs too; the outputs of
+    those are readings."""
+    for node in nodes:
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from names_read(inner.node)
+                yield from (value.name for value in inner.output)

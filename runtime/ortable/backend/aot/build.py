@@ -21,8 +21,7 @@ from ortable.backend.execute.shards import inner_arguments
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.undecompose import join_products, undecompose
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.absorb_small import absorb_small_partitions
-from ortable.backend.partition.between_breaks import left_to_torch
+from ortable.backend.partition.absorb_small import absorb_small_partitions, left_to_torch
 from ortable.backend.partition.fallback import (
     culprits,
     refuse_missing,
@@ -30,18 +29,18 @@ from ortable.backend.partition.fallback import (
     specialize,
     unsupported_nodes,
 )
+from ortable.backend.partition.host_graph import (
+    HostGraph,
+    encode_host_graph,
+    join_partitions,
+    partition_name,
+)
 from ortable.backend.partition.partition import Partition, Partitioning, partition_graph
-from ortable.backend.partition.partitioned_graph import join_partitions
 from ortable.backend.partition.placement import (
     Placement,
     list_placements,
     place_nodes,
     report_placements,
-)
-from ortable.backend.precompile.host_graph import (
-    HostGraph,
-    encode_host_graph,
-    partition_name,
 )
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, resolve_providers

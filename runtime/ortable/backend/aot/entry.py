@@ -16,7 +16,7 @@ from torch.fx import GraphModule
 from ortable.backend.autotune.graphs import in_torch, tune_part
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
-from ortable.backend.lower.argument_strides import mark_argument_strides
+from ortable.backend.lower.argument_marks import mark_argument_strides
 from ortable.backend.lower.outputs import promise_strides
 from ortable.backend.options import OrtOptions, OrtOptionsDict
 from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext

@@ -13,14 +13,15 @@ from torch.fx import GraphModule
 
 from ortable.backend.autotune.graphs import pinned, tune_whole
 from ortable.backend.execute.runner import is_one_of_several_processes
-from ortable.backend.lower.argument_names import argument_names, mark_argument_names
-from ortable.backend.lower.argument_strides import mark_argument_strides
-from ortable.backend.lower.untracked_writes import (
+from ortable.backend.lower.argument_marks import (
+    argument_names,
     find_untracked_writes,
+    mark_argument_names,
+    mark_argument_strides,
     mark_untracked_writes,
     warn_of_constants,
 )
-from ortable.backend.partition.between_breaks import is_cut_off, mark_cut_off
+from ortable.backend.partition.absorb_small import is_cut_off, mark_cut_off
 from ortable.compat.providers import check_providers
 
 from . import decompositions, forward_only, keep, recurrent, search, skip_aot_wrapper, torch_cache

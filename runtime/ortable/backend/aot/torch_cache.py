@@ -23,7 +23,7 @@ from torch.fx import GraphModule
 from ortable.backend.cache.graph_key import Uncacheable, constant_text
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.session_keys import option_settings
-from ortable.backend.precompile.host_graph import HostGraph
+from ortable.backend.partition.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import OpOverload, OpOverloadPacket, precompiles, unset_fake_temporarily
 from ortable.compat.undone import undone, value_set

@@ -25,8 +25,8 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.strides import with_strides
 from ortable.backend.lower.views import is_view
 from ortable.backend.options import OrtOptions
+from ortable.backend.partition.host_graph import join_partitions
 from ortable.backend.partition.partition import partition_graph
-from ortable.backend.partition.partitioned_graph import join_partitions
 from ortable.backend.roles import CompiledGraph, OutputRoleKind
 from ortable.compat.torch import HigherOrderOperator, TracingContext
 from ortable.interpreter.modules import find_attribute

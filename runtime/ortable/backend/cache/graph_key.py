@@ -13,9 +13,12 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.backend.lower.argument_strides import argument_strides, has_other_strides
+from ortable.backend.lower.argument_marks import (
+    argument_strides,
+    has_other_strides,
+    has_untracked_writes,
+)
 from ortable.backend.lower.outputs import has_promised_strides
-from ortable.backend.lower.untracked_writes import has_untracked_writes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
 

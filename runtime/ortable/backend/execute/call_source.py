@@ -10,12 +10,12 @@ import linecache
 import operator
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
 import torch
-from onnx import GraphProto, ModelProto
+from onnx import ModelProto
 from torch.autograd.graph import increment_version
 
 from ortable import dtypes
@@ -27,6 +27,7 @@ from ortable.backend.roles import (
     OutputRole,
     OutputRoleKind,
     ViewStep,
+    names_read,
 )
 from ortable.compat.onnxruntime import bound_session, dlpack_source, in_memory_of
 from ortable.compat.torch import TensorBase
@@ -382,7 +383,7 @@ def written_in_place(compiled: CompiledGraph) -> dict[int, str]:
 
 def _sole_writers(model: ModelProto) -> Mapping[str, str]:
     """Inputs of the model that one node alone reads, one that writes over it, with its result."""
-    readers = Counter(_read(model.graph))
+    readers = Counter([*names_read(model.graph.node), *(v.name for v in model.graph.output)])
     inputs = {value.name for value in model.graph.input}
     found = {}
     for node in model.graph.node:
@@ -391,16 +392,6 @@ def _sole_writers(model: ModelProto) -> Mapping[str, str]:
         if key in IN_PLACE and first in inputs and readers[first] == 1:
             found[first] = node.output[0]
     return found
-
-
-def _read(graph: GraphProto) -> Iterator[str]:
-    """Names that nodes read, once for each reading, in inner graphs too; outputs are readings."""
-    for node in graph.node:
-        yield from node.input
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _read(inner)
-    yield from (value.name for value in graph.output)
 
 
 def running_in_place(session: Any, sources: Mapping[str, str]) -> Callable[..., Any]:

@@ -10,13 +10,13 @@ from typing import Any
 from onnx import ModelProto, TensorProto, helper
 
 from ortable import dtypes
-from ortable.backend.lower.read_names import read_names
 from ortable.backend.roles import (
     DATA_CHECKS,
     CompiledGraph,
     InputRole,
     InputRoleKind,
     RangeCheck,
+    names_read,
 )
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.torch import from_dlpack
@@ -123,7 +123,7 @@ def _upstream(model: ModelProto, names: Collection[str]) -> ModelProto:
     for node in reversed(graph.node):
         if not wanted.isdisjoint(node.output):
             nodes.append(node)
-            wanted |= read_names([node])
+            wanted.update(names_read([node]))
     kept = [value for value in graph.input if value.name in wanted]
     nodes.reverse()
     for field, values in ((graph.output, outputs), (graph.node, nodes), (graph.input, kept)):

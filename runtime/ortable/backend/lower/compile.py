@@ -15,7 +15,14 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.backend.options import OrtOptions
-from ortable.backend.roles import DATA_CHECKS, CompiledGraph, Fetch, InputRole, RangeCheck
+from ortable.backend.roles import (
+    DATA_CHECKS,
+    CompiledGraph,
+    Fetch,
+    InputRole,
+    RangeCheck,
+    names_read,
+)
 from ortable.backend.sessions.providers import device_of, kernel_table
 from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
@@ -31,12 +38,11 @@ from ortable.passes.rewrite.engine import rewrite
 from ortable.prelude.complex_value import ComplexValue, join_pair, part_type
 
 from .aot_graph import AotGraph
+from .argument_marks import has_untracked_writes
 from .data_checks import CheckingInterpreter, add_checks
 from .inputs import check_inputs, check_type, declare_inputs, shape_of, strides_of
 from .outputs import OutputPlan, plan_outputs
-from .read_names import read_names
 from .strides import contiguous_strides, dense_order, inverse
-from .untracked_writes import has_untracked_writes
 from .work import is_short
 
 
@@ -88,7 +94,7 @@ def compile_graph(
         fetches=fetches,
         mutations=tuple(outputs.mutations),
         sources=graph.inputs.sources,
-        fed=frozenset(read_names(model.graph.node) | {v.name for v in model.graph.output}),
+        fed=frozenset([*names_read(model.graph.node), *(v.name for v in model.graph.output)]),
         device=graph.device,
         is_partition=whole is not None,
         is_short=graph.device == "cpu" and is_short(graph.module.graph.nodes),

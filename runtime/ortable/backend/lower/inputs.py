@@ -20,8 +20,7 @@ from ortable.interpreter.numbers import adopt
 from ortable.interpreter.results import ELEMENT_TYPES
 from ortable.ir import editing
 
-from .argument_names import argument_name
-from .argument_strides import argument_strides
+from .argument_marks import argument_name, argument_strides
 from .strides import dense_order, inverse
 
 _NO_DLPACK = (torch.complex32,)

@@ -19,7 +19,7 @@ from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.control_flow import is_token_result
 
 from .aot_graph import AotGraph
-from .argument_strides import has_other_strides
+from .argument_marks import has_other_strides
 from .inputs import InputPlan, no_data, shape_of, strides_of
 from .strides import contiguous_strides, leaves_gaps
 from .views import DETACH, is_view, trace_views

@@ -15,16 +15,43 @@ from torch.fx.proxy import GraphAppendingTracer
 
 from ortable import dims, dtypes
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.lower.inputs import shape_of
+from ortable.backend.lower.inputs import InputPlan, shape_of
 from ortable.compat.torch import OpOverload, PythonReferenceAnalysis, sympy_interp
 from ortable.dispatch import Draw
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 
-from .symbol_nodes import SymbolNodes
-
 aten = torch.ops.aten
 _ORIGIN = ("stack_trace", "nn_module_stack")
+
+
+class SymbolNodes:
+    """One node a symbol, added to `graph` when it is first asked for.
+
+    :param inputs: the arguments of the original graph
+    :param copies: their copies in `graph`
+    """
+
+    def __init__(self, graph: Graph, inputs: InputPlan, copies: Mapping[Node, Node]) -> None:
+        self._graph = graph
+        self._inputs = inputs
+        self._copies = copies
+        self._sizes: dict[str, Node] = {}
+
+    def __contains__(self, symbol: str) -> bool:
+        return symbol in self._inputs.sources
+
+    def __getitem__(self, symbol: str) -> Node:
+        source = self._inputs.sources[symbol]
+        argument = self._copies[self._inputs.nodes[source.index]]
+        if source.axis is None:
+            return argument
+        if symbol not in self._sizes:
+            size = torch.ops.aten.sym_size.int
+            node = self._graph.call_function(size, (argument, source.axis))
+            node.meta["val"] = argument.meta["val"].shape[source.axis]
+            self._sizes[symbol] = node
+        return self._sizes[symbol]
 
 
 def write_draws(

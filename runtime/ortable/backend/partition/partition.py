@@ -14,11 +14,11 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.lower.argument_names import mark_inner_name
-from ortable.backend.lower.argument_strides import (
+from ortable.backend.lower.argument_marks import (
     argument_strides,
     has_other_strides,
     mark_any_strides,
+    mark_inner_name,
 )
 from ortable.backend.lower.inputs import shape_of
 from ortable.backend.lower.strides import contiguous_strides, with_strides
@@ -31,8 +31,8 @@ from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
+from .draws import SymbolNodes
 from .placement import is_ordered
-from .symbol_nodes import SymbolNodes
 
 aten = torch.ops.aten
 _NEED = {

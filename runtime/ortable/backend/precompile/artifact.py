@@ -14,6 +14,7 @@ from ortable.backend.cache.conversion import load_cached
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.options import OrtOptions
+from ortable.backend.partition.host_graph import HostGraph, decode_host_graph
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import (
     BypassAOTAutogradCache,
@@ -24,7 +25,6 @@ from ortable.compat.torch import (
 )
 from ortable.errors import OrtableError
 
-from .host_graph import HostGraph, decode_host_graph
 from .pack import converted_graphs, pack, unpack
 
 Compiled = Callable[..., Any]

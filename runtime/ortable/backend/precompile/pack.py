@@ -22,14 +22,14 @@ from ortable.backend.cache.codec import (
 from ortable.backend.cache.envelope import seal, unseal
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.partitioned_graph import PartitionedGraph, join_partitions
+from ortable.backend.partition.host_graph import PartitionedGraph, join_partitions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU
 from ortable.errors import PrecompileError
 from ortable.passes.weight_codes import WeightOptions
 
 if TYPE_CHECKING:
-    from .host_graph import HostGraph
+    from ortable.backend.partition.host_graph import HostGraph
 
 _log = logging.getLogger(__name__)
 # What an option of these did is done when a graph is compiled, or tells of compilations.
@@ -82,7 +82,7 @@ class Unpacked:
             _log.info("%s was loaded: %d ONNX nodes", each.label, len(each.model.graph.node))
         if self.host is None:
             return callables[0]
-        from .host_graph import partition_name
+        from ortable.backend.partition.host_graph import partition_name
 
         named = {partition_name(index): each for index, each in enumerate(callables)}
         return join_partitions(self.host.graph, named, text=self.text)
@@ -103,7 +103,7 @@ def unpack(packed: bytes) -> Unpacked:
         begin = end
     text, host = header["text"], None
     if text is not None:
-        from .host_graph import decode_host_graph
+        from ortable.backend.partition.host_graph import decode_host_graph
 
         host = decode_host_graph(text, len(conversions))
     return Unpacked(conversions, host, text, options_of(header["options"]))

@@ -27,7 +27,7 @@ from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.partitioned_graph import PartitionedGraph
+from ortable.backend.partition.host_graph import PartitionedGraph
 from ortable.backend.partition.placement import Placement
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.providers import CPU, CUDA, provider_names

@@ -1,26 +1,26 @@
-"""The host graph of a graph that runs partly in torch, the straight-line code around its
-partitions, as JSON and back: operators by name, arguments as plain values. In comes a HostGraph,
-out comes text, and the other way; called by `aot.build`, `pack` and `artifact`. Nothing that is
-read is executed or imported: names are looked up among torch's own operators and in a table of
-Python's, and code is generated from what they name."""
+"""A graph that runs partly in torch: the straight-line code around its partitions, as a callable,
+and as JSON and back with operators by name. Nothing that is read is executed or imported: names are
+looked up among torch's own operators and in a table of Python's."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate, map_arg
 
 from ortable.backend.cache.codec import NodeRef, Unserializable, decode_value, encode_value
 from ortable.backend.lower.strides import with_strides
-from ortable.backend.partition.placement import Placement
-from ortable.compat.torch import OpOverload, OpOverloadPacket
+from ortable.compat.torch import BoxedCodeGen, OpOverload, OpOverloadPacket
+
+from .placement import Placement
 
 _NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
 _OPERATORS = (
@@ -44,6 +44,63 @@ class HostGraph:
     graph: Graph
     kind: str
     placement: list[Placement]
+
+
+class PartitionedGraph:
+    """One compiled graph, of sessions and torch operators.  Called with a list of arguments, which
+    it clears; returns a list of results.
+
+    `partitions` are the callables of its partitions; a call is safe from several threads if theirs
+    are. `text` is what other processes rebuild the code from, None where they cannot.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[[list[Any]], list[Any]],
+        partitions: tuple[Any, ...],
+        text: str | None = None,
+    ) -> None:
+        self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
+        self._forward = forward
+        self.partitions = partitions
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"PartitionedGraph({len(self.partitions)} partitions)"
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        return self._forward(args)
+
+
+def join_partitions(
+    host: Graph,
+    callables: Mapping[str, Any],
+    constants: torch.nn.Module | None = None,
+    text: str | None = None,
+) -> PartitionedGraph:
+    """The callable of a graph whose partitions run as `callables`, by their names.
+
+    :param constants: the module that has what the host graph reads besides its arguments
+    :param text: what other processes rebuild the host graph from
+    """
+    root = torch.nn.Module()
+    for node in host.nodes:
+        if node.op == "get_attr":
+            assert constants is not None
+            _adopt(root, constants, str(node.target))
+    for name, function in callables.items():
+        object.__setattr__(root, name, function)
+    host.set_codegen(BoxedCodeGen())
+    code: Any = type(GraphModule(root, host, "HostGraph")).forward
+    # bound to the constants and the partitions alone: the graph and its fake tensors may go
+    return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)
+
+
+def _adopt(root: torch.nn.Module, source: torch.nn.Module, path: str) -> None:
+    """Gives `root` the constant or the subgraph that `source` has at a dotted path."""
+    name = path.partition(".")[0]
+    if not hasattr(root, name):
+        setattr(root, name, getattr(source, name))
 
 
 def partition_name(index: int) -> str:
