@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from onnx import ModelProto, NodeProto
 
+from ortable.ir.proto.walk import nodes_between
+
 _NCHWC = "com.microsoft.nchwc"
 
 
@@ -44,7 +46,9 @@ def fusions_of(before: ModelProto, after: ModelProto) -> tuple[list[Fusion], Cou
     removed: Counter[str] = Counter()
     gone = {id(node): node for node in before.graph.node}
     for region in _regions(after, shared):
-        old = _between([n for node in region for n in node.output if n in shared], made, shared)
+        old = nodes_between(
+            [n for node in region for n in node.output if n in shared], made, shared
+        )
         old = [node for node in old if gone.pop(id(node), None) is not None]
         names = tuple(map(_name, old)), tuple(map(_name, region))
         kept = Counter(names[1])
@@ -73,21 +77,6 @@ def _regions(model: ModelProto, shared: set[str]) -> list[list[NodeProto]]:
                 of_value[name] = number
         of_value.update({name: number for name in node.output if name and name not in shared})
     return list(groups.values())
-
-
-def _between(
-    outputs: Iterable[str], made: dict[str, NodeProto], shared: set[str]
-) -> list[NodeProto]:
-    """The nodes that compute values, down to values that are shared, in the order of the graph."""
-    found: dict[int, NodeProto] = {}
-    stack = [made[name] for name in outputs if name in made]
-    while stack:
-        node = stack.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            stack += [made[name] for name in node.input if name in made and name not in shared]
-    order = {id(node): number for number, node in enumerate(made.values())}
-    return sorted(found.values(), key=lambda node: order[id(node)])
 
 
 def _name(node: NodeProto) -> str:

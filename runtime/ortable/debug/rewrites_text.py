@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ortable.ir.origins import KEY
-
-from .profiling.inline import nodes_below
+from ortable.ir.proto.walk import nodes_below
 
 _PLACES = 3
 _NAMED = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")

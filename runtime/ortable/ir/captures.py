@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from onnx import AttributeProto, GraphProto
+from onnx import GraphProto
 
 from ortable_generated.onnx.traits import HAS_SUBGRAPH
 
 from .node import Node
+from .proto.walk import free_names
 from .state import GraphState
 
 _GRAPHS = (GraphState, GraphProto)
@@ -34,7 +35,7 @@ def captured(node: Node) -> set[str]:
     """Names that the subgraphs of a node use and do not define."""
     names: set[str] = set()
     for graph in subgraphs(node) if node.attrs else ():
-        names |= _free_of_proto(graph) if isinstance(graph, GraphProto) else _free_of_builder(graph)
+        names |= free_names(graph) if isinstance(graph, GraphProto) else _free_of_builder(graph)
     return names
 
 
@@ -44,7 +45,7 @@ def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
     for node in nodes:
         for graph in subgraphs(node) if node.attrs else ():
             if isinstance(graph, GraphProto):
-                names |= _free_of_proto(graph)
+                names |= free_names(graph)
             else:
                 names |= captured_by_protos(graph.nodes)
     return names
@@ -57,22 +58,6 @@ def _free_of_builder(graph: GraphState) -> set[str]:
     for node in graph.nodes:
         used.update(node.inputs)
         used |= captured(node)
-    used.discard("")
-    return used - defined
-
-
-def _free_of_proto(graph: GraphProto) -> set[str]:
-    defined = {x.name for x in graph.input} | {x.name for x in graph.initializer}
-    defined |= {x.values.name for x in graph.sparse_initializer}
-    defined.update(name for node in graph.node for name in node.output)
-    used = {x.name for x in graph.output}
-    for node in graph.node:
-        used.update(node.input)
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                used |= _free_of_proto(attribute.g)
-            for inner in attribute.graphs:
-                used |= _free_of_proto(inner)
     used.discard("")
     return used - defined
 

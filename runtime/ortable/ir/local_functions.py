@@ -14,6 +14,7 @@ from .captures import captured, subgraphs
 from .graph import Graph
 from .node import Node
 from .proto import function_protos
+from .proto.walk import graphs_inside
 from .state import GraphState
 
 _CONTENT = 4096  # elements up to which weights are compared by content, not by their memory
@@ -137,8 +138,6 @@ def called_by_protos(nodes: Iterable[NodeProto]) -> list[tuple[str, str]]:
     for node in nodes:
         if node.domain:
             found.append((node.domain, node.op_type))
-        for attribute in node.attribute:
-            graphs = [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
-            for inner in graphs:
-                found.extend(called_by_protos(inner.node))
+        for inner in graphs_inside(node):
+            found.extend(called_by_protos(inner.node))
     return found

@@ -18,9 +18,9 @@ from ortable.exporter.account.gaps import Gap, intermediate_results
 from ortable.exporter.account.sessions import proto_of
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.origins import KEY
+from ortable.ir.proto.walk import graphs_inside
 
 from ..arrays import describe, node_text, to_numpy, to_torch
-from ..profiling.inline import graphs_inside
 from ..reference import ExtendedReferenceEvaluator
 from .alone import AGREES, Alone, Differs, shown_alone
 from .decompositions import Decomposed

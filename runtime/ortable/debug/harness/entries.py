@@ -26,6 +26,7 @@ from ortable.compat import onnxruntime as compat_ort
 from ortable.compat import torch as compat
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.graph import Graph
+from ortable.ir.proto.walk import nodes_below
 from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.aten.model import Sample
@@ -33,7 +34,6 @@ from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import Expression, TensorSample, evaluate
 from ortablegen.schemas.torch import OpSchema
 
-from ..profiling.inline import nodes_below
 from .values import draw
 
 UNKNOWN = object()

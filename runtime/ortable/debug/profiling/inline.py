@@ -5,13 +5,12 @@ equal modules, which share a function, have the names of the first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
 import onnx.inliner
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ortable.ir.proto.trust import check_functions
+from ortable.ir.proto.walk import nodes_below
 
 PATH = "module_path"
 RESULT = "ortable.profile.result"
@@ -38,22 +37,6 @@ def named_and_inlined(model: ModelProto) -> ModelProto:
     for number, (node, _) in enumerate(nodes_below(made.graph)):
         node.name = node.name or f"{node.op_type}_{number}"
     return made
-
-
-def nodes_below(
-    graph: GraphProto | FunctionProto, parent: NodeProto | None = None
-) -> Iterator[tuple[NodeProto, NodeProto | None]]:
-    """All nodes of a graph and of the graphs inside nodes, each with the node that it is inside."""
-    for node in graph.node:
-        yield node, parent
-        for inner in graphs_inside(node):
-            yield from nodes_below(inner, node)
-
-
-def graphs_inside(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs of a node: branches, and bodies of loops."""
-    for attribute in node.attribute:
-        yield from (attribute.g,) if attribute.HasField("g") else attribute.graphs
 
 
 def _specialized(model: ModelProto, ours: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -18,8 +18,10 @@ from onnx import ModelProto, NodeProto
 
 from ortable.compat.torch import higher_order_operators
 from ortable.ir.pictures.modules import texts_in
+from ortable.ir.proto.walk import nodes_below, nodes_between
 
-from .inline import PATH, RESULT, nodes_below
+from .inline import PATH, RESULT
+from .times import shared_parts
 
 ADDED = "added by ONNX Runtime"
 UNKNOWN = "no ATen operator is known"
@@ -53,7 +55,6 @@ class _Node:
     module: str
     operator: str
     line: str
-    place: int  # in the order of the graph
     result: str
 
 
@@ -79,7 +80,7 @@ def origins_of(
             if node.op_type == op_type:
                 return kernel_name(node.op_type, node.domain), origin
         found = ours.named(name)
-        return op_type, _merged(found, op_type) if found else Origin(operator=ADDED)
+        return op_type, ours.merged(found, op_type) if found else Origin(operator=ADDED)
 
     return find
 
@@ -88,22 +89,21 @@ class _Ours:
     """The nodes of our model, by name and by what they compute."""
 
     def __init__(self, model: ModelProto) -> None:
-        self.made: dict[str, _Node] = {}
-        self.names: dict[str, list[_Node]] = defaultdict(list)
-        known: dict[int, _Node] = {}
+        self.made: dict[str, NodeProto] = {}
+        self.names: dict[str, list[NodeProto]] = defaultdict(list)
+        self.about: dict[int, _Node] = {}
         for proto, parent in nodes_below(model.graph):
-            node = known[id(proto)] = _read(proto, known.get(id(parent)), len(known))
-            self.names[proto.name].append(node)
-            for name in proto.output:
-                if name:
-                    self.made.setdefault(name, node)
+            self.about[id(proto)] = _read(proto, self.about.get(id(parent)))
+            self.names[proto.name].append(proto)
+            for name in filter(None, proto.output):
+                self.made.setdefault(name, proto)
 
     def base(self, name: str) -> str:
         """The node or value that a node of ONNX Runtime is called after; empty: none."""
         starts = [name, *(name[: cut.start()] for cut in reversed(list(_CUT.finditer(name))))]
         return next((each for each in starts if each in self.names or each in self.made), "")
 
-    def named(self, name: str) -> list[_Node]:
+    def named(self, name: str) -> list[NodeProto]:
         """The nodes that a name tells."""
         base = self.base(name)
         return self.names[base] if base in self.names else [self.made[base]] if base else []
@@ -114,23 +114,14 @@ class _Ours:
         real = [name for name in node.output if name in self.made]
         if real:
             return False, real
-        values = [name for each in self.named(node.name) for name in each.proto.output if name]
-        return True, values
+        return True, [name for each in self.named(node.name) for name in each.output if name]
 
-    def between(self, values: Iterable[str], cut: set[str]) -> list[_Node]:
-        """The nodes that compute values, down to others that are cut off, in the graph's order."""
-        found: dict[int, _Node] = {}
-        stack = [self.made[name] for name in values]
-        while stack:
-            node = stack.pop()
-            if id(node) not in found:
-                found[id(node)] = node
-                inputs = (name for name in node.proto.input if name not in cut)
-                stack += [self.made[name] for name in inputs if name in self.made]
-        return sorted(found.values(), key=lambda node: node.place)
+    def merged(self, protos: Sequence[NodeProto], op_type: str) -> Origin:
+        """One origin for nodes that became one of this operator."""
+        return _merged([self.about[id(proto)] for proto in protos], op_type)
 
 
-def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
+def _read(proto: NodeProto, parent: _Node | None) -> _Node:
     about = {prop.key: prop.value for prop in proto.metadata_props}
     path, target, line = _told(about)
     path = _GLOBAL.sub(r"\1", path)
@@ -141,7 +132,7 @@ def _read(proto: NodeProto, parent: _Node | None, place: int) -> _Node:
         path, operator = path or parent.module, operator or parent.operator
         line = line or parent.line
     result = about.get(RESULT) or next(filter(None, proto.output), "")
-    return _Node(proto, path, operator, line, place, result)
+    return _Node(proto, path, operator, line, result)
 
 
 def _operator(target: str) -> str:
@@ -165,10 +156,11 @@ def _joined(ours: _Ours, after: ModelProto) -> Iterator[tuple[NodeProto, Origin]
     claimed: set[int] = set()
     found: dict[int, Origin] = {}
     for number in order:
-        old = [n for n in ours.between(computed[number][1], cut) if id(n) not in claimed]
+        old = nodes_between(computed[number][1], ours.made, cut)
+        old = [node for node in old if id(node) not in claimed]
         claimed.update(map(id, old))
         if old:
-            found[number] = _merged(old, nodes[number].op_type)
+            found[number] = ours.merged(old, nodes[number].op_type)
     _place_the_added(nodes, found)
     for number, node in enumerate(nodes):
         yield node, found.get(number, Origin(operator=ADDED))
@@ -222,12 +214,7 @@ def _places(lines: Sequence[str]) -> str:
 def common_module(paths: Iterable[str]) -> str:
     """The innermost module that all paths are in; empty: the root."""
     split = [path.split(".") if path else [] for path in paths]
-    if not split:
-        return ""
-    shared = 0
-    while all(len(each) > shared for each in split) and len({e[shared] for e in split}) == 1:
-        shared += 1
-    return ".".join(split[0][:shared])
+    return ".".join(split[0][: shared_parts(split)]) if split else ""
 
 
 # -- what metadata say

@@ -5,23 +5,13 @@ loads nothing."""
 from __future__ import annotations
 
 import html
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ortable.errors import OrtableError
 
-from .times import (
-    AROUND_TORCH,
-    HEADS,
-    IN_SESSION,
-    NO_LINE,
-    NodeTime,
-    Table,
-    Times,
-    head,
-    tables_of,
-)
+from .times import AROUND_TORCH, HEADS, IN_SESSION, NO_LINE, Table, Times, head, tables_of
 
 _COLORS = {
     "call": "#cfd8dc",
@@ -34,62 +24,29 @@ _READABLE = {"minsize": 11, "mode": "hide"}  # smaller text is left out
 _ROWS = 40  # of a table in the page
 
 
-@dataclass
-class Frame:
-    """A box of the flame graph: microseconds a call, with those of the boxes on it."""
-
-    label: str
-    what: str
-    about: str
-    us: float = 0.0
-    inside: dict[str, Frame] = field(default_factory=dict)
-
-    def child(self, label: str, what: str, about: str) -> Frame:
-        """The box of a name on this one, made where there is none."""
-        return self.inside.setdefault(label, Frame(label, what, about))
-
-
-def frames_of(profile: Times) -> Frame:
-    """The call, its graphs, their modules one inside the other, and kernels; what is in no kernel
-    lies beside them. The boxes on a box are never longer than it."""
-    root = Frame(profile.model, "call", "the call", profile.call_us)
+def _boxes(profile: Times) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
+    """What the flame graph is made of, each with the way from the call, what it is, what to say of
+    it, and its own microseconds: modules in the order of the table, kernels, and what is in no
+    kernel."""
     for number, graph in enumerate(profile.graphs):
-        box = root.child(graph.label, "graph", graph.where)
-        for module in profile.modules:  # in the order of the table
-            if module.graph == number:
-                _inside(box, module.path)
+        yield (graph.label,), "graph", graph.where, 0.0
+        for module in profile.modules:
+            parts = module.path.split(".") if module.path and module.graph == number else []
+            for depth in range(1, len(parts) + 1):
+                yield (graph.label, *parts[:depth]), "module", ".".join(parts[:depth]), 0.0
         for node in profile.nodes:
             if node.graph == number:
-                _add(box, node)
-        for label, us in (
-            (IN_SESSION, graph.session_us),
-            (AROUND_TORCH, graph.torch_us),
-        ):
+                torch = node.kernel == node.operator
+                label = f"torch: {node.operator}" if torch else f"{node.kernel}: {node.operator}"
+                about = f"{node.module or 'the root'}, {node.line or NO_LINE}"
+                parts = node.module.split(".") if node.module else []
+                yield (graph.label, *parts, label), "kernel", about, node.us
+        for label, us in ((IN_SESSION, graph.session_us), (AROUND_TORCH, graph.torch_us)):
             if us:
-                box.child(label, "rest", label).us = us
-        box.us = sum(each.us for each in box.inside.values())
+                yield (graph.label, label), "rest", label, us
     for row in profile.rest:
         if row.name not in (IN_SESSION, AROUND_TORCH):  # which are of their graphs
-            root.child(row.name, "rest", row.name).us = row.us
-    return root
-
-
-def _inside(box: Frame, module: str, us: float = 0.0) -> Frame:
-    """The box of a module, those around it being longer by some time."""
-    path = ""
-    for name in module.split(".") if module else ():
-        path = f"{path}.{name}" if path else name
-        box = box.child(name, "module", path)
-        box.us += us
-    return box
-
-
-def _add(box: Frame, node: NodeTime) -> None:
-    """The boxes of a node: its modules, then its kernel."""
-    torch = node.kernel == node.operator
-    label = f"torch: {node.operator}" if torch else f"{node.kernel}: {node.operator}"
-    about = f"{node.module or 'the root'}, {node.line or NO_LINE}"
-    _inside(box, node.module, node.us).child(label, "kernel", about).us += node.us
+            yield (row.name,), "rest", row.name, row.us
 
 
 # -- the page
@@ -130,7 +87,7 @@ def html_of(profile: Times) -> str:
             "The page of a profile needs the Python package 'plotly': install the extra with "
             "`pip install 'ortable[profile]'`. text(), json() and trace() need nothing."
         ) from error
-    figure = go.Figure(go.Icicle(**_icicle(frames_of(profile), profile.call_us)))
+    figure = go.Figure(go.Icicle(**_icicle(profile)))
     figure.update_layout(
         margin={"t": 10, "l": 0, "r": 0, "b": 10}, height=620, uniformtext=_READABLE
     )
@@ -146,16 +103,26 @@ def html_of(profile: Times) -> str:
     )
 
 
-def _icicle(root: Frame, whole: float) -> dict[str, Any]:
-    """The boxes as plotly has them: lists of the same length."""
-    boxes = list(_numbered(root))
+def _icicle(profile: Times) -> dict[str, Any]:
+    """The boxes as plotly has them: lists of the same length. A box is as long as those on it."""
+    known = {(): (profile.model, "call", "the call")}
+    times: dict[tuple[str, ...], float] = defaultdict(float)
+    for way, what, about, us in _boxes(profile):
+        known.setdefault(way, (way[-1], what, about))
+        for depth in range(1, len(way) + 1):
+            times[way[:depth]] += us
+    times[()] = profile.call_us
+    numbers = {way: str(number) for number, way in enumerate(known)}
     return {
-        "ids": [str(number) for number, _, _ in boxes],
-        "parents": ["" if parent < 0 else str(parent) for _, parent, _ in boxes],
-        "labels": [html.escape(box.label) for _, _, box in boxes],
-        "values": [box.us / 1000 for _, _, box in boxes],
-        "customdata": [[html.escape(box.about), 100 * box.us / whole] for _, _, box in boxes],
-        "marker": {"colors": [_COLORS[box.what] for _, _, box in boxes]},
+        "ids": list(numbers.values()),
+        "parents": [numbers[way[:-1]] if way else "" for way in known],
+        "labels": [html.escape(label) for label, _, _ in known.values()],
+        "values": [times[way] / 1000 for way in known],
+        "customdata": [
+            [html.escape(about), 100 * times[way] / profile.call_us]
+            for way, (_, _, about) in known.items()
+        ],
+        "marker": {"colors": [_COLORS[what] for _, what, _ in known.values()]},
         "branchvalues": "total",
         "sort": False,
         "tiling": {"orientation": "v"},
@@ -165,17 +132,6 @@ def _icicle(root: Frame, whole: float) -> dict[str, Any]:
             "<extra></extra>"
         ),
     }
-
-
-def _numbered(root: Frame) -> Iterator[tuple[int, int, Frame]]:
-    """Each box with its number and that of the box below it."""
-    stack = [(-1, root)]
-    number = 0
-    while stack:
-        parent, box = stack.pop()
-        yield number, parent, box
-        stack += [(number, each) for each in reversed(box.inside.values())]
-        number += 1
 
 
 def _table(table: Table) -> str:

@@ -4,6 +4,7 @@ nodes with their times, out go rows by name, the tree of modules, and tables for
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -157,6 +158,12 @@ def module_rows(
             for p in _as_tree(total)
         ]
     return tuple(found)
+
+
+def shared_parts(paths: Iterable[Sequence[str]]) -> int:
+    """How many parts some paths begin with that are the same."""
+    places = zip(*paths, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda parts: len(set(parts)) == 1, places))
 
 
 def _around(path: str) -> list[str]:

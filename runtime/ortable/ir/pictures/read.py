@@ -26,6 +26,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir.initializers import proto_to_numpy
 from ortable.ir.proto.trust import MOST_NODES, check_readable, expanded_nodes
+from ortable.ir.proto.walk import free_names, graphs_inside
 from ortable.ir.schemas import find_schema
 
 from .modules import CLASSES, Part, Placer, class_reader, parts_of_node, parts_of_path
@@ -194,7 +195,8 @@ class _GraphReader:
         return tuple(part for part in parts if not here.startswith(f"{part.path}."))
 
     def _node(self, node: NodeProto, about: dict[str, str]) -> None:
-        reads = [name for name in (*node.input, *_captured(node)) if name]
+        captured = (name for graph in graphs_inside(node) for name in free_names(graph))
+        reads = [name for name in (*node.input, *captured) if name]
         group = self.placer.place(self._way(node, about), reads, node.output)
         prefix = f"{self.rooted}/" if self.rooted else ""
         box = Box(
@@ -338,18 +340,6 @@ def _graphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
             yield attribute.name, attribute.g
         for place, graph in enumerate(attribute.graphs):
             yield f"{attribute.name} {place}", graph
-
-
-def _captured(node: NodeProto) -> set[str]:
-    """What the graphs inside a node read from outside."""
-    found: set[str] = set()
-    for _, graph in _graphs(node):
-        own = {value.name for value in (*graph.input, *graph.initializer)}
-        for inner in graph.node:
-            found |= ({*inner.input} | _captured(inner)) - own
-            own |= {*inner.output}
-        found |= {value.name for value in graph.output} - own
-    return found - {""}
 
 
 # -- texts

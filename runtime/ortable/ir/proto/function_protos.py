@@ -14,7 +14,7 @@ from .tensor_proto import (
     fill_nested,
     fill_tensor,
     location_of,
-    tensors_of_function,
+    tensors_of_nodes,
 )
 
 
@@ -62,7 +62,7 @@ def settle_function(
     if external is None and not graph.function_tensors:
         return
     written = []
-    for tensor in tensors_of_function(function):
+    for tensor in tensors_of_nodes(function.node):
         if tensor.data_location != TensorProto.EXTERNAL:
             written.append(tensor)
             continue

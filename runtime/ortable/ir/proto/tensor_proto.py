@@ -6,10 +6,12 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from ortable import dtypes
 from ortable.ir import initializers
+
+from .walk import graphs_inside
 
 EXTERNAL_FILE = "weights"  # location written in a model that is not saved
 _nested = itertools.count()
@@ -118,12 +120,7 @@ def nested_tensors(model: ModelProto) -> Iterator[TensorProto]:
     subgraphs and of functions."""
     yield from tensors_of_nodes(model.graph.node)
     for function in model.functions:
-        yield from tensors_of_function(function)
-
-
-def tensors_of_function(function: FunctionProto) -> Iterator[TensorProto]:
-    """Tensors in the nodes of a local function."""
-    yield from tensors_of_nodes(function.node)
+        yield from tensors_of_nodes(function.node)
 
 
 def tensors_of_graph(graph: GraphProto) -> Iterator[TensorProto]:
@@ -138,7 +135,5 @@ def tensors_of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.HasField("t"):
                 yield attribute.t
-            elif attribute.HasField("g"):
-                yield from tensors_of_graph(attribute.g)
-            for graph in attribute.graphs:
-                yield from tensors_of_graph(graph)
+        for graph in graphs_inside(node):
+            yield from tensors_of_graph(graph)

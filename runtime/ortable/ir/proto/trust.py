@@ -10,9 +10,11 @@ from pathlib import Path
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from ortable.errors import BuilderError, InputError
+
+from .walk import graphs_inside
 
 # Readers go from a graph to those inside its nodes by recursion, several calls a level. Files hold
 # 33 levels: protobuf itself reads no deeper.
@@ -21,7 +23,6 @@ MOST_NODES = 1_000_000  # of a model whose functions are written out in the plac
 
 _MESSAGES = 3  # from a graph to one inside it: a node, an attribute, the graph
 _MESSAGE, _STRING = FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING
-_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def parsed_model(content: bytes, what: str | os.PathLike[str]) -> ModelProto:
@@ -100,12 +101,7 @@ def expanded_nodes(model: ModelProto) -> float:
         return sum(
             1.0
             + (called((node.domain, node.op_type, node.overload)) if bodies else 0)
-            + sum(
-                count(graph.node)
-                for each in node.attribute
-                if each.type in _GRAPHS
-                for graph in (each.g, *each.graphs)
-            )
+            + sum(count(graph.node) for graph in graphs_inside(node))
             for node in nodes
         )
 
