@@ -4,24 +4,20 @@ AOTAutograd, out comes a ReferenceBackend; called by torch.compile."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Unpack
 
 from torch.fx import GraphModule
 
 from ortable.backend.aot.build import Compiled
 from ortable.backend.aot.entry import compile_from_torch
-from ortable.backend.options import OrtOptions, Provider, Transform
+from ortable.backend.options import OrtOptions, OrtOptionsDict
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
 from ortable.exporter.account.gaps import AskedTolerance
 
 from .run import ReferenceBackend
-
-if TYPE_CHECKING:
-    from ortable.exporter.request.program import ExportOptions
 
 _OWN = ("compare", "atol", "rtol", "verbose")
 _OF_ONNX_RUNTIME = ("session_options", "run_options", "cache_dir")
@@ -34,48 +30,30 @@ def onnx_debug_backend(
     compare: bool | None = None,
     atol: float | None = None,
     rtol: float | None = None,
-    target_opset: int | Mapping[str, int] | None = None,
-    export_options: ExportOptions | None = None,
-    providers: str | Sequence[Provider] | None = None,
-    storage: MutableMapping[str, Any] | None = None,
-    dump_prefix: str | os.PathLike[str] | None = None,
-    verbose: int | None = None,
-    optimize: bool | None = None,
-    rewrites: str | Sequence[str] | None = None,
-    pre_ort_model_transforms: Transform | Iterable[Transform] | None = None,
-    freeze: Literal["auto", "on", "off"] | None = None,
-    fallback: Literal["eager", "error"] | None = None,
-    raise_on: Iterable[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    **keywords: Unpack[OrtOptionsDict],
 ) -> Compiled:
     """The same graphs as `onnx_custom_backend`, run node by node in Python by
     `ortable.ExtendedReferenceEvaluator`: slow, and it can look into them.
-
-    The keywords that are not listed are options of `ortable.OrtOptions`.
 
     Args:
         graph_module: the graph that dynamo or AOTAutograd hands over.
         args: its inputs.
         compare: run the FX graph in torch as well, and stop at the first result that differs.
         atol, rtol: how far results may differ; by dtype unless given.
-        dump_prefix: write `<prefix>_<n>.onnx` and `.txt`, and the inputs and outputs of the
-            first call as `<prefix>_<n>_data/input_<i>.pb` and `output_<i>.pb` (TensorProto).
-        verbose: 1 prints every node, 2 every intermediate result, larger numbers more of each.
         options: the same options as a dict.
+        keywords: those of `ortable.OrtOptions`. `verbose` is 1 to print every node, 2 for every
+            intermediate result, larger numbers for more of each; `dump_prefix` also writes the
+            inputs and outputs of the first call as `<prefix>_<n>_data/input_<i>.pb` and
+            `output_<i>.pb` (TensorProto).
 
     Raises:
         OptionError: an unknown option, a wrong value, one given twice, or one of ONNX Runtime.
         OrtableError: it was called outside torch.compile.
         MismatchError: in a call, with `compare`, where a result differs.
     """
-    keywords = {
-        "compare": compare, "atol": atol, "rtol": rtol, "target_opset": target_opset,
-        "export_options": export_options, "providers": providers, "storage": storage,
-        "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
-        "rewrites": rewrites, "pre_ort_model_transforms": pre_ort_model_transforms,
-        "freeze": freeze, "fallback": fallback, "raise_on": raise_on,
-    }  # fmt: skip
-    own, rest = _split_options(keywords, options)
+    given = {"compare": compare, "atol": atol, "rtol": rtol, **keywords}
+    own, rest = _split_options(given, options)
     verbose = own.get("verbose", 0)
     resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})
     _refuse_onnxruntime_options(resolved)

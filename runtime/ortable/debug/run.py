@@ -4,6 +4,7 @@ comes a CompiledGraph, out comes a callable; called by `backend`."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,10 @@ from onnx import NodeProto, TensorProto, numpy_helper
 from torch.fx import GraphModule
 
 from ortable import dtypes
-from ortable.backend.execute.feeds import check_memory
-from ortable.backend.execute.results import SymbolValues, as_promised, own
-from ortable.backend.roles import (
-    CompiledGraph,
-    InputRoleKind,
-    OutputRole,
-    OutputRoleKind,
-    ViewStep,
-)
+from ortable.backend.execute.call import OrtBackend
+from ortable.backend.execute.feeds import check_memory, float8_value
+from ortable.backend.roles import CompiledGraph, InputRoleKind
+from ortable.compat.onnxruntime import capi, ort_value
 from ortable.errors import MismatchError, OrtableError
 from ortable.exporter.account.gaps import AskedTolerance, Gap
 from ortable.interpreter.diagnostics.failures import describe_node
@@ -55,7 +51,9 @@ class ReferenceBackend:
         self.graph_module: GraphModule | None = None
         self.dump_path: Path | None = None
         self.calls = 0
-        self._results = GraphResults(compiled)
+        self._fetched: list[torch.Tensor] = []
+        self._lock = threading.RLock()
+        self._results = OrtBackend(compiled, self, None, execute=self._session)
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
         """Receives the FX graph, and where the model was dumped."""
@@ -64,10 +62,22 @@ class ReferenceBackend:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """:raises MismatchError: a result differs from eager's, and they are compared"""
-        self.calls += 1
-        results = self._results(args, self._run(args))
-        args.clear()
-        return results
+        with self._lock:
+            self.calls += 1
+            self._fetched = self._run(args)
+            return self._results(args)
+
+    def _session(self, _: Any) -> Callable[..., Any]:
+        """What stands for a session of the fast backend, which makes the results of the graph of
+        what was computed, and of the arguments."""
+
+        def run(feeds: Any, names: Any, options: Any) -> Any:
+            values = capi.OrtValueVector()
+            for tensor in self._fetched:
+                values.push_back(_value_of(tensor))
+            return values
+
+        return run
 
     def _run(self, args: Sequence[Any]) -> list[torch.Tensor]:
         if not self.compiled.fetches:
@@ -87,11 +97,7 @@ class ReferenceBackend:
         fetched = [np.asarray(known[fetch.name]) for fetch in self.compiled.fetches]
         if self.dump_path is not None and self.calls == 1:
             self._dump(feeds, fetched)
-        values = SymbolValues(args, self._results.sources)
-        return [
-            as_promised(to_torch(value), fetch, values)
-            for value, fetch in zip(fetched, self.compiled.fetches, strict=True)
-        ]
+        return list(map(to_torch, fetched))
 
     def _next(self, steps: Any, proto: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:
         """What is known after one more node; a failure says which node failed and on what."""
@@ -222,6 +228,14 @@ def feeds_of(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarr
     return feeds
 
 
+def _value_of(tensor: torch.Tensor) -> Any:
+    """A tensor as ONNX Runtime would return it."""
+    elem_type = dtypes.from_torch(tensor.dtype)
+    if elem_type in dtypes.FLOAT8_TYPES:
+        return float8_value(tensor, elem_type)
+    return ort_value(tensor)
+
+
 def tensor_proto(value: np.ndarray, name: str) -> TensorProto:
     """A numpy array as a TensorProto, whatever its dtype."""
     array = np.ascontiguousarray(value).reshape(np.shape(value))
@@ -230,69 +244,3 @@ def tensor_proto(value: np.ndarray, name: str) -> TensorProto:
     proto = TensorProto(name=name, dims=array.shape, data_type=dtypes.from_numpy(array.dtype))
     proto.raw_data = array.tobytes()
     return proto
-
-
-# -- results
-
-
-class GraphResults:
-    """Turns what the evaluator computed, and the arguments, into the results of the graph."""
-
-    def __init__(self, compiled: CompiledGraph) -> None:
-        self.roles = compiled.outputs
-        self.n_results = compiled.n_results
-        self.mutations = compiled.mutations
-        self.checks = compiled.checks
-        self.sources = tuple(compiled.sources.values())
-
-    def __call__(self, args: Sequence[Any], fetched: Sequence[Any]) -> list[Any]:
-        """`fetched` holds torch tensors, in the order of `CompiledGraph.fetches`."""
-        for check in self.checks:
-            if not fetched[check.fetch].item():
-                raise RuntimeError(check.message)
-        values = SymbolValues(args, self.sources)
-        results: list[Any] = []
-        for role in self.roles:
-            results.append(self._result(role, args, fetched, results, values))
-        if self.mutations:
-            for mutation in self.mutations:
-                args[mutation.source].copy_(results[mutation.result])
-            del results[self.n_results :]
-        return results
-
-    def _result(
-        self,
-        role: OutputRole,
-        args: Sequence[Any],
-        fetched: Sequence[Any],
-        results: Sequence[Any],
-        values: SymbolValues,
-    ) -> Any:
-        kind = role.kind
-        if kind is OutputRoleKind.TENSOR:
-            return fetched[role.fetch]
-        if kind is OutputRoleKind.INPUT:
-            return args[role.source]
-        if kind is OutputRoleKind.VIEW:
-            base = fetched[role.fetch] if role.fetch >= 0 else args[role.source]
-            view = _apply_steps(base, role.steps, values)
-            return own(view) if role.alone else view
-        if kind is OutputRoleKind.NONE:
-            return None
-        if kind is OutputRoleKind.DIMENSION:
-            return int(fetched[role.fetch]) if role.fetch >= 0 else values(role.value)
-        if kind is OutputRoleKind.DUPLICATE:
-            return results[role.source]
-        if kind is OutputRoleKind.NUMBER:
-            return fetched[role.fetch].item()
-        return role.value
-
-
-def _apply_steps(tensor: Any, steps: Sequence[ViewStep], values: Callable[[Any], Any]) -> Any:
-    """Applies view steps to a tensor; `values` turns symbolic dimensions into ints."""
-    for step in steps:
-        if step.symbolic:
-            tensor = step.op(tensor, *values(step.args), **values(step.kwargs))
-        else:
-            tensor = step.op(tensor, *step.args, **step.kwargs)
-    return tensor
