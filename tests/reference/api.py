@@ -27,11 +27,9 @@ OPTIONS = {
 }
 # Functions whose keywords another section lists: where, and the names of these keywords.
 _EXPORT = "[Options of to_onnx and export](options.md#to_onnx-and-export)"
-_BACKEND = "[Options of torch.compile](options.md#torchcompile)"
 SHARED: dict[str, tuple[str, Callable[..., Any]]] = {
     "to_onnx": (_EXPORT, ortable.to_onnx),
     "export": (_EXPORT, ortable.to_onnx),
-    "onnx_debug_backend": (_BACKEND, ortable.OrtOptions),
     "OnnxProgram.draw": ("Those of [`ortable.draw`](#ortabledraw)", ortable.draw),
 }
 _MAX_INLINE = 3  # rows of arguments and errors in the list of methods
@@ -109,9 +107,7 @@ def _shared(name: str) -> set[str]:
     kinds = (inspect.Parameter.KEYWORD_ONLY,)
     if inspect.isclass(listed):
         kinds += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
-    said = parts(inspect.getdoc(getattr(ortable, name, None)) or "").said()
-    other = name == "onnx_debug_backend"  # it describes some options for itself
-    return {each.name for each in found if each.kind in kinds and not (other and each.name in said)}
+    return {each.name for each in found if each.kind in kinds}
 
 
 def _parameters(found: inspect.Signature, shared: set[str]) -> Iterator[str]:
