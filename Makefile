@@ -15,6 +15,9 @@ QUICK := tests/packaging/test_layers.py tests/packaging/test_repository.py tests
 	tests/exporter/test_programs.py tests/exporter/test_outputs.py tests/exporter/test_dynamic_shapes.py \
 	tests/backend/test_models.py tests/backend/test_training.py tests/backend/test_mutation.py \
 	tests/backend/test_options.py tests/debug/test_first_difference.py tests/cli/test_cli.py
+# where tests take turns or are slow; `make sweeps` runs these
+SWEEPS := tests/sweeps tests/backend tests/codegen tests/conformance tests/debug tests/examples tests/exporter \
+	tests/faults tests/fuzz tests/mutate tests/packaging tests/passes tests/specs/test_loops.py tests/vision tests/weights
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
@@ -62,7 +65,7 @@ format: $(READY)  ## lay out the sources
 	$(BIN)/ruff format .
 
 sweeps: $(READY)  ## programs and models that others wrote, random graphs, several processes
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/sweeps tests/passes/rewrite tests/backend tests/exporter tests/debug tests/weights tests/faults tests/examples tests/vision --sweeps $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(SWEEPS) --sweeps $(ARGS)
 
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)

@@ -78,8 +78,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         every = config.getoption("--every-program")
         turns = {} if every else {i: t for i, t in _turns(items).items() if i.name not in asked}
         left_out = {item for item in items if not _has_its_turn(item, turns.get(item), sweeps)}
-    files = config.getoption("--files-of")
-    left_out = {*left_out, *(i for i in items if not is_of_part(i.path.name, turn(), files))}
+    if (files := config.getoption("--files-of")) > 1:
+        number = turn()
+        left_out = {*left_out, *(i for i in items if not is_of_part(i.path.name, number, files))}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
@@ -97,14 +98,14 @@ def _has_its_turn(item: pytest.Item, number: int | None, sweeps: bool) -> bool:
 def _turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
     """The turns of tests marked `alternates`: 0 with this commit, 1 with its sweeps, others with
     other commits. Of the values of a parameter one is 0 with each combination of the others, or
-    each second, third... where the mark says so."""
+    each second, third... where the mark says so; of all cases where it names no parameter."""
     groups: dict[tuple[Any, ...], list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker("alternates")
         if mark is not None and isinstance(item, pytest.Function):
-            (name,), parts = mark.args, mark.kwargs.get("parts", 0)
+            name, parts = next(iter(mark.args), None), mark.kwargs.get("parts", 0)
             given = item.callspec.params.items()
-            others = tuple(sorted((other, repr(v)) for other, v in given if other != name))
+            others = tuple(sorted((n, repr(v)) for n, v in given if name not in (None, n)))
             groups.setdefault((item.path, item.originalname, others, parts), []).append(item)
     turns: dict[pytest.Item, int] = {}
     # begins elsewhere in each group: not one mode for all the others

@@ -31,6 +31,7 @@ def outcome(fn, backend, x):
     return found, x
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize(
     ("fn", "good", "bad"),
     [

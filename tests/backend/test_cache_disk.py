@@ -149,6 +149,7 @@ def assert_read_as_written(compiled, folder):
             assert getattr(read, field.name) == getattr(compiled, field.name), field.name
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_graph_from_a_file_is_what_was_written_and_computes_the_same(name, tmp_path):
     fn, args = GRAPHS[name]

@@ -123,7 +123,7 @@ def name_of(kind: Any) -> str:
     return getattr(kind, "__name__", type(kind).__name__)
 
 
-@pytest.mark.alternates("kind", parts=3)
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("kind", DIFFERENTIABLE, ids=name_of)
 def test_forward_and_backward(kind: Any) -> None:
     check(kind, backward=True)
@@ -204,6 +204,7 @@ FORWARD = [
 ]  # fmt: skip
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("kind", FORWARD, ids=name_of)
 def test_forward(kind: Any) -> None:
     check(kind)

@@ -33,6 +33,7 @@ def outcomes(tmp_path_factory):
     return json.loads((folder / "outcomes.json").read_text())
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("place", DIES)
 def test_the_others_end_with_an_error(place, outcomes):
     told, dead = outcomes[place], DIES[place]
@@ -51,6 +52,7 @@ def test_nobody_waits_longer_than_the_timeout_for_one_that_has_stopped(outcomes)
     assert re.match(TIMED_OUT, told["errors"][0])
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize(
     ("place", "rank", "said"),
     [
@@ -70,6 +72,7 @@ def test_a_refusal_is_named_and_the_others_end(place, rank, said, outcomes):
     assert re.match(LOST, told["errors"][1 - rank])
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("place", ["backward", "refused_forward"])
 def test_torchrun_ends(place, tmp_path):
     """torchrun tells who failed first, and ends those that wait."""

@@ -45,6 +45,7 @@ def checkpoints(tmp_path_factory):
     return folder, outcomes
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("run", RUNS)
 def test_a_training_goes_on_from_a_checkpoint(run, checkpoints):
     outcomes = checkpoints[1][run]
@@ -53,6 +54,7 @@ def test_a_training_goes_on_from_a_checkpoint(run, checkpoints):
     )
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 @pytest.mark.parametrize("ending", ["", "_four"])
 @pytest.mark.parametrize("kind", ["ddp", "fsdp_blocks", "fsdp_whole"])

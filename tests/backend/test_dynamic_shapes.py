@@ -206,6 +206,7 @@ DERIVED = {
 }
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("name", DERIVED)
 def test_derived_dimensions(name):
     run_at_sizes(*DERIVED[name])
@@ -336,6 +337,7 @@ FROM_DATA = {
 }
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("name", FROM_DATA)
 def test_sizes_from_data(name):
     fn, calls = FROM_DATA[name]

@@ -86,6 +86,7 @@ def test_infinity_and_nan_stay_in_their_bags(run_both, sizes):
     assert wanted[1].isnan().all()
 
 
+@pytest.mark.alternates("mode")
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("padding", [None, 3])
 @pytest.mark.parametrize("last", [False, True])

@@ -42,7 +42,7 @@ def compile_forward(model, dynamic=None, **options):
     )
 
 
-@pytest.mark.alternates("name", parts=2)
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 @pytest.mark.parametrize(
     ("dynamic", "keywords", "most"),
@@ -66,6 +66,7 @@ def test_tokens_and_graphs(name, dynamic, keywords, most) -> None:
         assert graphs() == before
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mistral", "gemma2"])
 def test_sliding_windows(name) -> None:
@@ -90,6 +91,7 @@ def test_a_smaller_model_proposes_tokens() -> None:
     assert torch.equal(model.generate(ids, assistant_model=assistant, **given), expected)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int4", "int8"])
 def test_small_weights_decode(kind) -> None:

@@ -88,6 +88,7 @@ def test_blocks_of_language_models(family, kind, attention):
     assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
     ("family", "kind"), [("llama", "Attention"), ("llama", "DecoderLayer"), ("phi", "DecoderLayer")]
 )

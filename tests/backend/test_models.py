@@ -34,7 +34,7 @@ def compiled_with(model, storage, **kwargs):
     )
 
 
-@pytest.mark.alternates("free")
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("free", [False, True], ids=["fixed batch", "free batch"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_runs_whole_in_onnxruntime_and_is_compiled_once(name, free):

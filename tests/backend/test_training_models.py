@@ -85,6 +85,7 @@ def test_model_trains_like_eager(name, rnn_in_graph):
     train(SMALL_TRAINABLES[name], dynamic=False, make_optimizer=sgd)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", ["mlp", "resnet", "gpt2", "convnext", "dlrm"])
 def test_model_trains_with_any_batch(name):
     """One graph for every size of the batch, and another optimizer."""

@@ -88,6 +88,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_eight_sizes_take_the_memory_of_one_session():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

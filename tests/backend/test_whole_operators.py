@@ -26,6 +26,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.alternates("dynamic")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_and_gradients_are_those_of_eager(name, dynamic, fresh_dynamo):

@@ -79,6 +79,7 @@ def _damaged(entry: str, pieces: tuple[str, ...], draw: random.Random) -> str:
     return re.sub(rf"\b{re.escape(wrong)}\b", lambda _: right, entry, count=1)
 
 
+@pytest.mark.alternates("start")
 @pytest.mark.parametrize("start", range(3))
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_a_damaged_entry_gives_errors_of_codegen_or_python_that_compiles(

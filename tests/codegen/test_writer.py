@@ -59,6 +59,7 @@ def test_only_changed_files_are_written_and_orphans_deleted(tmp_path: Path) -> N
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_generated_is_fresh_and_asks_nothing_of_the_installed_versions(made: Generated) -> None:
     report = compare_tree(made.files, ROOT / "generated")
     assert report.written == (), "run `make codegen` and commit the result"
@@ -74,6 +75,7 @@ def _copy_specs(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_codegen_starts_from_an_empty_or_broken_generated_folder(copied: Path) -> None:
     assert (copied / DISPATCH).read_text() == (ROOT / DISPATCH).read_text()
     assert main(["check", "--root", str(copied)]) == 0
@@ -93,6 +95,7 @@ def test_a_spec_error_writes_nothing_and_exits_with_1(
     assert list((root / "generated").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_check_names_the_stale_file_the_command_and_the_difference(
     copied: Path,
     made: Generated,
@@ -116,6 +119,7 @@ def test_check_names_the_stale_file_the_command_and_the_difference(
     assert "make codegen" in printed
 
 
+@pytest.mark.slow
 def test_generation_is_deterministic(made: Generated, copied: Path) -> None:
     report = compare_tree(made.files, copied / "generated")
     assert (report.written, report.deleted) == ((), ())

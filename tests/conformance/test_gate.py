@@ -63,6 +63,7 @@ def _fail(*_: Any, **__: Any) -> Any:
     raise RuntimeError("nothing can be captured")
 
 
+@pytest.mark.alternates("is_recorded")
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_the_gate_is_red_when_something_is_broken(
     folder: Path, is_recorded: bool, monkeypatch: pytest.MonkeyPatch

@@ -33,14 +33,6 @@ from .faults import (
 )
 
 
-def _some(faults: tuple[Changed, ...]) -> list[Any]:
-    """Every third runs always, the others with the sweeps."""
-    return [
-        pytest.param(fault, id=fault.name, marks=[pytest.mark.slow] if place % 3 else [])
-        for place, fault in enumerate(faults)
-    ]
-
-
 @pytest.fixture(autouse=True)
 def _no_conversion_is_kept() -> Iterator[None]:
     conversions.clear()
@@ -49,7 +41,8 @@ def _no_conversion_is_kept() -> Iterator[None]:
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("fault", _some(ENTRIES))
+@pytest.mark.alternates(parts=3)
+@pytest.mark.parametrize("fault", ENTRIES, ids=lambda fault: fault.name)
 def test_a_changed_entry_is_named_with_its_line(fault: Changed, tmp_path: Path) -> None:
     model, args = fault.call()
     with changed_entry(fault, tmp_path):
@@ -61,7 +54,8 @@ def test_a_changed_entry_is_named_with_its_line(fault: Changed, tmp_path: Path) 
     assert not found.fault.after
 
 
-@pytest.mark.parametrize("fault", _some(RULES))
+@pytest.mark.alternates(parts=3)
+@pytest.mark.parametrize("fault", RULES, ids=lambda fault: fault.name)
 def test_a_changed_rule_is_named_with_its_line(
     fault: Changed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

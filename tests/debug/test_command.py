@@ -89,6 +89,7 @@ def shell(folder: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_a_rule_of_yours_in_the_shell(folder: Path) -> None:
     status, out = shell(folder, "models_to_debug:net", "--rewrites", "default,rules.yaml")
     assert status == 1

@@ -52,6 +52,7 @@ def test_the_model_is_bert_base(model: torch.nn.Module) -> None:
     assert sum(p.numel() for p in model.parameters()) == 109_482_240
 
 
+@pytest.mark.slow
 def test_static_export_equals_eager(model: torch.nn.Module, tmp_path) -> None:
     inputs = bert_inputs(2, 16)
     path = str(tmp_path / "bert.onnx")
@@ -60,6 +61,7 @@ def test_static_export_equals_eager(model: torch.nn.Module, tmp_path) -> None:
     assert_equal_to_eager(run(path, inputs), expected_outputs(model, inputs))
 
 
+@pytest.mark.slow
 def test_dynamic_export_runs_other_batches_and_lengths(model: torch.nn.Module, tmp_path) -> None:
     batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", min=2, max=512)
     shape = {0: batch, 1: length}

@@ -159,6 +159,7 @@ def test_rules_of_the_file_in_torch_compile(example, model_and_inputs, expected)
     assert counted(fused["onnx"], "Split") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_together_with_the_default_rules(example, model_and_inputs, expected):
     model, inputs = model_and_inputs

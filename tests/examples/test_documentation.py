@@ -82,6 +82,7 @@ def with_code(*languages: str) -> list[str]:
     return [page for page in PAGES if blocks(page, *languages)]
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.filterwarnings("default::ortable.errors.FallbackWarning")  # a page shows it
 @pytest.mark.parametrize("ran", with_code("python", "pycon"), indirect=True)
 def test_every_block_of_the_page_runs(ran: dict[str, object]) -> None:

@@ -42,7 +42,7 @@ def free_dimensions(model: onnx.ModelProto) -> set[str]:
     }
 
 
-@pytest.mark.alternates("dynamic")
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_an_architecture_computes_what_eager_does(name: str, dynamic: bool) -> None:

@@ -56,7 +56,7 @@ def _same(program: Any, module: torch.nn.Module, call: Any) -> None:
     torch.testing.assert_close(program(*args, **kwargs), expected)
 
 
-@pytest.mark.alternates("name", parts=3)
+@pytest.mark.alternates(parts=5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", CASES)
 def test_an_export_of_batch_one_equals_eager_at_others(name: str, kind: str) -> None:

@@ -90,7 +90,7 @@ CALLS = {
 }
 
 
-@pytest.mark.alternates("name", parts=3)
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("name", CALLS)
 def test_arguments_and_results_of_every_kind(name) -> None:
     operator, function = CALLS[name]

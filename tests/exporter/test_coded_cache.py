@@ -196,6 +196,7 @@ def test_codes_are_close_to_what_they_stand_for(tmp_path: Path) -> None:
     assert torch.equal(generated(model)[:, :6], made.generate(PROMPTS, MASK, max_new_tokens=1))
 
 
+@pytest.mark.slow
 def test_other_forms_of_the_folder(tmp_path: Path) -> None:
     model = build("llama")
     standard = ortable.export_language_model(model, tmp_path / "a", cache="int8", target=None)

@@ -135,6 +135,7 @@ BRANCHES = [
 ]  # fmt: skip
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("function", BRANCHES, ids=lambda f: f.__name__)
 def test_branches(function: Function) -> None:
     model = check(Wrapped(function), CALLS)
@@ -343,7 +344,7 @@ LOOPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.alternates("function", parts=3)
+@pytest.mark.alternates(parts=5)
 @pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
 def test_loops(function: Function) -> None:
     model = check(Wrapped(function), CALLS)

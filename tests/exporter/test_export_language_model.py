@@ -136,7 +136,7 @@ def run(path: Path, feeds: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
 
 
-@pytest.mark.alternates("name", parts=3)
+@pytest.mark.alternates(parts=5)
 @every_architecture
 def test_tokens_are_those_of_generate(name: str, exported: Exported) -> None:
     model, made = exported(name)
@@ -147,7 +147,7 @@ def test_tokens_are_those_of_generate(name: str, exported: Exported) -> None:
     assert torch.equal(searched(made.folder / "greedy_search.onnx"), expected)
 
 
-@pytest.mark.alternates("name", parts=3)
+@pytest.mark.alternates(parts=5)
 @every_architecture
 def test_one_graph_takes_prompts_tokens_and_pieces(name: str, exported: Exported) -> None:
     model, made = exported(name)
@@ -235,7 +235,7 @@ def test_tokens_that_a_model_does_not_have_are_not_named() -> None:
     assert {name: each for name, each in written.items() if "token" in name} == {"pad_token_id": 5}
 
 
-@pytest.mark.alternates("name", parts=2)
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("name", ["bloom", "gemma3_text", "gpt2", "llama"])
 def test_genai_generates_the_tokens_or_the_small_loop_does(name: str, exported: Exported) -> None:
     """genai 0.18 takes every token of a prompt for visible: the prompts have one length."""
@@ -327,6 +327,7 @@ def test_texts_end_as_they_are_told(exported: Exported) -> None:
     assert torch.equal(endless, whole)
 
 
+@pytest.mark.slow
 def test_repetitions_are_penalised_as_generate_does(tmp_path: Path) -> None:
     model = build("llama")
     plain = generated(model)
@@ -344,6 +345,7 @@ def searched(path: Path, **more: torch.Tensor) -> torch.Tensor:
     return run(path, {**feeds, "max_new_tokens": torch.tensor(NEW_TOKENS)})["sequences"]
 
 
+@pytest.mark.slow
 def test_tokens_are_drawn_by_the_numbers_that_are_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

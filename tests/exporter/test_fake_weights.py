@@ -383,6 +383,7 @@ assert negate(torch.tensor([True, False])).tolist() == [False, True]
 """
 
 
+@pytest.mark.slow
 def test_the_first_export_of_a_process_has_no_weights() -> None:
     """What is asked of ONNX Runtime once is asked with memory; torch warned of it, and later calls
     depended on the answer."""

@@ -108,6 +108,7 @@ MODELS: dict[str, Any] = {
 }
 
 
+@pytest.mark.alternates("dynamic")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_architectures_with_functions_equal_eager(name: str, dynamic: bool) -> None:

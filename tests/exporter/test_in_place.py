@@ -189,6 +189,7 @@ HIDDEN += [broadcast_before_a_write, sequence_of_what_is_written, dropout_of_not
 HIDDEN += [part_of_an_unsafe_split, written_after_an_unsafe_split, part_of_an_unsafe_chunk]
 
 
+@pytest.mark.alternates("table")
 @pytest.mark.parametrize("table", [None, "default", "all"])
 @pytest.mark.parametrize("function", HIDDEN)
 def test_a_write_into_what_an_operator_returns_unsaid_is_seen(

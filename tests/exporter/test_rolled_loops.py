@@ -304,6 +304,7 @@ def test_rolled(cls) -> None:
     same(program, module, SIZES)
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("cls", FIRST_APART, ids=lambda cls: cls.__name__)
 def test_the_first_step_is_apart(cls) -> None:
     module = cls()
@@ -565,7 +566,7 @@ class Counting(torch.nn.Module):
         return self.function(x, itertools.count())
 
 
-@pytest.mark.alternates("function", parts=3)
+@pytest.mark.alternates(parts=5)
 @pytest.mark.parametrize("function", REFUSED_STEPS, ids=lambda function: function.__name__)
 def test_steps_that_are_not_alike_are_refused(function) -> None:
     args = (torch.rand(2, 6, 4),)

@@ -212,6 +212,7 @@ def test_an_interrupt_while_garbage_is_collected() -> None:
         torch.testing.assert_close(model(X), module(X))
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "count"),

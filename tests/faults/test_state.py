@@ -25,7 +25,7 @@ from ortable.debug.explain_state import model_untouched, optimizers_untouched
 from ortable.exporter.capture import free_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.observing.proof import state_kept
-from ortable.exporter.request import ambient, caller_state
+from ortable.exporter.request import caller_state
 from ortable.exporter.request.program import ACTIVE
 from ortable.ir.proto import atomic_files
 from tests.exporter.test_bypass import LSTM_KERNEL, PATCHED
@@ -35,7 +35,7 @@ from .spots import interrupted_at
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 LOGGERS = ("torch._guards", "torch.export", "torch.onnx", "onnxscript", "ortable")
-MOST = 400  # spots of one work: more are taken at equal distances
+MOST = 200  # spots of one work: more are taken at equal distances
 
 
 class Batches(torch.nn.Module):
@@ -102,7 +102,7 @@ def _state() -> dict[str, Any]:
         "sizes of one": compat.fx_config.backed_size_oblivious,
         "lifting": [each._materialize_and_lift_constants for each in holders],
         "region": ACTIVE.get(),
-        "autocast around": ambient.regions_around(),
+        "autocast around": caller_state.regions_around(),
         "judge": bisector._State.judge,
         "profile": dict(compat.dynamo_profile.get_code_state()),
         "loggers": [(each.level, each.disabled) for each in loggers],
@@ -164,11 +164,11 @@ def _silent() -> Iterator[None]:
 
 def _under_autocast() -> Any:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        ambient.outside_autocast(ambient.regions_around)()
+        caller_state.outside_autocast(caller_state.regions_around)()
 
 
 def _called_within() -> Any:
-    with ambient.called_within((ambient.Region("cpu", torch.bfloat16, True),)):
+    with caller_state.called_within((caller_state.Region("cpu", torch.bfloat16, True),)):
         pass
 
 
@@ -191,7 +191,7 @@ HELD = caller_state.held_tensors(MODULE)
 FOLDER = Path(tempfile.mkdtemp())  # one of this process, or others would hold its lock
 GRAPH = PROGRAM.graph_module
 WORKS: dict[str, Callable[[], Any]] = {
-    "in_onnx_export": _in(ambient.in_onnx_export),
+    "in_onnx_export": _in(caller_state.in_onnx_export),
     "outside_autocast": _under_autocast,
     "called_within": _called_within,
     "bypass_export_some_errors": _in(ortable.bypass_export_some_errors),
@@ -205,7 +205,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "judged_by": _in(lambda: bisector.judged_by(lambda *_: False)),
     "model_untouched": _in(lambda: model_untouched(MODULE, ((X,), {}), True)),
     "optimizers_untouched": _in(_stepped),
-    "quiet guards": _in(lambda: ambient.quiet(ambient.GUARDS, ambient.TRACING)),
+    "quiet guards": _in(lambda: caller_state.quiet(caller_state.GUARDS, caller_state.TRACING)),
     "silent": _in(_silent),
     "marked_regions": _in(lambda: functionalize.marked_regions(GRAPH)),
     "scalars_as_operators": _in(lambda: functionalize.scalars_as_operators(GRAPH)),

@@ -42,6 +42,7 @@ def test_programs_repeat_for_a_seed() -> None:
     assert made[0] == made[1] is not None
 
 
+@pytest.mark.slow
 def test_a_few_programs_are_exact_or_refused(tmp_path: Path) -> None:
     tally = runner.Worker(runner.Share(0, 1, 20, 0, 8), tmp_path).run()
     assert tally.programs >= 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.child import python
 
 from .drawn import _line, draw
@@ -76,6 +78,7 @@ def test_errors_that_no_test_meets_are_found(tmp_path: Path) -> None:
     assert [is_reached(reach, *each[:3]) for each in found] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_recorded_run_names_the_tests_of_a_line(tmp_path: Path) -> None:
     test = "tests/dims/test_dims.py"
     plugins = ["-p", "no:cacheprovider", "-p", "tests.mutate.reach", "--reach", tmp_path]

@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from .__main__ import HANDFUL
 from .mutants import KINDS, ROOT, Mutant, digest, mutated, problem, read_mutants
 from .propose import proposals
@@ -100,6 +102,7 @@ def _mutant(name: str, text: str, by: str, run: str = "tests/test_code.py") -> M
     return Mutant(name, "builder", "runtime/package/code.py", text, by, name, (run,))
 
 
+@pytest.mark.slow
 def test_faults_are_noticed_or_survive(tmp_path: Path) -> None:
     """A tree of one module: a test that fails kills, one that passes does not, a hang and the end
     of the process kill, and what cannot be imported is a fault of the list."""

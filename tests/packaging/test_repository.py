@@ -128,21 +128,6 @@ def test_makefile_targets_are_the_documented_ones() -> None:
     assert set(phony.group(1).split()) == targets
 
 
-def test_slow_tests_lie_where_the_sweeps_look_for_them() -> None:
-    """`make test` leaves them out, so what `make sweeps` does not collect would never run."""
-    marked = [
-        name
-        for name in files(".py")
-        if name.startswith("tests/")
-        and name != HERE
-        and re.search(r"mark\.(slow|sweep)\b", (ROOT / name).read_text(encoding="utf-8"))
-    ]
-    assert marked
-    (listed,) = re.findall(r"worksteal (.*) --sweeps", (ROOT / "Makefile").read_text())
-    folders = tuple(f"{folder}/" for folder in [*listed.split(), "tests/specs"])  # make opsets
-    assert all(name.startswith(folders) for name in marked), marked
-
-
 def test_each_decision_has_a_number_a_date_and_a_status() -> None:
     text = (ROOT / "docs" / "decisions.md").read_text()
     titles = re.findall(r"^\*\*.*", text, re.MULTILINE)

@@ -110,6 +110,7 @@ def _wrong_uses() -> list[str]:
     return [f"ortable.{name}.no_such_attribute_of_it" for name in ortable.__all__]
 
 
+@pytest.mark.slow
 def test_a_users_script_passes(found: Found) -> None:
     assert found[GOOD.name] == {}
 

@@ -84,6 +84,7 @@ def of_the_checkout() -> Iterator[str]:
                 yield path.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.slow
 def test_building_does_not_warn(built: Built) -> None:
     lines = built.output.splitlines()
     assert [line for line in lines if re.search(r"warn|deprecat", line, re.IGNORECASE)] == []

@@ -94,6 +94,7 @@ def check(model: Any, module: Any, args: Any) -> None:
         )
 
 
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("step", STEPS)
 def test_every_length_and_batch(step: Any, batch: int) -> None:

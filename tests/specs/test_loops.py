@@ -202,6 +202,7 @@ def test_a_graph_inside_the_graph_equals_eager(kind: type[torch.nn.Module]) -> N
         check(kind(), [(X,), (Y,)], dynamic_shapes=({0: BATCH},))
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -214,6 +215,7 @@ def test_a_loop_equals_eager(kind: type[torch.nn.Module]) -> None:
         check(kind(), [(X,), (X * 3,)], target_opset=opset)
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
     "kind", [Scan, Reversed, NestedScan, Mapped, NestedMap, While, IntegerCarry, NestedWhile]
 )

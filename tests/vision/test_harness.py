@@ -55,6 +55,7 @@ def test_what_is_all_equal_gets_noise() -> None:
     assert bool((norm.running_var > 0).all()) and bool((norm.window == 1).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "case"),
     [

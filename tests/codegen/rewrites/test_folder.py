@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import emit_rewrites
@@ -28,6 +30,7 @@ def test_a_rewrite_in_two_files_is_an_error(tmp_path: Path) -> None:
     assert "first given at one.yaml:1:12" in diagnostics.render()
 
 
+@pytest.mark.slow
 def test_generated_rewrites_are_fresh_and_deterministic() -> None:
     diagnostics = Diagnostics()
     rewrites = read_rewrites(ROOT / "specs" / "rewrites", ROOT, diagnostics, BY_TRAIT)

@@ -128,6 +128,7 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_check_names_what_differs_from_the_record(
     copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +157,7 @@ def test_check_names_what_differs_from_the_record(
     assert all(found.of(version) == RECORD.of(version) for version in others)
 
 
+@pytest.mark.slow
 def test_a_version_that_is_not_recorded_is_told_how_it_would_be(
     copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

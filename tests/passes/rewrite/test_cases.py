@@ -38,6 +38,7 @@ def test_cases_alone(entry: Rewrite) -> None:
     assert tried >= len(entry.cases)
 
 
+@pytest.mark.alternates(parts=3)
 def test_cases_with_all_rules(entry: Rewrite) -> None:
     """Whatever the other rules do to the graph, it computes the same, and a second run finds
     nothing to do."""

@@ -82,7 +82,7 @@ def _fails(rewrite: Rewrite, case: RewriteCase, rows: tuple[Rule, ...]) -> bool:
     return False
 
 
-@pytest.mark.alternates("name", parts=3)
+@pytest.mark.alternates(parts=6)
 @pytest.mark.parametrize("name", sorted(REWRITES))
 def test_some_case_fails_without_a_part_of_the_condition(name: str) -> None:
     rewrite = REWRITES[name]
@@ -98,6 +98,7 @@ def _for_cpu(rewrite: Rewrite) -> list[int]:
     return [number for number, each in enumerate(parts(rewrite)) if ast.unparse(each) == CPU]
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
     "name", [name for name, each in sorted(REWRITES.items()) if _for_cpu(each)]
 )

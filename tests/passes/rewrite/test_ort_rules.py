@@ -127,6 +127,7 @@ def test_rotary_attention_of_grouped_heads(opset: int) -> None:
     assert not {"Softmax", "Expand", "Where", "Slice"} & set(kinds)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit", "t5_encoder"])
 def test_backend(name: str) -> None:
     """Graphs of torch.compile have the same attention, and its values."""

@@ -129,6 +129,7 @@ def largest(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> float:
     return found
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("names", "target", "number"),
@@ -223,6 +224,7 @@ WRONG = (
 )
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
 def test_wrong_rules_are_found_out(wrong: Rule) -> None:
     @settings(

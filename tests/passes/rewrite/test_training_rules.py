@@ -159,6 +159,7 @@ def fired(records: list[dict[str, Any]]) -> Counter[str]:
     return sum((Counter(record["rewrites"]) for record in records), Counter())
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_eager(name: str) -> None:
     counts = fired(compare(name, (3,)))
