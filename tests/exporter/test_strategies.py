@@ -144,7 +144,7 @@ def test_decomposition_tables_by_name() -> None:
     [
         ({"decomposition_table": "core"}, r"\(None, 'none', 'default', 'all'\) or a dict"),
         ({"decomposition_table": {"relu": None}}, "maps overloads to functions"),
-        ({"save_ep": 3}, "save_ep is the name of a .pt2 file or None, not int"),
+        ({"save_ep": 3}, "save_ep is the name of a .pt2 file or None, not 3"),
         ({"fallback": 1}, "fallback is True or False, not 1"),
         ({"strict": 1}, "strict is True, False or None, not 1"),
     ],

@@ -12,10 +12,17 @@ from typing import Any, Literal, Unpack, overload
 from onnx import ModelProto
 
 from ..builder import GraphBuilder, LargeModel
-from .arguments import Arguments, ExportKeywords, Keywords, Model, PathName, ToOnnxKeywords
+from .arguments import (
+    Arguments,
+    ExportKeywords,
+    Keywords,
+    Model,
+    PathName,
+    ToOnnxKeywords,
+    answering,
+)
 from .conversion import convert
 from .program import OUTGROWN, OnnxProgram
-from .torch_onnx import answering
 
 
 @overload

@@ -207,7 +207,6 @@ def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-WEIGHTS = ("auto", "inputs", "constants")
 KINDS = ("autocast", "subgraphs", "custom_ops")
 
 
@@ -215,9 +214,9 @@ KINDS = ("autocast", "subgraphs", "custom_ops")
 class FunctionChoices:
     """What becomes a function, and how.
 
-    ``subgraphs``: whether regions of ``nested_compile_region`` do. ``weights``: one of ``WEIGHTS``;
-    those of ``largest_constant`` bytes or more are always inputs (None: no limit). ``passes``:
-    what the bodies are optimized with.
+    ``subgraphs``: whether regions of ``nested_compile_region`` do. ``weights``: "auto", "inputs" or
+    "constants"; those of ``largest_constant`` bytes or more are always inputs (None: no limit).
+    ``passes``: what the bodies are optimized with.
     """
 
     reader: CallReader
@@ -258,13 +257,11 @@ def function_choices(
     )
 
 
-def checked_functions(functions: Any, weights: Any) -> tuple[str, ...]:
+def checked_functions(functions: Any) -> tuple[str, ...]:
     """``ExportOptions.functions`` as a tuple.
 
-    Raises OptionError for names that are not in ``KINDS``, and for ``weights`` not in ``WEIGHTS``.
+    Raises OptionError for names that are not in ``KINDS``.
     """
-    if weights not in WEIGHTS:
-        raise OptionError(f"ExportOptions.function_weights is one of {WEIGHTS}, not {weights!r}")
     names = (functions,) if isinstance(functions, str) else functions
     if not isinstance(names, Collection) or not all(name in KINDS for name in names):
         raise OptionError(f"ExportOptions.functions holds names among {KINDS}, not {functions!r}")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 import torch
@@ -86,8 +87,37 @@ def _resolved_table(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Ta
     return {op: body for op, body in every.items() if op.name() not in traits.KEPT_WHOLE}
 
 
-GUARDS = ("warn", "error", "ignore")
-INITIALIZER_NAMES = ("placeholders", "state_dict")
+def _is_any(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
+    return values.__contains__, f"one of {values}"
+
+
+# Of each option that is checked alone: whether a value is accepted, and what is, in words.
+_ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(
+        ("constant_folding", "fallback", "tracing", "loops", "validate", "value_info"),
+        (_is_any(bool), "True or False"),
+    ),
+    "strict": (_is_any(bool, NoneType), "True, False or None"),
+    "save_ep": (
+        lambda value: (
+            value is None or (_is_any(str, os.PathLike)(value) and os.fspath(value) != "")
+        ),
+        "the name of a .pt2 file or None",
+    ),
+    "progress": (
+        lambda value: value is None or callable(value),
+        "called with a phase and its seconds, or None",
+    ),
+    "doc_string": (_is_any(str, NoneType), "a text or None"),
+    "guards": _one_of("warn", "error", "ignore"),
+    "initializer_names": _one_of("placeholders", "state_dict"),
+    "function_weights": _one_of("auto", "inputs", "constants"),
+    "metadata": (_is_any(Mapping, NoneType), "a dict from text to text or None"),
+}
 
 
 @dataclass(frozen=True)
@@ -161,48 +191,14 @@ class ExportOptions:
     guards: Literal["warn", "error", "ignore"] = "warn"
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "functions", checked_functions(self.functions, self.function_weights)
-        )
-        for name in (
-            "constant_folding", "fallback", "tracing", "loops", "validate", "value_info",
-        ):  # fmt: skip
-            if not isinstance(getattr(self, name), bool):
-                raise OptionError(
-                    f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
-                )
+        for name, (accepts, words) in _ACCEPTED.items():
+            value = getattr(self, name)
+            if not accepts(value):
+                raise OptionError(f"ExportOptions.{name} is {words}, not {value!r:.80}")
         if self.tracing and self.loops:
             raise OptionError("ExportOptions takes one of tracing and loops")
-        if self.strict is not None and not isinstance(self.strict, bool):
-            raise OptionError(f"ExportOptions.strict is True, False or None, not {self.strict!r}")
+        object.__setattr__(self, "functions", checked_functions(self.functions))
         _check_table(self.decomposition_table)
-        if self.save_ep is not None and not (
-            isinstance(self.save_ep, (str, os.PathLike)) and os.fspath(self.save_ep)
-        ):
-            raise OptionError(
-                "ExportOptions.save_ep is the name of a .pt2 file or None, not "
-                f"{type(self.save_ep).__name__}"
-            )
-        if self.progress is not None and not callable(self.progress):
-            raise OptionError(
-                "ExportOptions.progress is called with a phase and its seconds, or None, not "
-                f"{self.progress!r}"
-            )
-        if self.doc_string is not None and not isinstance(self.doc_string, str):
-            raise OptionError(
-                f"ExportOptions.doc_string is a text or None, not {self.doc_string!r}"
-            )
-        if self.guards not in GUARDS:
-            raise OptionError(f"ExportOptions.guards is one of {GUARDS}, not {self.guards!r}")
-        if self.initializer_names not in INITIALIZER_NAMES:
-            raise OptionError(
-                f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "
-                f"{self.initializer_names!r}"
-            )
-        if self.metadata is not None and not isinstance(self.metadata, Mapping):
-            raise OptionError(
-                f"ExportOptions.metadata is a dict from text to text or None, not {self.metadata!r}"
-            )
         for key, value in (self.metadata or {}).items():
             if not isinstance(key, str) or not key or not isinstance(value, str):
                 raise OptionError(
