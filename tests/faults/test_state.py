@@ -164,7 +164,7 @@ def _silent() -> Iterator[None]:
 
 def _under_autocast() -> Any:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        caller_state.outside_autocast(caller_state.regions_around)()
+        caller_state.outside_autocast()(caller_state.regions_around)()
 
 
 def _called_within() -> Any:

@@ -22,6 +22,7 @@ from ortable.errors import InputError
 from ortable.exporter.account.sessions import proto_of
 from ortable.exporter.account.validate import input_names
 from ortable.exporter.capture.exported import example_call
+from ortable.exporter.observing.calls import named_arguments
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature import pytrees
 from ortable.interpreter import results
@@ -56,14 +57,14 @@ class Slot:
         )  # fmt: skip
 
 
-OutputKind = Literal["tensor", "number", "value", "input", "same"]
+OutputKind = Literal["tensor", "complex", "number", "value", "input", "same"]
 
 
 @dataclass(frozen=True)
 class Returned:
-    """One leaf of what forward returns: an ONNX output ``name`` (a tensor or a number), a ``value``
-    that is the same in every call, or what leaf number ``index`` of the call or of the results
-    is."""
+    """One leaf of what forward returns: an ONNX output ``name`` (a tensor, pairs that are complex
+    numbers, or a number), a ``value`` that is the same in every call, or what leaf number ``index``
+    of the call or of the results is."""
 
     kind: OutputKind
     name: str = ""
@@ -121,7 +122,7 @@ class Convention:
 
     def fetches(self) -> list[str]:
         """The ONNX outputs that a call needs."""
-        wanted = [each.name for each in self.returned if each.kind in ("tensor", "number")]
+        wanted = [each.name for each in self.returned if each.name]
         return list(dict.fromkeys([*wanted, *self.written]))
 
     def restored(self, computed: Mapping[str, torch.Tensor], leaves: Sequence[Any]) -> Any:
@@ -145,8 +146,7 @@ class Convention:
                 found.append(computed[each.name].item())
             else:
                 value = computed[each.name]
-                value = as_complex(value) if each.value.is_complex else value
-                found.append(value.to(device))
+                found.append((as_complex(value) if each.kind == "complex" else value).to(device))
         if isinstance(self.out_structure, pytree.TreeSpec):
             return pytree.tree_unflatten(found, self.out_structure)
         return self.finished(_like(self.out_structure, iter(found)))
@@ -154,7 +154,7 @@ class Convention:
     def _by_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of a call that is written in another way than the example: by name, with a
         default left out or spelled out, with the keys of a dict in another order."""
-        given = dict(_arguments(self.parameters, args, kwargs))
+        given = dict(named_arguments(self.parameters, args, kwargs))
         expected = dict.fromkeys(slot.argument for slot in self.slots)
         found: dict[str, Any] = {}
         for name, value in given.items():
@@ -190,13 +190,6 @@ class Convention:
 
 
 # -- what is made of a conversion
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Whether a result that ONNX computes as real numbers is complex in torch."""
-
-    is_complex: bool
 
 
 def _find_fatal(model: ModelProto) -> set[str]:
@@ -238,7 +231,7 @@ def convention_of(model: Any, request: Request, program: Program) -> Convention:
     args, kwargs = _example(request, program)
     paths = [
         (path, name)
-        for name, value in _arguments(parameters, args, kwargs)
+        for name, value in named_arguments(parameters, args, kwargs)
         for path, _ in pytrees.leaves(name, value)
     ]
     if len(paths) != len(program.user_inputs):  # a graph without an example: flat
@@ -290,28 +283,6 @@ def _flat_parameters(names: Sequence[str]) -> Mapping[str, inspect.Parameter]:
     return {name: inspect.Parameter(name, kind) for name in names}
 
 
-def _arguments(
-    parameters: Mapping[str, inspect.Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """(name, value) for each argument, positional ones first: ``x``, ``rest[0]``.
-
-    Raises InputError for an argument that is given twice, and for too many.
-    """
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    plain = [name for name, each in parameters.items() if each.kind in kinds]
-    rest = [n for n, each in parameters.items() if each.kind is inspect.Parameter.VAR_POSITIONAL]
-    if len(args) > len(plain) and not rest:
-        raise InputError(
-            f"the call has {len(args)} positional arguments, the model takes {len(plain)}: {plain}"
-        )
-    for index, value in enumerate(args):
-        yield (plain[index] if index < len(plain) else f"{rest[0]}[{index - len(plain)}]"), value
-    for name, value in kwargs.items():
-        if name in plain[: len(args)]:
-            raise InputError(f"argument '{name}' is given by its place and by its name")
-        yield name, value
-
-
 def _results(model: Any, program: Program) -> tuple[tuple[Returned, ...], dict[str, int]]:
     """The leaves that forward returns, and what it writes: ONNX output -> leaf of the call."""
     names = [value.name for value in proto_of(model).graph.output]
@@ -357,7 +328,7 @@ def _returned(
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return Returned("number", name)
     dtype = getattr(value, "dtype", None)
-    return Returned("tensor", name, value=_Kind(dtype is not None and dtype.is_complex))
+    return Returned("complex" if dtype is not None and dtype.is_complex else "tensor", name)
 
 
 def _users_results(program: Program) -> Any:

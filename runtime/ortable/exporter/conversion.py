@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.compat.torch import unset_fake_temporarily
 from ortable.compat.undone import collections_paused
 from ortable.compat.versions import check_versions
 from ortable.errors import ExportError, OrtableError, UnsupportedDtype
@@ -45,7 +46,7 @@ from ortable.exporter.dispatchers.dispatcher import tell_unused
 from ortable.exporter.functions.custom_operators import add_guards_of_bodies
 from ortable.exporter.functions.interpreter import FunctionInterpreter
 from ortable.exporter.request.caller_state import Region, in_turn, outside_autocast, regions_around
-from ortable.exporter.request.fake_weights import outside_fake_mode, weights_become_inputs
+from ortable.exporter.request.fake_weights import weights_become_inputs
 from ortable.exporter.request.program import ExportRecord, Program, Request
 from ortable.exporter.signature.outputs import (
     chosen_inputs,
@@ -83,19 +84,21 @@ class Conversion:
     model: Any = None
 
 
-@in_turn
-@outside_fake_mode
-@outside_autocast
+@in_turn()
+@outside_autocast()
 def convert(
     mod: Any, args: Any, kwargs: Any, keywords: Mapping[str, Any], outgrown: int | None = None
 ) -> Conversion:
     """Convert a model, as the arguments of to_onnx ask for: check them, and run `STEPS`."""
     check_versions("torch", "onnx")
-    request = checked_request(mod, args, kwargs, keywords, outgrown)
-    made = Conversion(request, regions_around())
-    with reporting(request, made):
-        for step in STEPS:
-            step(made)
+    with (
+        unset_fake_temporarily()
+    ):  # torch.export makes a mode of its own, and what has data keeps it
+        request = checked_request(mod, args, kwargs, keywords, outgrown)
+        made = Conversion(request, regions_around())
+        with reporting(request, made):
+            for step in STEPS:
+                step(made)
     return made
 
 

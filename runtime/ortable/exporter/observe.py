@@ -151,7 +151,7 @@ class Observation:
 
     # -- what is made of it
 
-    @in_turn
+    @in_turn()
     def export(
         self, *, prove: bool = True, maximum: Mapping[str, int] | None = None, **keywords: Any
     ) -> OnnxProgram:
@@ -181,7 +181,7 @@ class Observation:
             self._check(program, maximum)
         return program
 
-    @in_turn
+    @in_turn()
     def compile(
         self,
         *,
@@ -221,7 +221,7 @@ class Observation:
             self._check(compiled, maximum)
         return compiled
 
-    @in_turn
+    @in_turn()
     def prove(
         self,
         graph: OnnxProgram | Callable[..., Any],

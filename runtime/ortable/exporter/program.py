@@ -315,7 +315,7 @@ class OnnxProgram:
 
     # -- what is done with it
 
-    @in_turn
+    @in_turn()
     def validate(self, *args: Any, **kwargs: Any) -> Validation:
         """Compare the model with the module, on this call and on other sizes of its dynamic
         dimensions; without arguments on the example of the export.

@@ -107,7 +107,7 @@ class OrtableExporter(DynamoExporter):
     # transformers 5.24 asks before it loads what runs code, as a pickle does: an ONNX file does not
     requires_trust_remote_code = False
 
-    @in_turn
+    @in_turn()
     def export_program(
         self, model: Any, sample_inputs: MutableMapping[str, Any], config: Any
     ) -> tuple[OnnxProgram, ExportMetadata]:

@@ -36,6 +36,7 @@ from ortable.ir.proto.atomic_files import write_file
 
 Rows = list[tuple[str, ...]]
 
+_LOST = "ONNX has no operator that raises: an input that fails these is computed all the same."
 _SLOW_RATIO = 10
 _SLOW = (
     "Times that their nodes take in ONNX Runtime on the CPU, over torch's kernels, at large sizes; "
@@ -70,18 +71,22 @@ def report_text(
         lines = "".join(traceback.format_exception_only(error)).strip()
         parts += ["## Error", f"```\n{lines}\n```"]
     parts += ["## Seconds", _seconds(record)]
-    parts += ["## How torch made the graph", _steps(record, program)]
-    guards = record.guards or (program.guards if program is not None else [])
-    if guards:
-        lines = "\n".join(f"- {guard.short()}" for guard in guards)
-        parts += ["## Sizes that the model holds for", lines]
+    steps = [f"strategy: {record.strategy or 'the graph was given'}", *record.steps]
+    parts += ["## How torch made the graph", _listed(steps)]
+    if record.guards:
+        guards = [guard.short() for guard in record.guards]
+        parts += ["## Sizes that the model holds for", _listed(guards)]
     if record.assertions:
-        parts += ["## Assertions that the model does not make", _assertions(record)]
+        parts += ["## Assertions that the model does not make", _LOST, _listed(record.assertions)]
     if model is not None:
         proto = proto_of(model)
-        ranges = _ranges(program) if program is not None else []
-        tables = [markdown_table(("dimension", "smallest", "largest"), ranges)] if ranges else []
-        parts += ["## Model", _values(proto), *tables, _sizes(proto, model), _domains(proto)]
+        parts += ["## Model", _values(proto)]
+        ranges = stated_ranges(program) if program is not None else []
+        if ranges:  # ONNX models have no place for these bounds
+            rows = [tuple("" if each is None else str(each) for each in row) for row in ranges]
+            parts.append(markdown_table(("dimension", "smallest", "largest"), rows))
+        domains = [(entry.domain or "ai.onnx", str(entry.version)) for entry in proto.opset_import]
+        parts += [_sizes(proto, model), markdown_table(("domain", "opset"), domains)]
         parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
     if program is not None:
         parts += ["## Torch operators", _operators("calls", torch_operators(program))]
@@ -203,15 +208,10 @@ def facts_of(record: ExportRecord, model: Any) -> dict[str, Any]:
 
 
 def _facts_of_comparison(comparison: Comparison) -> dict[str, Any]:
+    found = {name: getattr(comparison, name) for name in ("inputs", "output", "dtype", "shape")}
     gap = comparison.largest
-    return {
-        "inputs": comparison.inputs,
-        "output": comparison.output,
-        "dtype": comparison.dtype,
-        "shape": comparison.shape,
-        "largest_difference": gap if gap is None or math.isfinite(gap) else str(gap),
-        "problem": comparison.problem,
-    }
+    found["largest_difference"] = gap if gap is None or math.isfinite(gap) else str(gap)
+    return {**found, "problem": comparison.problem}
 
 
 def facts_of_graph(proto: ModelProto) -> dict[str, Any]:
@@ -260,17 +260,8 @@ def _seconds(record: ExportRecord) -> str:
     return markdown_table(("phase", "seconds", "share"), [*rows, ("all", f"{total:.3f}", "")])
 
 
-def _steps(record: ExportRecord, program: Program | None) -> str:
-    lines = [f"- strategy: {record.strategy or 'the graph was given'}"]
-    steps = program.notes if program is not None else record.steps
-    return "\n".join([*lines, *(f"- {step}" for step in steps)])
-
-
-def _assertions(record: ExportRecord) -> str:
-    lines = [
-        "ONNX has no operator that raises: an input that fails these is computed all the same."
-    ]
-    return "\n".join([*lines, "", *(f"- {assertion}" for assertion in record.assertions)])
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def _values(proto: onnx.ModelProto) -> str:
@@ -292,14 +283,6 @@ def _sizes(proto: onnx.ModelProto, model: Any) -> str:
     return f"{text}; {len(outside)} tensors outside." if outside else f"{text}."
 
 
-def _ranges(program: Program) -> Rows:
-    """Rows of the table of dimensions; ONNX models have no place for these bounds."""
-    return [
-        (name, *("" if bound is None else str(bound) for bound in bounds))
-        for name, *bounds in stated_ranges(program)
-    ]
-
-
 def _compared(record: ExportRecord) -> str:
     """What computed the results of the table, and how far they may be off."""
     compared = {comparison.dtype for comparison in record.comparisons}
@@ -312,11 +295,6 @@ def _compared(record: ExportRecord) -> str:
     if record.accepted is not None:
         accepted = [f"floats within {record.accepted:g}"] * bool(accepted)
     return f"With onnxruntime {_runtime_version()}; {'; '.join([*accepted, exact])}."
-
-
-def _domains(proto: onnx.ModelProto) -> str:
-    rows = [(entry.domain or "ai.onnx", str(entry.version)) for entry in proto.opset_import]
-    return markdown_table(("domain", "opset"), rows)
 
 
 def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
@@ -356,15 +334,9 @@ def _target_name(target: Any) -> str:
 
 
 def _operators(head: str, counts: Counter[str]) -> str:
-    return markdown_table(("operator", head), _by_count(counts))
-
-
-def _by_count(counts: Counter[str]) -> Rows:
-    return [(name, str(number)) for name, number in sorted(counts.items(), key=_most_frequent)]
-
-
-def _most_frequent(item: tuple[str, int]) -> tuple[int, str]:
-    return -item[1], item[0]
+    """The operators, the most frequent first."""
+    rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return markdown_table(("operator", head), [(name, str(number)) for name, number in rows])
 
 
 # -- a model in a few lines

@@ -31,7 +31,7 @@ class _Installed:
         self.regions: dict[str, set[object]] = {}
         self.undo: dict[str, Undo | None] = {}
 
-    @in_turn
+    @in_turn()
     def put(self, region: object, patches: Sequence[Patch]) -> None:
         for patch in patches:
             asked = self.regions.setdefault(patch.name, set())
@@ -39,7 +39,7 @@ class _Installed:
             if patch.name not in self.undo:
                 self.undo[patch.name] = patch.apply()
 
-    @in_turn
+    @in_turn()
     def take(self, region: object, patches: Sequence[Patch]) -> None:
         for patch in reversed(patches):
             asked = self.regions.get(patch.name, set())

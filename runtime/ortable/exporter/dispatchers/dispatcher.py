@@ -168,13 +168,8 @@ class Dispatcher:
         self._said: set[str] = set()
 
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
-        """The converter to use for operator ``name``; ``native`` is the generated one, None when
-        there is none."""
-        return self.direct(name, target, native)
-
-    def direct(self, name: str, target: Any, native: Converter | None) -> Converter | None:
-        """The user's converter, else ``native``, else the one of the user's domain: those for
-        which an operator is kept whole."""
+        """The converter to use for operator ``name``: the user's, else ``native``, else the one of
+        the user's domain."""
         own = self.own(name)
         if own is not None:
             self.say("find", f"'{name}' is converted by {own.label}")
@@ -241,7 +236,7 @@ def direct_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Co
     users = _users(dispatcher)
     found = native
     if isinstance(users, Dispatcher):
-        found = users.direct(name, target, native)
+        found = Dispatcher.find(users, name, target, native)
         if found is not None or users is dispatcher or name.startswith(("aten::", "prims::")):
             return found
     return found if dispatcher is None else dispatcher.find(name, target, native)

@@ -64,7 +64,7 @@ class OxsDispatcher(Dispatcher):
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
         """The user's converter, else the generated one, else one that exports this call through
         onnxscript."""
-        found = self.direct(name, target, native)
+        found = super().find(name, target, native)
         if found is not None or not isinstance(target, OpOverload):
             return found
         self.say("find", f"'{name}' has no converter here: borrowed from onnxscript")

@@ -27,7 +27,7 @@ from ortable.interpreter.tables import ConverterTables
 from ortable.ir.local_functions import FunctionTable
 from ortable.passes.pipeline import PassOptions
 
-from .plans import FunctionOutput, Plan, PlanMaker, fill
+from .plans import FunctionOutput, Plan, PlanMaker
 
 _BUILT_IN = frozenset({"aten", "prim", "prims", "profiler", "inductor"})
 
@@ -92,13 +92,9 @@ class FunctionBodies:
             return str(parts[slot[1]])
 
         names = self._names(plan, res, graph)
-        if plan.name:
-            graph.make_node(plan.name, [operand(slot) for slot in plan.inputs], names, domain)
-            for name, (dtype, shape, _) in zip(names, plan.outputs, strict=True):
-                results.check_and_complete(graph, name, dtype, shape)
-            for imported in graph.functions[domain, plan.name].opset_import:
-                graph.opsets.setdefault(imported.domain, imported.version)
-        returned = [fill(template, operand, names, graph) for template in plan.returned]
+        returned = plan.call(graph, domain, operand, names)
+        for imported in graph.functions[domain, plan.name].opset_import if plan.name else ():
+            graph.opsets.setdefault(imported.domain, imported.version)
         return returned[0] if single else returned
 
     def _names(self, plan: Plan, res: Any, graph: Any) -> list[str]:

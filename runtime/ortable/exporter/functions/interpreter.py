@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ from ortable.ir.initializers import content_key, nbytes_of, to_numpy
 from ortable.ir.local_functions import FunctionTable
 from ortable_generated.aten import traits
 
-from .plans import Plan, PlanMaker, fill, input_label
+from .plans import Plan, PlanMaker, input_label
 
 DOMAIN = "aten_local_function"
 
@@ -270,25 +271,14 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def emit_call(self, region: FunctionRegion, plan: Plan) -> None:
         """A node that calls the function, and what the returned nodes of the region became."""
-        names: list[str] = []
+        label, count = self.label(region.call), len(plan.outputs)
+        labels = [label] if count == 1 else [f"{label}_{index}" for index in range(count)]
+        names = [self.graph.unique_name(name) for name in labels]
+        operand = partial(self.operand, region)
         if plan.name:
-            label = self.label(region.call)
-            count = len(plan.outputs)
-            labels = [label] if count == 1 else [f"{label}_{index}" for index in range(count)]
-            names = [self.graph.unique_name(name) for name in labels]
-            operands = [self.operand(region, slot) for slot in plan.inputs]
-            self.graph.origin = {
-                "module_path": region.call.path,
-                "module_type": region.call.kind,
-            }
-            self.graph.make_node(plan.name, operands, names, domain=DOMAIN, name=label)
-            for name, (dtype, shape, number) in zip(names, plan.outputs, strict=True):
-                difference = results.check_and_complete(self.graph, name, dtype, shape)
-                assert difference is None, difference
-                if number is not None:
-                    self.graph.numbers[name] = number
-        for node, template in zip(region.returned, plan.returned, strict=True):
-            value = fill(template, lambda slot: self.operand(region, slot), names, self.graph)
+            self.graph.origin = {"module_path": region.call.path, "module_type": region.call.kind}
+        returned = plan.call(self.graph, DOMAIN, operand, names, name=label)
+        for node, value in zip(region.returned, returned, strict=True):
             self.values[node] = self.noted(value)
 
     def label(self, call: ModuleCall) -> str:

@@ -185,6 +185,24 @@ class Plan:
     outputs: list[OutputType] = field(default_factory=list)
     returned: list[Any] = field(default_factory=list)
 
+    def call(
+        self,
+        graph: Any,
+        domain: str,
+        operand: Callable[[Slot], str],
+        names: Sequence[str],
+        **to: Any,
+    ) -> list[Any]:
+        """Add a node that calls the function; returns what each returned node became."""
+        if self.name:
+            graph.make_node(self.name, [operand(slot) for slot in self.inputs], names, domain, **to)
+            for name, (dtype, shape, number) in zip(names, self.outputs, strict=True):
+                difference = results.check_and_complete(graph, name, dtype, shape)
+                assert difference is None, difference
+                if number is not None:
+                    graph.numbers[name] = number
+        return [fill(template, operand, names, graph) for template in self.returned]
+
 
 def fill(template: Any, operand: Callable[[Slot], str], names: Sequence[str], builder: Any) -> Any:
     """What a returned node became in the graph of the caller, whose results ``names`` are."""

@@ -14,13 +14,11 @@ import torch
 
 from ortable.errors import ExportError, InputError, OptionError
 
-from .decoder import Decoder
+from .decoder import Decoder, longest_text
 
 _LOWEST, _HIGHEST = -128, 127  # codes
 _LEAST = 1e-30  # of channels that stay smaller nothing is kept: their scale would have no inverse
 _TEXTS, _TOKENS = 4, 64  # sizes of the texts that scales are measured on when none are given
-# Fields of a configuration that say how long a text may be: no longer one is measured.
-_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
 
 
 @dataclass(frozen=True)
@@ -228,8 +226,7 @@ def _scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions) -> tor
 def _texts(decoder: Decoder, given: Any) -> torch.Tensor:
     config = decoder.model.config.get_text_config()
     if given is None:
-        lengths = [getattr(config, name, None) for name in _LENGTHS]
-        count = min([_TOKENS, *(each for each in lengths if isinstance(each, int))])
+        count = min(_TOKENS, longest_text(config) or _TOKENS)
         generator = torch.Generator().manual_seed(0)
         drawn = torch.randint(config.vocab_size, (_TEXTS, count), generator=generator)
         return drawn.to(decoder.model.device)

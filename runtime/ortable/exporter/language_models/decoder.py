@@ -18,6 +18,8 @@ BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
 TOTAL = f"{PAST} + {SEQUENCE}"
 # Sizes of the example. torch takes 0 and 1 for constants; the graph holds for them all the same.
 _BATCH, _SEQUENCE, _PAST = 2, 3, 4
+# What configurations of transformers call the longest text.
+LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 # Architectures whose `generate` computes the cache anew where LongRoPE changes its frequencies.
 _COMPUTE_ANEW = frozenset(("phi3", "phimoe"))
 
@@ -127,6 +129,12 @@ def decoder_of(model: Any) -> Decoder:
         out = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
     layers = _cache_layers(model, getattr(out, kept, None))
     return Decoder(model, layers, "position_ids" in parameters, kept)
+
+
+def longest_text(config: Any) -> int | None:
+    """The most tokens of a text, by a configuration of transformers; None where it does not say."""
+    found = (getattr(config, name, None) for name in LENGTHS)
+    return next((each for each in found if isinstance(each, int)), None)
 
 
 def computed_anew(config: Mapping[str, Any]) -> int | None:

@@ -5,7 +5,7 @@ runner.py, loop.py and folder.py."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,6 +40,8 @@ _OTHERS_OF_SAMPLES: dict[str, tuple[Any, ...]] = {
     "top_h": (),
     "typical_p": (1, 1.0),
 }
+_FOLLOWED: dict[str, Any] = {"repetition_penalty": float}
+_FOLLOWED_IN_SAMPLES = {**_FOLLOWED, "temperature": float, "top_k": int, "top_p": float}
 # Below 1 by so much that its product with a sum of probabilities is below that sum.
 _BELOW_ONE = 1 - 2**-23
 
@@ -75,22 +77,17 @@ def decoding_of(settings: Mapping[str, Any], sample: bool = False) -> Decoding:
         )
     tokens = special_tokens(settings)
     ends = tokens["eos"]
-    penalty, top_k = settings.get("repetition_penalty"), settings.get("top_k")
-    found = Decoding(
+    given = {
+        name: kind(settings[name])
+        for name, kind in (_FOLLOWED_IN_SAMPLES if sample else _FOLLOWED).items()
+        if settings.get(name) is not None
+    }
+    if sample:
+        given.setdefault("top_k", 50)  # as generate does
+    return Decoding(
         () if ends is None else (ends,) if isinstance(ends, int) else tuple(ends),
         tokens["pad"] or 0,
-        1.0 if penalty is None else float(penalty),
-    )
-    if not sample:
-        return found
-    temperature, top_p = settings.get("temperature"), settings.get("top_p")
-    return Decoding(
-        found.ends,
-        found.fill,
-        found.repetition_penalty,
-        1.0 if temperature is None else float(temperature),
-        50 if top_k is None else int(top_k),  # as generate does
-        1.0 if top_p is None else float(top_p),
+        **given,
     )
 
 
@@ -119,27 +116,20 @@ def scored(
 def _processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
     """In the order of ``generate``. What only fills a prompt is no repetition."""
     found: list[Any] = []
+    if replace(decoding, ends=(), fill=0) == Decoding((), 0):
+        return found
+    from transformers import generation
+
     if decoding.repetition_penalty != 1.0:
-        from transformers.generation import RepetitionPenaltyLogitsProcessor
-
         filling = (mask != 0).to(torch.int32).argmax(dim=1)
-        found.append(
-            RepetitionPenaltyLogitsProcessor(
-                decoding.repetition_penalty, prompt_ignore_length=filling
-            )
-        )
+        penalty = generation.RepetitionPenaltyLogitsProcessor
+        found.append(penalty(decoding.repetition_penalty, prompt_ignore_length=filling))
     if decoding.temperature != 1.0:
-        from transformers.generation import TemperatureLogitsWarper
-
-        found.append(TemperatureLogitsWarper(decoding.temperature))
+        found.append(generation.TemperatureLogitsWarper(decoding.temperature))
     if decoding.top_k:
-        from transformers.generation import TopKLogitsWarper
-
-        found.append(TopKLogitsWarper(decoding.top_k))
+        found.append(generation.TopKLogitsWarper(decoding.top_k))
     if decoding.top_p < 1.0:
-        from transformers.generation import TopPLogitsWarper
-
-        found.append(TopPLogitsWarper(decoding.top_p))
+        found.append(generation.TopPLogitsWarper(decoding.top_p))
     return found
 
 

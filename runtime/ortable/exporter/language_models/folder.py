@@ -16,7 +16,7 @@ from onnx import ModelProto
 
 from ortable.builder import LargeModel
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.language_models.decoder import Decoder, computed_anew
+from ortable.exporter.language_models.decoder import LENGTHS, Decoder, computed_anew, longest_text
 from ortable.exporter.language_models.decoding import special_tokens
 from ortable.ir.proto.atomic_files import unused_path
 
@@ -107,8 +107,6 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-# What configurations of transformers call the longest text.
-_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 _ANEW = 4096  # tokens after which onnxruntime-genai computes the cache of a Phi-3 anew
 # Settings of generation_config.json that are ours too, and their value where it has none.
 _SEARCH: dict[str, Any] = {
@@ -200,16 +198,13 @@ def _type(decoder: Decoder) -> str:
 def _length(decoder: Decoder, context_length: int | None) -> int:
     """The longest text: ``context_length``, or what the configuration says."""
     config = decoder.model.config.get_text_config()
-    if context_length is None:
-        found = (getattr(config, name, None) for name in _LENGTHS)
-        context_length = next((each for each in found if isinstance(each, int)), None)
-        if context_length is None:
-            raise OptionError(
-                f"the configuration of {type(decoder.model).__name__} does not say how long a text "
-                f"may be ({', '.join(_LENGTHS)}), and genai_config.json has to: give "
-                "context_length"
-            )
-    return context_length
+    length = longest_text(config) if context_length is None else context_length
+    if length is None:
+        raise OptionError(
+            f"the configuration of {type(decoder.model).__name__} does not say how long a text may "
+            f"be ({', '.join(LENGTHS)}), and genai_config.json has to: give context_length"
+        )
+    return length
 
 
 def _search(generation: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import torch
 
 from ortable.compat.torch import forget_pre_hook, pytree
 from ortable.compat.undone import undone
+from ortable.errors import InputError
 from ortable.exporter.request.caller_state import copied_call
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
@@ -164,21 +165,34 @@ def flat_paths(
     module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
     """(way, leaf) of a call in the order in which torch flattens ``(args, kwargs)``."""
-    parameters = list(inspect.signature(module.forward).parameters.values())
-    positional = [
-        each.name
-        for each in parameters
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(module.forward).parameters
+    return [
+        leaf
+        for name, value in named_arguments(parameters, args, kwargs)
+        for leaf in pytrees.leaves(name, value)
     ]
-    rest = [each.name for each in parameters if each.kind is each.VAR_POSITIONAL]
-    found: list[tuple[str, Any]] = []
+
+
+def named_arguments(
+    parameters: Mapping[str, inspect.Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """(name, value) for each argument, positional ones first: ``x``, ``rest[0]``.
+
+    Raises InputError for an argument that is given twice, and for too many.
+    """
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    plain = [name for name, each in parameters.items() if each.kind in kinds]
+    rest = [n for n, each in parameters.items() if each.kind is inspect.Parameter.VAR_POSITIONAL]
+    if len(args) > len(plain) and not rest:
+        raise InputError(
+            f"the call has {len(args)} positional arguments, the model takes {len(plain)}: {plain}"
+        )
     for index, value in enumerate(args):
-        after = index - len(positional)
-        name = positional[index] if after < 0 else f"{rest[0]}[{after}]"
-        found += pytrees.leaves(name, value)
+        yield (plain[index] if index < len(plain) else f"{rest[0]}[{index - len(plain)}]"), value
     for name, value in kwargs.items():
-        found += pytrees.leaves(name, value)
-    return found
+        if name in plain[: len(args)]:
+            raise InputError(f"argument '{name}' is given by its place and by its name")
+        yield name, value
 
 
 def short(dtype: torch.dtype) -> str:

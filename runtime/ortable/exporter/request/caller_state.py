@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 
@@ -217,10 +217,6 @@ def _copied(leaf: Any) -> Any:
     return made.requires_grad_() if leaf.requires_grad else made
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
 @dataclass(frozen=True)
 class Region:
     """One region of autocast: its device type, dtype, and whether casts of weights are kept."""
@@ -238,22 +234,19 @@ class Region:
 _AROUND: ContextVar[tuple[Region, ...]] = ContextVar("ortable_autocast", default=())
 
 
-def outside_autocast(function: Callable[P, R]) -> Callable[P, R]:
-    """Runs a function outside of the regions of autocast that are active where it is called:
-    torch.export would note dtypes that its graph does not compute, and constants would be folded
-    with them. ``autocast_again`` and ``forward_under_autocast`` bring them back."""
-
-    @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        around = _active_regions()
-        if not around:
-            return function(*args, **kwargs)
-        with value_set(_AROUND, around), ExitStack() as stack:
-            for region in around:
-                stack.enter_context(torch.autocast(region.device, enabled=False))
-            return function(*args, **kwargs)
-
-    return called
+@contextmanager
+def outside_autocast() -> Iterator[None]:
+    """The block runs outside of the regions of autocast that are active: torch.export would note
+    dtypes that its graph does not compute, and constants would be folded with them.
+    ``autocast_again`` and ``forward_under_autocast`` bring them back."""
+    around = _active_regions()
+    if not around:
+        yield
+        return
+    with value_set(_AROUND, around), ExitStack() as stack:
+        for region in around:
+            stack.enter_context(torch.autocast(region.device, enabled=False))
+        yield
 
 
 def _active_regions() -> tuple[Region, ...]:
@@ -353,46 +346,49 @@ def in_onnx_export() -> Iterator[None]:
 
 
 @contextmanager
+def exchanged(
+    request: Request, wanted: Callable[[Any], bool], make: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[Request]:
+    """The request with what ``make`` gives for each ``wanted`` tensor of module and call, once for
+    each, so that tied weights stay tied. The module is as before when the block ends."""
+    made: dict[int, torch.Tensor] = {}
+
+    def other(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not wanted(value):
+            return value
+        if id(value) not in made:
+            found = make(value)
+            if isinstance(value, torch.nn.Parameter):
+                found = torch.nn.Parameter(found, requires_grad=value.requires_grad)
+            made[id(value)] = found.requires_grad_(value.requires_grad)
+        return made[id(value)]
+
+    held = [each for each in held_tensors(request.model) if wanted(each[2])]
+    with tensors_replaced(held, other):
+        args, kwargs = pytree.tree_map(other, (request.args, request.kwargs))
+        yield replace(request, args=args, kwargs=kwargs) if made else request
+
+
+@contextmanager
 def without_inference_tensors(request: Request) -> Iterator[Request]:
     """The request with ordinary tensors, of the same memory, for those that were made in inference
     mode, which torch.export cannot trace. The module is as before when the block ends."""
-    module: torch.nn.Module = request.model
-    found = [each for each in held_tensors(module) if _is_inference(each[2])]
-    call = (request.args, request.kwargs)
-    given = any(_is_inference(leaf) for leaf in pytree.tree_leaves(call))
-    if torch.is_inference_mode_enabled() or not (found or given):
+    if torch.is_inference_mode_enabled():
         yield request
         return
-    made: dict[int, torch.Tensor] = {}
-
-    def ordinary(value: Any) -> Any:
-        if not _is_inference(value):
-            return value
-        if id(value) not in made:
-            made[id(value)] = _ordinary(value)
-        return made[id(value)]
-
-    with tensors_replaced(found, ordinary):
-        args, kwargs = pytree.tree_map(ordinary, call)
-        yield replace(request, args=args, kwargs=kwargs)
+    with exchanged(request, _is_inference, _ordinary) as made:
+        yield made
 
 
-def _is_inference(value: Any) -> bool:
-    return (
-        isinstance(value, torch.Tensor)
-        and not is_fake(value)
-        and value.layout is torch.strided
-        and value.is_inference()
-    )
+def _is_inference(tensor: torch.Tensor) -> bool:
+    return not is_fake(tensor) and tensor.layout is torch.strided and tensor.is_inference()
 
 
 def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
     made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     with torch.no_grad():
         made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
-    if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
-    return made.requires_grad_(tensor.requires_grad)
+    return made
 
 
 # -- loggers of torch
@@ -442,27 +438,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_TURNS.in_child)
 
 
-def in_turn(function: Callable[P, R]) -> Callable[P, R]:
-    """Runs a function while no other thread runs such a one, or has dynamo compile.
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """The block runs while no other thread is in such a one, or has dynamo compile.
 
     The lock is torch's own of compilations, since these read what an export replaces. A thread may
     take it again: a backend of torch.compile may export the graph that it is given.
 
-    The function raises ExportError in a process that was forked within another thread's turn.
+    Raises ExportError in a process that was forked within another thread's turn.
     """
+    from ortable.compat.torch import compile_lock  # imports the compiler, as an export does
 
-    @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        from ortable.compat.torch import compile_lock  # imports the compiler, as an export does
-
-        _TURNS.lock = compile_lock
-        if _TURNS.forked_within:
-            raise ExportError(
-                "this process was forked while another thread of its parent exported or compiled, "
-                "which leaves torch halfway through: start it with the method 'spawn', or export "
-                "before you fork"
-            )
-        with compile_lock:
-            return function(*args, **kwargs)
-
-    return called
+    _TURNS.lock = compile_lock
+    if _TURNS.forked_within:
+        raise ExportError(
+            "this process was forked while another thread of its parent exported or compiled, "
+            "which leaves torch halfway through: start it with the method 'spawn', or export "
+            "before you fork"
+        )
+    with compile_lock:
+        yield

@@ -4,41 +4,24 @@ into the model, tensor by tensor."""
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
 from onnx import ModelProto, ValueInfoProto
 
 from ortable import dtypes
 from ortable.builder import LargeModel
-from ortable.compat.torch import FakeTensorMode, pytree, unset_fake_temporarily
+from ortable.compat.torch import FakeTensorMode, pytree
 from ortable.errors import InputError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 from ortable.ir.proto.tensor_proto import fill_stub
 
-from .caller_state import held_tensors, tensors_of, tensors_replaced
+from .caller_state import exchanged, held_tensors, tensors_of
 from .program import Program, Request
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def outside_fake_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Runs a function outside of the FakeTensorMode that is active where it is called: torch.export
-    makes its own, and what has data keeps it."""
-
-    @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        with unset_fake_temporarily():
-            return function(*args, **kwargs)
-
-    return called
 
 
 @contextmanager
@@ -49,48 +32,26 @@ def without_meta(request: Request) -> Iterator[Request]:
     as its code makes one. The device is that of the tensors with data, the CPU when there are none.
     The module is as before when the block ends.
     """
-    module: torch.nn.Module = request.model
-    held = held_tensors(module)
-    call = (request.args, request.kwargs)
-    leaves = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
-    every = [*leaves, *(tensor for _, _, tensor in held)]
-    if not any(tensor.is_meta for tensor in every):
-        with _default_device():
-            yield request
-        return
-    device = next((t.device for t in every if not t.is_meta), torch.device("cpu"))
-    moved = _Moved(device)
-    with tensors_replaced(held, moved), _default_device():
-        args, kwargs = pytree.tree_map(moved, call)
-        yield replace(request, args=args, kwargs=kwargs)
+    leaves = pytree.tree_leaves((request.args, request.kwargs))
+    every = [*leaves, *(tensor for _, _, tensor in held_tensors(request.model))]
+    devices = (each.device for each in every if isinstance(each, torch.Tensor) and not each.is_meta)
+    device = next(devices, torch.device("cpu"))
+    mode = FakeTensorMode() if any(getattr(each, "is_meta", False) for each in every) else None
 
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        assert mode is not None
+        with mode:
+            return torch.empty_strided(
+                tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device
+            )
 
-def _default_device() -> AbstractContextManager[Any]:
-    """The CPU where ``with torch.device("meta")`` is active: what forward makes has values."""
-    return torch.device("cpu") if torch.get_default_device().type == "meta" else nullcontext()
-
-
-class _Moved:
-    """Fake tensors on a device for those of the meta device, each made once so that tied weights
-    stay tied; others as they are."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.mode = FakeTensorMode()
-        self.made: dict[int, torch.Tensor] = {}
-
-    def __call__(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or not value.is_meta:
-            return value
-        if id(value) not in self.made:
-            with self.mode:
-                made = torch.empty_strided(
-                    value.shape, value.stride(), dtype=value.dtype, device=self.device
-                )
-            if isinstance(value, torch.nn.Parameter):
-                made = torch.nn.Parameter(made, requires_grad=value.requires_grad)
-            self.made[id(value)] = made
-        return self.made[id(value)]
+    # what forward makes has values where ``with torch.device("meta")`` is active, too
+    meta = torch.get_default_device().type == "meta"
+    with (
+        exchanged(request, lambda tensor: tensor.is_meta, moved) as made,
+        torch.device("cpu") if meta else nullcontext(),
+    ):
+        yield made
 
 
 def weights_become_inputs(builder: Any, program: Program) -> None:

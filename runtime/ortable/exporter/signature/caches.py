@@ -35,7 +35,7 @@ def register(static: bool = True) -> Callable[[], None] | None:
     return whole(lambda: _register_missing(wanted, added), lambda: unregister(added))
 
 
-@in_turn
+@in_turn()
 def _register_missing(wanted: Iterable[type], added: list[type]) -> None:
     from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
     from transformers.integrations.executorch import register_dynamic_cache_export_support
