@@ -16,7 +16,7 @@ QUICK := tests/packaging/test_layers.py tests/packaging/test_repository.py tests
 	tests/backend/test_models.py tests/backend/test_training.py tests/backend/test_mutation.py \
 	tests/backend/test_options.py tests/debug/test_first_difference.py tests/cli/test_cli.py
 # where tests take turns or are slow; `make sweeps` runs these
-SWEEPS := tests/sweeps tests/backend tests/codegen tests/conformance tests/debug tests/examples tests/exporter \
+SWEEPS := tests/sweeps tests/backend tests/cli tests/codegen tests/conformance tests/debug tests/examples tests/exporter \
 	tests/faults tests/fuzz tests/mutate tests/packaging tests/passes tests/specs/test_loops.py tests/vision tests/weights
 VENV := .venv
 BIN := $(VENV)/bin

@@ -66,6 +66,7 @@ def trained(model: nn.Module, x: torch.Tensor, exactly: bool, **options: Any) ->
     return storage.get("instance", [])
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("drop", [0.0, 0.4])
 @pytest.mark.parametrize("fallback", [None, "eager"])
 def test_small_graphs_are_left_to_torch(drop: float, fallback: str | None) -> None:

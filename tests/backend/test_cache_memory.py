@@ -170,6 +170,7 @@ def difference(first, second, first_args, second_args=None):
 X = torch.arange(12.0).reshape(3, 4)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize(
     "first, second",
     [

@@ -136,6 +136,7 @@ def written(x):
     return x[1:], torch.randint_like(x, 2, 6)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("rows", [4, 5], ids=["static", "dynamic"])
 @pytest.mark.parametrize("fn", [dropped, drawn_kinds, written], ids=lambda f: f.__name__)
 def test_draws_and_writes(tmp_path, fn, rows):
@@ -198,6 +199,7 @@ def test_what_has_no_description_stays_out_of_torch_s_cache(tmp_path, monkeypatc
         assert counters["aot_autograd"]["autograd_cache_bypass"] == 1
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
     "change",
     [

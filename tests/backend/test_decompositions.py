@@ -94,6 +94,7 @@ def test_a_step_of_an_optimizer():
     torch.testing.assert_close(models[1].weight, models[0].weight)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("table", ["none", "default", "all", {aten.relu.default: torch.sigmoid}])
 def test_a_table_means_the_same_to_export_and_backend(table):
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.LayerNorm(3), torch.nn.ReLU())

@@ -38,6 +38,7 @@ def bags_of(sizes, tables=3, dtype=torch.int64):
     return indices, [offsets] * tables
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_offsets(run_both, mode, sizes):
@@ -50,6 +51,7 @@ def test_offsets(run_both, mode, sizes):
     run_both(run, torch.randn(4, 5), *indices, *offsets, atol=2e-4)
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("length", [1, 6])
 def test_two_axes(run_both, length, dynamic):

@@ -180,6 +180,7 @@ def test_tensors_that_onnx_runtime_cannot_take_are_refused():
         check(torch.empty, device="cuda", dtype=torch.float8_e4m3fn)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize(
     ("fn", "said"),
@@ -226,6 +227,7 @@ class Shifted(torch.nn.Module):
         return x + self.shift
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("backend", ["ortable", onnx_debug_backend])
 @pytest.mark.parametrize(
     ("kind", "said"),

@@ -441,6 +441,7 @@ WRITTEN_OR_UNKNOWN = [
 ]
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("fn", WRITTEN_OR_UNKNOWN)
 def test_operators_that_write_and_sizes_that_data_decide(fn, dynamic):

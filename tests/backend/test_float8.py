@@ -28,6 +28,7 @@ def every_byte(dtype):
     return torch.arange(256, dtype=torch.int32).to(torch.uint8).view(dtype).reshape(4, 64)
 
 
+@pytest.mark.alternates(parts=2)
 @every_float8
 def test_arguments_and_results(dtype):
     def fn(x, y):
@@ -47,6 +48,7 @@ def test_arguments_and_results(dtype):
                 assert_same_bytes(got, expected)
 
 
+@pytest.mark.alternates(parts=2)
 @every_float8
 def test_every_size(dtype):
     run = compiled(lambda x: (x.float() * 2).to(dtype), dynamic=True)

@@ -28,6 +28,7 @@ def several_results(x):
     return y, y.sigmoid(), y.tanh() + x
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("fn", [one_result, several_results])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_elementwise_functions(fn, dynamic):

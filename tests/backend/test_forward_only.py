@@ -96,6 +96,7 @@ def test_changed_weights_are_seen_at_once(pair):
         assert forwards(run, eager, x)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("before", [0, 1, 3, CALLS])
 def test_training_after_forwards_sees_each_step(pair, before):
     run, model, eager = pair()
@@ -332,6 +333,7 @@ def test_sizes_may_differ(pair):
     assert_close(gradients(run, model, x), gradients(eager, eager, x))
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("early_stop", [True, False])
 @pytest.mark.parametrize("before", [0, CALLS])
 def test_checkpoints_around_compiled_blocks(before, early_stop):

@@ -93,6 +93,7 @@ def fired(record) -> int:
     return sum(count for name, count in record.rewrites.items() if name.startswith("ort_decode"))
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("groups", [4, 2, 1])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("function", [step, repeated])
@@ -102,6 +103,7 @@ def test_a_token(function, batch, groups) -> None:
     assert checked(function, arguments(batch, 4, groups, 1, PLACES - 2)) == 1
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("groups", [4, 1])
 @pytest.mark.parametrize(("batch", "count"), [(1, 2), (1, 7), (2, 7)])
 @pytest.mark.parametrize("function", [step, repeated])

@@ -90,6 +90,7 @@ NETS = {
 }
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", NETS)
 def test_gradients_of_each_sample(name):
     module, shape = NETS[name]

@@ -247,6 +247,7 @@ def test_an_empty_example_is_compared_at_other_sizes_too(
     assert "[0, 10]" in shapes["example"] and "[1, 10]" in shapes["b=1"]
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("stream", ["1>&-", "2>&-", "1>&- 2>&-"])
 def test_a_stream_may_be_closed(tmp_path: Path, stream: str) -> None:
     (tmp_path / "net.py").write_text(

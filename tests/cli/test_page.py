@@ -69,6 +69,7 @@ def test_the_reference_is_what_the_parser_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.cli.page writes it"
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(("call", "shown"), CALLS)
 def test_a_command_prints_what_the_page_shows(

@@ -235,6 +235,7 @@ def test_tokens_that_a_model_does_not_have_are_not_named() -> None:
     assert {name: each for name, each in written.items() if "token" in name} == {"pad_token_id": 5}
 
 
+@pytest.mark.slow
 @pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("name", ["bloom", "gemma3_text", "gpt2", "llama"])
 def test_genai_generates_the_tokens_or_the_small_loop_does(name: str, exported: Exported) -> None:

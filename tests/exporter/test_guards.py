@@ -144,6 +144,7 @@ ROWS = {"x": {0: "rows"}}
 BOTH = {"x": {0: "a"}, "y": {0: "b"}}
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
     ("module", "args", "shapes", "expected", "strict"),
     [
@@ -169,6 +170,7 @@ def test_a_branch_on_a_size_is_told(module, args, shapes, expected, strict) -> N
     assert not any(comparison.problem for comparison in record.comparisons)
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize(
     ("module", "code", "expected"),
     [

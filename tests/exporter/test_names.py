@@ -90,6 +90,7 @@ def every_node(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
                 yield from every_node(attribute.g)
 
 
+@pytest.mark.alternates(parts=2)
 @MODELS
 @BOTH
 def test_results_are_called_as_the_nodes_of_torchs_graph(make: Any, optimize: bool) -> None:

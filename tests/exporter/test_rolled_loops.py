@@ -296,6 +296,7 @@ any_length = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.alternates(parts=3)
 @any_length
 def test_rolled(cls) -> None:
     module = cls()
@@ -432,6 +433,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("cls", REFUSED, ids=lambda cls: cls.__name__)
 def test_refused(cls) -> None:
     with pytest.raises(ExportError, match=REFUSED[cls]):

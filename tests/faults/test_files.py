@@ -29,6 +29,7 @@ def scenario(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("before", [OLD, ABSENT])
 def test_a_process_that_dies_leaves_the_old_state_or_the_new_one(
     scenario: str, before: str, tmp_path: Path

@@ -218,7 +218,7 @@ WORKS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.alternates("name", parts=3)
+@pytest.mark.alternates(parts=5)
 @pytest.mark.parametrize("name", WORKS)
 def test_an_interrupt_at_any_spot_leaves_nothing_changed(name: str) -> None:
     work = WORKS[name]

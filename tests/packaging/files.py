@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,8 @@ def is_type_checking(test: ast.expr) -> bool:
     )
 
 
-def imports(path: Path, package_root: Path) -> list[Import]:
+@functools.cache
+def imports(path: Path, package_root: Path) -> tuple[Import, ...]:
     """Every import of a file, those inside functions too.
 
     ``from package import name`` counts as ``package.name``: the name may be a submodule, and for
@@ -76,7 +78,8 @@ def imports(path: Path, package_root: Path) -> list[Import]:
                 visit(child, typing_only)
             return
         for child in ast.iter_child_nodes(node):
-            visit(child, typing_only)
+            if not isinstance(child, ast.expr):
+                visit(child, typing_only)
 
     visit(ast.parse(path.read_text(encoding="utf-8"), str(path)), False)
-    return found
+    return tuple(found)

@@ -59,6 +59,7 @@ def test_what_is_wrong_with_skips(skipped: list[tuple[str, str]], said: list[str
     assert all(text in line for text, line in zip(said, lines, strict=True))
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize(
     ("body", "options", "status"),
     [("def test_one():\n    pass", (), 0),

@@ -112,6 +112,7 @@ def test_every_length_and_batch(step: Any, batch: int) -> None:
     check(model, module, rows(batch, 1))
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("step", STEPS)
 def test_not_a_number_and_infinities(step: Any) -> None:
     """A place that is NaN or infinite spoils what it does in eager, and nothing else."""
@@ -158,6 +159,7 @@ def of_state(state: torch.Tensor, q: Any, k: Any, v: Any, g: Any, a: Any, b: Any
     return gated_delta(state, q, k + state.mean(-1), v, g, a, b)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("step", [by_number, every_state, of_state])
 def test_other_recurrences_stay(step: Any) -> None:
     """What is not the same at every place, or no linear attention."""

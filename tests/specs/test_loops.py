@@ -195,6 +195,7 @@ class CompiledOnce(torch.nn.Module):
         return region(region(x) * 2)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("kind", [OtherSizes, Wide, Regions, Strict, CastInABranch, CompiledOnce])
 def test_a_graph_inside_the_graph_equals_eager(kind: type[torch.nn.Module]) -> None:
     check(kind(), [(X,), (-X,)])
@@ -223,6 +224,7 @@ def test_a_loop_over_a_dynamic_dimension_equals_eager(kind: type[torch.nn.Module
     check(kind(), [(X,), (Y,)], dynamic_shapes=({0: BATCH},))
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("kind", [Scan, Mapped, NestedWhile, Regions])
 def test_a_compiled_loop_equals_eager(kind: type[torch.nn.Module]) -> None:
     torch._dynamo.reset()

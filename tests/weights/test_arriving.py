@@ -104,6 +104,7 @@ def test_codes_of_four_bits_are_read_by_kernels(name, front) -> None:
     assert not counts.keys() & {"BitShift", "BitwiseAnd", "DequantizeLinear", "Cast", "Gather"}
 
 
+@pytest.mark.alternates(parts=2)
 @FRONTS
 @pytest.mark.parametrize("name", EIGHT)
 def test_codes_of_eight_bits_where_activations_may_be_rounded(name, front) -> None:

@@ -21,7 +21,7 @@ def compiled(model: torch.nn.Module, weights, **more):
     return torch.compile(model, backend="ortable", options=options), storage
 
 
-@pytest.mark.alternates("name", parts=2)
+@pytest.mark.alternates(parts=4)
 @pytest.mark.parametrize("kind", ["int4", "int8"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_linear_layer_reads_codes(name, kind) -> None:

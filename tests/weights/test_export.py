@@ -32,6 +32,7 @@ def exported(request):
     return request.param, model, kwargs, programs
 
 
+@pytest.mark.alternates(parts=3)
 def test_every_linear_layer_reads_codes(exported) -> None:
     name, model, _, programs = exported
     for program in programs.values():
@@ -61,6 +62,7 @@ def test_the_certificate_is_what_the_model_does(exported) -> None:
         assert max(layers) < {"int4": 0.2, "int8": 0.02}[kind]
 
 
+@pytest.mark.alternates(parts=2)
 def test_files_are_smaller(exported) -> None:
     _, model, kwargs, programs = exported
     plain = ortable.export(model, (), kwargs, target="onnxruntime").model_proto

@@ -26,6 +26,7 @@ def entry(request: pytest.FixtureRequest) -> Rewrite:
     return REWRITES[request.param]
 
 
+@pytest.mark.alternates(parts=2)
 def test_cases_alone(entry: Rewrite) -> None:
     """The rule fires where it says so and keeps values, dtypes, shapes and names; elsewhere it
     gives the reason."""

@@ -155,6 +155,7 @@ def test_dynamic_batch_and_length() -> None:
         same_as_torch(module, one, model)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
 def test_linear_layers_as_convolutions(name: str) -> None:
     """Rules that are off by default compute the same."""

@@ -167,6 +167,7 @@ def test_gradients_are_those_of_eager(name: str) -> None:
     assert {rule: counts[rule] for rule in wanted} == wanted
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_gradients_for_any_batch(name: str) -> None:
     """One graph for every size of the batch."""
