@@ -25,7 +25,7 @@ from ortablegen.aten.model import Specs
 from ortablegen.aten.read import compare_external, read_folder
 from ortablegen.language.precision import read_numbers
 from ortablegen.language.served import kernels_of
-from ortablegen.language.word_list import with_core_words
+from ortablegen.language.vocabulary import with_core_words
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.onnx.traits import TRAITS

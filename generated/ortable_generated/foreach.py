@@ -1,5 +1,4 @@
-# Generated from specs/runtime/foreach.yaml by codegen. Do not edit: change the spec,
-# then run `make codegen`.
+# Generated from specs/runtime/foreach.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Operators on lists of tensors as operators of one tensor."""
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from ortablegen.aten.check import check_specs
 from ortablegen.aten.model import Specs
 from ortablegen.aten.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
 from ortablegen.language import vocabulary
-from ortablegen.language.word_list import BEGIN, END, with_core_words
+from ortablegen.language.vocabulary import BEGIN, END, with_core_words
 from ortablegen.schemas.record import Record
-from ortablegen.schemas.registry import installed_argument_names
+from ortablegen.schemas.registry import INSTALLED
 from ortablegen.source.diagnostics import Diagnostics
 
 from .words_in_use import is_shared, needed_by, uses
@@ -100,7 +100,7 @@ def test_every_prelude_word_has_a_docstring_and_a_class_of_result() -> None:
 
 
 def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
-    assert not installed_argument_names() & set(vocabulary.prelude())
+    assert not INSTALLED.argument_names & set(vocabulary.prelude())
     text = "aten::x(Tensor cast, Tensor self) -> Tensor"
     diagnostics = Diagnostics()
     check_specs(Specs(registry=Record(((2, 13),), {"aten::x": {(2, 13): text}})), diagnostics)

@@ -4,8 +4,7 @@ and samples sound."""
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ortable import dtypes
@@ -40,7 +39,7 @@ from .model import (
 )
 from .numbers import check_numbers
 from .rule_words import check_rules
-from .samples import check_sample
+from .samples import parse_sample
 from .types import check_types, inner_dtypes
 
 
@@ -95,7 +94,7 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
             fix="rename one of them, or move the code that both share",
         )
     words = vocabulary.prelude()
-    for name in sorted(registry.argument_names() & set(words)):
+    for name in sorted(registry.argument_names & set(words)):
         module = words[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
@@ -177,15 +176,7 @@ def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
     for found in groups.values():
         # the rows of one entry have an order of their own; it stands where the first of them would
         pairs = [each for each in found if each[1].row is None or not each[1].row.number]
-        pairs.sort(key=lambda pair: pair[1])
-        for (before, _), (after, span) in itertools.pairwise(pairs):
-            if after < before:
-                diagnostics.error(
-                    span,
-                    f"'{after}' stands after '{before}'",
-                    fix="keep the entries of a file sorted",
-                )
-                break
+        diagnostics.check_sorted(sorted(pairs, key=lambda pair: pair[1]))
 
 
 def check_python(
@@ -270,14 +261,10 @@ class _OpChecker:
         self.kernels = kernels
         self.entry = entry
         self.diagnostics = diagnostics
+        self.error = diagnostics.error
         self.user_lowerings = user_lowerings
         self.read: set[str] = set()
         self.limits = Limits(numbers, dict(entry.precision)) if numbers is not None else None
-
-    def error(
-        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> None:
-        self.diagnostics.error(span, message, notes, fix)
 
     def check(self) -> None:
         entry = self.entry
@@ -389,7 +376,7 @@ class _OpChecker:
 
     def check_ignore(self, env: Env) -> None:
         for name, _, span in self.entry.ignore:
-            if name not in {argument.name for argument in self.entry.schema.arguments}:
+            if name not in self.entry.schema.names:
                 self.error(span, f"'{name}' is ignored, but the operator has no such argument")
 
     def check_complex(self, form: ComplexForm) -> None:
@@ -444,38 +431,16 @@ class _OpChecker:
                 )
 
     def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
-        seen: dict[tuple[object, ...], Span] = {}
-        unreached = False
         given = {name: value.kind for name, value in env.items()}
-        for position, case in enumerate(cases):
-            last = position == len(cases) - 1
-            if last and not case.is_catch_all:
-                self.error(
-                    case.span,
-                    "the last case has a condition, so a call may find no case",
-                    fix="drop its when/target/opset, or add '- refuse: <reason>' as the last case",
-                )
-                unreached = True
-            if not last and case.is_catch_all:
-                self.error(
-                    cases[position + 1].span,
-                    "this case can't be reached",
-                    [f"the case at line {case.span.line} takes every call"],
-                )
-                unreached = True
-                break
-            key = (ast.dump(case.when.expression) if case.when else None, case.target, case.opset)
-            if key in seen and not last:
-                self.error(
-                    case.span,
-                    "this case can't be reached",
-                    [f"line {seen[key].line} has the same condition"],
-                )
-                unreached = True
-                continue
-            seen[key] = case.span
+        if cases and not cases[-1].is_catch_all:
+            self.error(
+                cases[-1].span,
+                "the last case has a condition, so a call may find no case",
+                fix="drop its when/target/opset, or add '- refuse: <reason>' as the last case",
+            )
+        for case in cases:
             env = self.check_case(case, env, linked)
-        if not unreached and len(cases) > 1:
+        if len(cases) > 1:
             self.check_reach(cases, given, linked)
 
     def check_reach(
@@ -535,16 +500,12 @@ class _OpChecker:
                 env[name] = value
         return env
 
-    def read_by_python(self, python: PythonLowering) -> set[str]:
+    def read_by_python(self, python: PythonLowering) -> frozenset[str]:
         if self.user_lowerings is not None:
-            return {argument.name for argument in self.entry.schema.arguments}
-        read = vocabulary.lowering_parameters(python.path)
+            return self.entry.schema.names
         # a lowering that does not exist is reported once, not once an argument
-        return (
-            set(read)
-            if read is not None
-            else {argument.name for argument in self.entry.schema.arguments}
-        )
+        read = vocabulary.lowering_parameters(python.path)
+        return frozenset(self.entry.schema.names if read is None else read)
 
     def check_read(self) -> None:
         ignored = {name for name, _, _ in self.entry.ignore}
@@ -589,9 +550,8 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
     env = argument_env(alias.schema)
     read: set[str] = set()
     given = dict(alias.args)
-    wanted = {argument.name for argument in target.schema.arguments}
     for name, code in alias.args:
-        if name not in wanted:
+        if name not in target.schema.names:
             diagnostics.error(
                 code.span, f"{alias.of} has no argument '{name}'", [f"schema: {target.schema.text}"]
             )
@@ -621,7 +581,7 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
 
 def _check_sample(sample: Sample, schema: OpSchema, diagnostics: Diagnostics) -> None:
     try:
-        check_sample(sample, schema)
+        parse_sample(sample, schema)
     except SampleProblem as problem:
         diagnostics.error(
             sample.span,

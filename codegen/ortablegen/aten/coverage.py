@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortablegen.language.parse import onnx_call
+from ortablegen.language.parse import called, onnx_call
 from ortablegen.language.samples import TensorSample
 from ortablegen.language.vocabulary import prelude
+from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import load_plain
 
 from .data_checks import check_table
 from .deviations import deviation_lines
-from .model import AliasEntry, OpEntry, Sample, Specs, Targets
+from .model import AliasEntry, OpEntry, Specs, Targets
 from .samples import parse_sample
 
 _ORDER = ("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "b", "c64", "c128")
@@ -29,7 +30,7 @@ _SHORT = {
 }  # fmt: skip
 CASES = "specs/runtime/cases.yaml"
 Reached = Mapping[str, tuple[str, tuple[int, ...]]]
-_HEADER = "Generated from specs/ by codegen. Do not edit: change the spec, then run `make codegen`."
+_HEADER = header("specs/")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _row(entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, st
         means="" if isinstance(entry, OpEntry) else entry.of,
         opsets=" ".join(str(version) for version in sorted({18, *versions})),
         dtypes=_dtypes(entry),
-        dynamic=any(_is_dynamic(leaf) for leaf in _tensors(entry)),
+        dynamic=any(name is not None for leaf in _tensors(entry) for _, name in leaf.dims),
         cases=len(lowered.every_case()),
         refusals=sum(case.refuse is not None for case in lowered.every_case()),
         escape=" ".join(sorted(path.removeprefix("ortable.lowerings.") for path in escapes))
@@ -117,11 +118,7 @@ def _dtypes(entry: OpEntry | AliasEntry) -> str:
 def _tensors(entry: OpEntry | AliasEntry) -> Iterable[TensorSample]:
     for sample in entry.samples:
         if sample.refused is None:
-            yield from _leaves(_parsed(sample, entry))
-
-
-def _parsed(sample: Sample, entry: OpEntry | AliasEntry) -> list[Any]:
-    return list(parse_sample(sample, entry.schema).values())
+            yield from _leaves(list(parse_sample(sample, entry.schema).values()))
 
 
 def _leaves(value: Any) -> Iterable[TensorSample]:
@@ -132,19 +129,12 @@ def _leaves(value: Any) -> Iterable[TensorSample]:
             yield from _leaves(each)
 
 
-def _is_dynamic(leaf: TensorSample) -> bool:
-    return any(name is not None for _, name in leaf.dims)
-
-
 # -- what the conformance run measured ------------------------------------------------------------
 
 
 def load_measured(path: Path) -> dict[str, dict[str, str]]:
     """Operator -> ``{"forward": "12/12", "gradient": "3/3"}``, as the conformance run wrote it."""
-    if not path.exists():
-        return {}
-    # the C loader: a line an operator, read at every codegen
-    return load_plain(path) or {}
+    return (load_plain(path) or {}) if path.exists() else {}
 
 
 def load_cases(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -182,7 +172,7 @@ def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
     """``ortable_generated/coverage.py``: one line an operator."""
     lines = [
         f"    ({row.name!r}, {row.means!r}, {row.opsets!r}, {row.dtypes!r}, {row.dynamic}, "
-        f"{row.cases}, {row.refusals}, {_reached(row)!r}, {row.escape!r}, "
+        f"{row.cases}, {row.refusals}, {' '.join(map(str, row.reached))!r}, {row.escape!r}, "
         f"{row.forward!r}, {row.gradient!r}),\n"
         for row in rows
     ]
@@ -196,10 +186,6 @@ def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
         f"] = (\n{''.join(lines)})\n"
     )
     return {"ortable_generated/coverage.py": text}
-
-
-def _reached(row: Coverage) -> str:
-    return " ".join(map(str, row.reached))
 
 
 def operators_page(rows: list[Coverage], specs: Specs) -> str:
@@ -270,7 +256,7 @@ def _kind(entry: OpEntry) -> str:
 
 def _is_family_call(node: ast.Call) -> bool:
     """Whether a word is called that makes nodes and lives in `lowerings`."""
-    word = prelude().get(node.func.id) if isinstance(node.func, ast.Name) else None
+    word = prelude().get(called(node))
     return word is not None and word.makes_nodes and word.module.startswith("ortable.lowerings.")
 
 

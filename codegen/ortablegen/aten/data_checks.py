@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from ortablegen.language.emit import Needs, expression_text
 from ortablegen.schemas.torch import OpSchema
-from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
+from ortablegen.source.yaml_source import YMap, YNode, YScalar
 
 from .model import DataCheck, OpEntry, check_lets
 from .parts import PartReader
@@ -26,10 +26,7 @@ FORM = (
 
 def read_checks(node: YNode | None, schema: OpSchema, reader: PartReader) -> tuple[DataCheck, ...]:
     """The rows of ``checks``; ``schema`` is what their sample calls are of."""
-    if node is None:
-        return ()
-    rows = [_row(each, schema, reader) for each in (node if isinstance(node, YSeq) else (node,))]
-    return tuple(row for row in rows if row is not None)
+    return reader.rows(node, lambda each: _row(each, schema, reader))
 
 
 def _row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | None:

@@ -21,13 +21,10 @@ FORM = 'deviates: [{what: ..., why: ..., upstream: ..., shows: {self: "f32[1] = 
 
 
 def read_deviations(
-    node: YNode | None, schema: OpSchema | None, reader: PartReader
+    node: YNode | None, schema: OpSchema, reader: PartReader
 ) -> tuple[Deviation, ...]:
     """Read the deviations of an entry; their sample calls are of its schema."""
-    if node is None or schema is None:
-        return ()
-    rows = [_read(each, schema, reader) for each in (node if isinstance(node, YSeq) else (node,))]
-    return tuple(row for row in rows if row is not None)
+    return reader.rows(node, lambda each: _read(each, schema, reader))
 
 
 def _read(node: YNode, schema: OpSchema, reader: PartReader) -> Deviation | None:

@@ -7,7 +7,7 @@ import ast
 
 from ortablegen.language import vocabulary
 from ortablegen.language.emit import Needs
-from ortablegen.language.parse import Code
+from ortablegen.language.parse import Code, called, is_call, names_in
 from ortablegen.schemas.registry import Registry
 from ortablegen.source.diagnostics import Diagnostics
 
@@ -24,19 +24,16 @@ _ALLOWED = (
 def reads_drawn(entry: OpEntry) -> bool:
     """Whether the lowering reads the drawn tensor; where it does not, the tensor is the result."""
     codes = [code for case in entry.lower for code in (case.when, case.do) if code is not None]
-    nodes = (node for code in codes for statement in code.body for node in ast.walk(statement))
-    return any(isinstance(node, ast.Name) and node.id == DRAWN for node in nodes)
+    return any(name.id == DRAWN for code in codes for name in names_in(*code.body))
 
 
 def overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, ...]] | None:
     """The overload of an in-place operator that takes the arguments of the call, and the names of
     those in its schema's order, without the tensor; None when torch has none."""
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        return None
-    if not call.func.id.endswith("_"):
+    if not is_call(call) or not called(call).endswith("_"):
         return None
     given = {each.arg for each in call.keywords} - {"shape", "dtype"}
-    for schema in registry.overloads(f"aten::{call.func.id}"):
+    for schema in registry.overloads(f"aten::{called(call)}"):
         plain = [a for a in schema.arguments[1:] if a.torch_name != "generator"]
         if any("Tensor" in a.type for a in plain):
             continue
@@ -61,7 +58,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
             f"torch has no in-place operator '{name}' that takes exactly these arguments",
             fix="give every argument by name, besides shape= and dtype=",
         )
-    names = {argument.name for argument in entry.schema.arguments}
+    names = entry.schema.names
     values = {each.arg: each.value for each in call.keywords}
     shape, dtype = values.pop("shape", None), values.pop("dtype", None)
     like = shape.args[0] if isinstance(shape, ast.Call) and len(shape.args) == 1 else None
@@ -88,7 +85,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
 
 def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
     """Report what a draw cannot compute; returns the arguments that are read."""
-    names = {argument.name for argument in entry.schema.arguments}
+    names = entry.schema.names
     read = set()
     for node in ast.walk(value):
         if not isinstance(node, _ALLOWED):

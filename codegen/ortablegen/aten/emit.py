@@ -67,6 +67,7 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     for entry in specs.operators():
         if entry.file != file:
             continue
+        needs.hidden = entry.schema.names
         if isinstance(entry, OpEntry):
             if entry.lower:
                 functions.append((entry.schema.function_name, _converter(entry, needs)))
@@ -116,17 +117,12 @@ def _names_in(text: str, words: Iterable[str]) -> list[str]:
 
 
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
-    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     first, last = "graph: Graph, res: ResultSpec", _drawn_parameter(entry)
     lines = [
         _signature(entry.schema.function_name, entry.schema, first, last),
         _docstring(entry.schema),
     ]
-    if entry.promote is not None:
-        needs.add("ortable.prelude.promotion", "promote_values")
-        names = ", ".join(entry.promote.args)
-        comma = "," if len(entry.promote.args) == 1 else ""
-        lines.append(f"    {names}{comma} = promote_values({_promoted(entry.promote)})")
+    lines += _promotion(entry.promote, "ortable.prelude.promotion", "promote_values", needs)
     for name, code in entry.let:
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     for number, case in enumerate(entry.lower, 1):
@@ -140,16 +136,20 @@ def _drawn_parameter(entry: OpEntry) -> str:
     return f"{draws.DRAWN}: Result | None = None" if reads else ""
 
 
-def _promoted(promote: Promote) -> str:
-    """The arguments of ``promote_values``."""
+def _promotion(promote: Promote | None, module: str, function: str, needs: Needs) -> list[str]:
+    """The line that promotes arguments by a function."""
+    if promote is None:
+        return []
+    needs.add(module, function)
+    names = ", ".join(promote.args)
     opmath = f", {promote.opmath}" if promote.opmath is not None else ""
-    return f"graph, {promote.kind!r}, [{', '.join(promote.args)}]{opmath}"
+    comma = "," if len(promote.args) == 1 else ""
+    return [f"    {names}{comma} = {function}(graph, {promote.kind!r}, [{names}]{opmath})"]
 
 
 def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[str]:
     """The converter that is called when an argument or the result is complex."""
     schema = entry.schema
-    needs.hidden = frozenset(argument.name for argument in schema.arguments)
     function = "complex_" + schema.function_name
     lines = [_signature(function, schema, "graph: Graph, res: ResultSpec"), _docstring(schema)]
     if form.by_parts or form.by_products:
@@ -159,11 +159,8 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
         others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
         passed = ", ".join(["graph", "res", schema.function_name, f"{{{given}}}", *others])
         return [*lines, f"    return {function}({passed})"]
-    if entry.promote is not None:
-        needs.add("ortable.lowerings.complex.arithmetic", "promote_complex")
-        names = ", ".join(entry.promote.args)
-        comma = "," if len(entry.promote.args) == 1 else ""
-        lines.append(f"    {names}{comma} = promote_complex({_promoted(entry.promote)})")
+    module = "ortable.lowerings.complex.arithmetic"
+    lines += _promotion(entry.promote, module, "promote_complex", needs)
     for name, code in complex_lets(entry):
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     first = 1 if form.as_lower else len(entry.lower) + 1
@@ -278,13 +275,11 @@ def _draw(entry: OpEntry, needs: Needs) -> list[str]:
 
 def _check(entry: OpEntry, needs: Needs) -> list[str]:
     """The function that lists what torch demands of the data of a call."""
-    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     name, last = "check_" + entry.schema.function_name, _drawn_parameter(entry)
     return [_signature(name, entry.schema, "graph: Graph", last), *check_lines(entry, needs)]
 
 
 def _rule(entry: OpEntry, needs: Needs) -> list[str]:
-    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: Graph")]
     pairs: list[str] = []
     for rule in entry.out:
@@ -297,12 +292,12 @@ def _rule(entry: OpEntry, needs: Needs) -> list[str]:
 
 def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, list[str]]]:
     """A converter and a rule that call the target's with arguments renamed or fixed."""
-    needs.hidden = frozenset(argument.name for argument in alias.schema.arguments)
     given = {name: expression_text(code.expression, needs) for name, code in alias.args}
-    own = {argument.name for argument in alias.schema.arguments}
     passed: list[str] = []
     for argument in target.schema.arguments:
-        text = given.get(argument.name, argument.name if argument.name in own else None)
+        text = given.get(
+            argument.name, argument.name if argument.name in alias.schema.names else None
+        )
         if text is not None:
             passed.append(f"{argument.name}={text}")
     found: list[tuple[str, list[str]]] = []

@@ -3,12 +3,11 @@ error may point to."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ortablegen.language.entries import Precision
-from ortablegen.language.parse import Code
+from ortablegen.language.parse import Code, names_in
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -243,18 +242,13 @@ def check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
 
 def lets_read(entry: OpEntry, codes: Iterable[Code | None]) -> tuple[tuple[str, Code], ...]:
     """The names of ``let`` that ``codes`` read, and what those names read."""
-    read = {name for code in codes if code is not None for name in _names(code)}
+    read = {name.id for code in codes if code is not None for name in names_in(*code.body)}
     found = []
     for name, code in reversed(entry.let):
         if name in read:
             found.append((name, code))
-            read |= _names(code)
+            read |= {each.id for each in names_in(*code.body)}
     return tuple(reversed(found))
-
-
-def _names(code: Code) -> set[str]:
-    """The names in a block or an expression."""
-    return {each.id for node in code.body for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 @dataclass(frozen=True)

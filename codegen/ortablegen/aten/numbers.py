@@ -3,6 +3,7 @@ compute them on 0-d results. Nodes of YAML come in, entries and their converters
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ from ortablegen.language.kinds import RESULT, Kind
 from ortablegen.language.narrowing import Env, Value
 from ortablegen.language.parse import parse_block
 from ortablegen.schemas.onnx import DOMAIN_RANGE
-from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YScalar
 
 from .model import NumberEntry
@@ -39,8 +40,7 @@ def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
     parameters = tuple((each.split()[0], each.split()[1]) for each in match[2].split(", "))
     for wanted, _ in parameters:
         if wanted not in PARAMETER_KINDS:
-            notes = [f"kinds are {', '.join(PARAMETER_KINDS)}"]
-            return reader.error(given.span, f"unknown kind of parameter '{wanted}'", notes)
+            return reader.unknown(given, "parameter kind", wanted, PARAMETER_KINDS)
     if match[3] and [wanted for wanted, _ in parameters] != ["number", "number"]:
         text = "what takes more arguments from the left has two numbers"
         return reader.error(given.span, text, fix="builtins.max(number x, number y, ...)")
@@ -53,24 +53,14 @@ def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
 
 def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:
     """Report every entry that is wrong, and every function that has two."""
-    seen: dict[str, Span] = {}
-    before: dict[str, NumberEntry] = {}
+    entries = list(entries)
+    diagnostics.check_unique((entry.key, entry.span) for entry in entries)
     for entry in entries:
-        if entry.key in seen:
-            notes = [f"first given at {seen[entry.key].given}", f"both are known as '{entry.word}'"]
-            diagnostics.error(entry.span, f"duplicate entry for '{entry.name}'", notes)
-        seen.setdefault(entry.key, entry.span)
         _check(entry, diagnostics)
-        if entry.span.row is not None and entry.span.row.number:
-            continue  # the rows of one entry have an order of their own
-        last = before.get(entry.file)
-        if last is not None and (last.kind, last.name) > (entry.kind, entry.name):
-            diagnostics.error(
-                entry.span,
-                f"'{entry.name}' stands after '{last.name}'",
-                fix="keep the entries of a file sorted",
-            )
-        before[entry.file] = entry
+    # the rows of one entry have an order of their own
+    plain = [entry for entry in entries if entry.span.row is None or not entry.span.row.number]
+    for _, group in itertools.groupby(plain, key=lambda each: each.file):
+        diagnostics.check_sorted((f"{each.kind} {each.name}", each.span) for each in group)
 
 
 def _check(entry: NumberEntry, diagnostics: Diagnostics) -> None:

@@ -100,8 +100,7 @@ class PartReader(EntryReader):
         self.keys(node, ("args", "kind", "opmath"), "promote")
         kind = self.given(node, "kind") or "default"
         if kind not in PROMOTE_KINDS:
-            notes = [f"kinds are {', '.join(PROMOTE_KINDS)}"]
-            self.error(node.span, f"unknown promotion kind '{kind}'", notes)
+            self.unknown(node, "promotion kind", kind, PROMOTE_KINDS)
         words = self.words(node.get("args"), "args")
         if not words:
             fix = f"promote: {{args: [self, other], kind: {kind}}}"
@@ -113,9 +112,9 @@ class PartReader(EntryReader):
 
     def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
         """The rules of the results, none for ``out: []``; None when one is wrong."""
-        nodes = list(node) if isinstance(node, YSeq) else [node] if node is not None else []
-        rules = [self.out_rule(each) for each in nodes]
-        return None if None in rules else tuple(rule for rule in rules if rule is not None)
+        before = self.diagnostics.reports
+        rules = self.rows(node, self.out_rule)
+        return rules if self.diagnostics.reports == before else None
 
     def out_rule(self, node: YNode) -> OutRule | None:
         message = "out must be {shape: ..., dtype: ...}, or a list of them for several results"
@@ -217,13 +216,6 @@ class PartReader(EntryReader):
             return None
         return PythonLowering(path.text, path.span, self.given(node, "why"))
 
-    def sample_target(self, node: YNode | None) -> str | None:
-        text = self.text(node, "built_for")
-        if node is not None and text not in SAMPLE_TARGETS:
-            notes = [f"targets of a sample call are {', '.join(SAMPLE_TARGETS)}"]
-            self.error(node.span, f"unknown target '{text}'", notes)
-        return text
-
     def sample_opset(self, node: YNode | None) -> tuple[str, int] | None:
         """The opsets that a sample call is for, one at least."""
         condition = self.opset(node)
@@ -276,8 +268,7 @@ class PartReader(EntryReader):
             return ()
         if not len(node):
             self.error(node.span, "cases must hold at least one sample call")
-        found = [self.sample(each, schema) for each in node]
-        return tuple(sample for sample in found if sample is not None)
+        return self.rows(node, lambda each: self.sample(each, schema))
 
     def sample(self, node: YNode, schema: OpSchema) -> Sample | None:
         if not isinstance(node, YMap):
@@ -303,7 +294,7 @@ class PartReader(EntryReader):
             self.given(node, "refused"),
             tolerance,
             self.sample_opset(node.get("opset")),
-            self.sample_target(node.get("built_for")),
+            self.target(node.get("built_for"), SAMPLE_TARGETS),
             self.unread(node.get("unread"), schema),
             self.flag(node.get("random"), "random"),
         )

@@ -232,7 +232,7 @@ class _Reader(PartReader):
 
     def note_traits(self, node: YMap, name: str | None) -> None:
         """Keep the ``traits:`` of an entry."""
-        found = read_traits(node, name or "", self.file, self.diagnostics)
+        found = read_traits(node, name or "", self)
         if found is not None and name is not None:
             self.traits.append(found)
 

@@ -11,7 +11,6 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise
 
 from ortablegen.source.diagnostics import Diagnostics, Row, Span
 from ortablegen.source.yaml_source import Piece, YMap, YNode, YScalar, YSeq
@@ -121,12 +120,9 @@ def _check_order(entries: list[YMap], diagnostics: Diagnostics) -> None:
             text = f"two rows are of '{_name(operator)}'"
             diagnostics.error(row.span, text, notes, "give each row an operator of its own")
         seen.setdefault(operator.text, row.span)
-    names = [entry.pairs[0][1] for entry in entries]
-    for first, second in pairwise(name for name in names if isinstance(name, YScalar)):
-        if _name(second) < _name(first) and second.span.row is not None:
-            text = f"'{_name(second)}' stands after '{_name(first)}'"
-            diagnostics.error(second.span.row.span, text, fix="keep the rows of a table sorted")
-            break
+    names = [name for entry in entries if isinstance(name := entry.pairs[0][1], YScalar)]
+    rows = [(_name(name), name.span.row.span) for name in names if name.span.row is not None]
+    diagnostics.check_sorted(rows, "keep the rows of a table sorted")
 
 
 def _name(operator: YScalar) -> str:

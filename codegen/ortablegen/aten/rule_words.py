@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ortablegen.language import vocabulary
 from ortablegen.language.emit import Needs, expression_text
-from ortablegen.language.parse import Code
+from ortablegen.language.parse import Code, called, is_call, names_in
 from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from .model import PROMOTE_KINDS, OpEntry, ShapeRule
@@ -64,7 +64,7 @@ def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
         diagnostics.error(
             span, f"the schema has {len(returns)} results, 'out' describes {len(entry.out)}"
         )
-    names = {argument.name for argument in entry.schema.arguments}
+    names = entry.schema.names
     for rule in entry.out:
         if rule.shape.code is not None:
             _check_expression(
@@ -101,7 +101,7 @@ def _check_expression(
     code: Code,
     node: ast.expr,
     words: dict[str, RuleWord],
-    names: set[str],
+    names: frozenset[str],
     diagnostics: Diagnostics,
 ) -> None:
     if isinstance(node, ast.IfExp):
@@ -115,7 +115,7 @@ def _check_expression(
             fix = "a dtype such as int64, or same(x)"
             diagnostics.error(code.at(node), f"'{node.id}' is no dtype{hint}", fix=fix)
         return
-    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+    name = called(node)
     if not isinstance(node, ast.Call) or name not in words:
         text = name or ast.unparse(node)
         hint = did_you_mean(text, words)
@@ -151,19 +151,17 @@ def _check_kind(code: Code, node: ast.expr, diagnostics: Diagnostics) -> None:
         diagnostics.error(code.at(node), f"unknown promotion kind '{kind}'", notes)
 
 
-def _check_names(code: Code, node: ast.expr, names: set[str], diagnostics: Diagnostics) -> None:
-    called = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
-    known = names | set(vocabulary.DTYPES)
-    for each in ast.walk(node):
-        if not isinstance(each, ast.Name):
-            continue
-        if id(each) in called:
-            if each.id not in vocabulary.prelude() and each.id not in vocabulary.BUILTINS:
-                hint = did_you_mean(each.id, [*vocabulary.prelude(), *vocabulary.BUILTINS])
-                diagnostics.error(code.at(each), f"unknown word '{each.id}' in a rule{hint}")
-        elif each.id not in known:
+def _check_names(
+    code: Code, node: ast.expr, names: frozenset[str], diagnostics: Diagnostics
+) -> None:
+    functions = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+    for each in names_in(node):
+        what, known = "name", [*names, *vocabulary.DTYPES]
+        if id(each) in functions:
+            what, known = "word", [*vocabulary.prelude(), *vocabulary.BUILTINS]
+        if each.id not in known:
             hint = did_you_mean(each.id, known)
-            diagnostics.error(code.at(each), f"unknown name '{each.id}' in a rule{hint}")
+            diagnostics.error(code.at(each), f"unknown {what} '{each.id}' in a rule{hint}")
 
 
 def emit_shape(rule: ShapeRule, entry: OpEntry, needs: Needs) -> str:
@@ -193,10 +191,10 @@ def _emit(node: ast.expr, words: dict[str, RuleWord], needs: Needs, kind: str = 
     if isinstance(node, ast.Name):
         needs.add("ortable.dtypes", node.id)
         return node.id
-    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    word = words[node.func.id]
+    assert is_call(node)
+    word = words[called(node)]
     arguments = [expression_text(argument, needs) for argument in node.args]
-    if node.func.id == "arg":
+    if called(node) == "arg":
         given = arguments[0]
         if not node.keywords:
             return given

@@ -3,9 +3,9 @@ checker asks whether they can be read; coverage and the tests take what they hol
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
+from ortablegen.language.parse import names_in
 from ortablegen.language.samples import (
     Expression,
     SampleProblem,
@@ -18,13 +18,12 @@ from ortablegen.schemas.torch import Argument, OpSchema
 from .model import Sample
 
 
-def check_sample(sample: Sample, schema: OpSchema) -> None:
-    """Raise :class:`SampleProblem` when a value of the sample cannot be read."""
-    parse_sample(sample, schema)
-
-
 def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
-    """The sample's arguments: TensorSample, lists, literals, :class:`Expression`."""
+    """The sample's arguments: TensorSample, lists, literals, :class:`Expression`.
+
+    Raises:
+        SampleProblem: a value cannot be read.
+    """
     by_name = {argument.name: argument for argument in schema.arguments}
     values = {name: _parse(value, by_name[name]) for name, value in sample.values}
     known: dict[str, int] = {}
@@ -49,7 +48,7 @@ def _named_dims(value: Any) -> list[tuple[str, int]]:
 
 def _expression_names(value: Any) -> list[str]:
     if isinstance(value, Expression):
-        return [node.id for node in ast.walk(value.tree) if isinstance(node, ast.Name)]
+        return [name.id for name in names_in(value.tree)]
     if isinstance(value, list):
         return [name for each in value for name in _expression_names(each)]
     return []
@@ -86,8 +85,6 @@ def _parse(value: object, argument: Argument) -> Any:
         if not _is_dtype(text):
             raise SampleProblem(f"'{text}' is no dtype; write float32, int64, bool")
         return text
-    if plain in ("Layout", "Device", "MemoryFormat"):
-        return text
-    if plain == "str":
+    if plain in ("Layout", "Device", "MemoryFormat", "str"):
         return text
     return literal_value(text)

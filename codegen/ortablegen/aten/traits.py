@@ -5,11 +5,13 @@ trait, a dict where the trait has arguments."""
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ortablegen.language.parse import python_tree
-from ortablegen.source.diagnostics import Diagnostics, did_you_mean
+from ortablegen.language.entries import EntryReader
+from ortablegen.language.parse import called, is_call, python_tree
+from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 from .model import Traits, TraitUse
@@ -121,46 +123,40 @@ TRAITS = {
 }
 
 
-def read_traits(entry: YMap, name: str, file: str, diagnostics: Diagnostics) -> Traits | None:
-    """The traits of one entry; what is wrong is reported where it stands."""
+def read_traits(entry: YMap, name: str, reader: EntryReader) -> Traits | None:
+    """The traits of one entry."""
     node, kind = entry.get("traits"), entry.pairs[0][0].text
     if node is None:
         return None
     found: list[TraitUse] = []
     if not isinstance(node, YSeq) or not len(node):
-        diagnostics.error(node.span, "traits must be a list of traits", fix="traits: [view]")
+        reader.error(node.span, "traits must be a list of traits", fix="traits: [view]")
     for each in node if isinstance(node, YSeq) else ():
-        use = _read_one(each, kind, diagnostics)
+        use = _read_one(each, kind, reader)
         if use is not None and any(use.name == before.name for before in found):
-            diagnostics.error(use.span, f"the trait '{use.name}' is given twice")
+            reader.error(use.span, f"the trait '{use.name}' is given twice")
         elif use is not None:
             found.append(use)
-    return Traits(kind, name, tuple(found), file, entry.pairs[0][1].span)
+    return Traits(kind, name, tuple(found), reader.file, entry.pairs[0][1].span)
 
 
-def _read_one(node: YNode, kind: str, diagnostics: Diagnostics) -> TraitUse | None:
+def _read_one(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
     text = node.text if isinstance(node, YScalar) else ""
     call = _parsed(text)
     if call is None:
         fix = 'write view, or "mask(at=1)" in quotes'
-        diagnostics.error(node.span, f"'{text}' is no trait", fix=fix)
-        return None
+        return reader.error(node.span, f"'{text}' is no trait", fix=fix)
     name, given = call
     trait = TRAITS.get(name)
     if trait is None:
-        notes = [f"traits are {', '.join(sorted(TRAITS))}"]
-        message = f"unknown trait '{name}'{did_you_mean(name, TRAITS)}"
-        diagnostics.error(node.span, message, notes)
-        return None
+        return reader.unknown(node, "trait", name, sorted(TRAITS))
     if _OF_KIND.get(kind) not in trait.of:
         nouns = " or ".join(_NOUNS[each] for each in trait.of)
-        diagnostics.error(node.span, f"'{name}' is a trait of {nouns}, not of '{kind}:'")
-        return None
+        return reader.error(node.span, f"'{name}' is a trait of {nouns}, not of '{kind}:'")
     values = _values(trait, given)
     if values is None:
         fix = f"{name}({', '.join(map(_form, trait.parameters.items()))})".removesuffix("()")
-        diagnostics.error(node.span, f"'{text}' gives wrong arguments", fix=f"write {fix}")
-        return None
+        return reader.error(node.span, f"'{text}' gives wrong arguments", fix=f"write {fix}")
     return TraitUse(name, values, node.span)
 
 
@@ -178,7 +174,7 @@ def _parsed(text: str) -> tuple[str, dict[str | None, object]] | None:
         return None
     if isinstance(tree, ast.Name):
         return tree.id, {}
-    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.args:
+    if not is_call(tree) or tree.args:
         return None
     given: dict[str | None, object] = {}
     for each in tree.keywords:
@@ -189,7 +185,7 @@ def _parsed(text: str) -> tuple[str, dict[str | None, object]] | None:
             given[each.arg] = word.value
         else:
             return None
-    return tree.func.id, given
+    return called(tree), given
 
 
 def _values(trait: Trait, given: dict[str | None, object]) -> tuple[object, ...] | None:
@@ -212,44 +208,25 @@ def value_of(use: TraitUse) -> object:
 
 def emit_traits(entries: Iterable[Traits]) -> str:
     """The text of ``ortable_generated/aten/traits.py``."""
-    rows: dict[str, list[tuple[str, TraitUse]]] = {name: [] for name in TRAITS}
-    for entry in entries:
-        for use in entry.uses:
-            # once, though an operator may have an entry for each range of torch's versions
-            if all(name != entry.name for name, _ in rows[use.name]):
-                rows[use.name].append((entry.name, use))
     parts = [_HEADER]
+    uses = [(entry.name, use) for entry in entries for use in entry.uses]
     for name, trait in sorted(TRAITS.items()):
-        found = sorted(rows[name], key=lambda row: row[0])
-        lines = [f"# {line}" for line in _wrapped(trait.meaning)]
-        opening = f"{name.upper()}: {trait.annotation} = "
-        if trait.parameters:
-            body = [f'    "{key}": {value_of(use)!r},' for key, use in found]
-        else:
-            body = [f'    "{key}",' for key, _ in found]
-        if body:
-            lines += [opening + "{", *body, "}"]
-        else:
-            lines.append(opening + ("{}" if trait.parameters else "set()"))
-        parts.append("\n".join(lines) + "\n")
+        # once, though an operator may have an entry for each range of torch's versions
+        rows = {of: value_of(use) for of, use in reversed(uses) if use.name == name}
+        values = bool(trait.parameters)
+        body = [f'    "{of}": {rows[of]!r},' if values else f'    "{of}",' for of in sorted(rows)]
+        text = "\n".join(["{", *body, "}"]) if body else "{}" if values else "set()"
+        meaning = textwrap.fill(
+            trait.meaning, 98, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+        )
+        parts.append(f"{meaning}\n{name.upper()}: {trait.annotation} = {text}\n")
     return "\n".join(parts)
 
 
-def _wrapped(text: str) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > 95:
-            lines.append("")
-        lines[-1] += (" " if lines[-1] else "") + word
-    return lines
-
-
-_HEADER = (
-    "# Generated from specs/aten by codegen. Do not edit: change the spec, then run"
-    ''' `make codegen`.
+_HEADER = f'''\
+# {header("specs/aten")}
 """What is true of operators, by the keys under which nodes are looked up. `load_specs` adds what a
 user's file says."""
 
 from __future__ import annotations
 '''
-)

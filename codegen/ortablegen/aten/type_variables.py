@@ -98,17 +98,16 @@ def _variable(
 ) -> TypeVariable | None:
     if name not in arguments and not re.fullmatch(r"[A-Z]\d?", name):
         fix = "a variable is a capital letter: T"
-        reader.error(span, f"'{name}' is no tensor argument of the operator", fix=fix)
-        return None
+        return reader.error(span, f"'{name}' is no tensor argument of the operator", fix=fix)
     if not arguments:
-        reader.error(span, f"no argument has the type '{name}'", fix=f"name one: {{index: {name}}}")
-        return None
+        return reader.error(
+            span, f"no argument has the type '{name}'", fix=f"name one: {{index: {name}}}"
+        )
     members = members_of(reader.text(node, "the members") or "")
     if isinstance(members, str) or not members:
         message = unknown_class(members) if isinstance(members, str) else "no dtype is left"
         notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' takes one out"]
-        reader.error(node.span, message, notes)
-        return None
+        return reader.error(node.span, message, notes)
     return TypeVariable(name, members, tuple(arguments), span)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ortable import dtypes
 from ortablegen.language.members import Known, MemberChecker
+from ortablegen.language.parse import called, is_call
 from ortablegen.language.served import Kernels
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.source.diagnostics import Diagnostics
@@ -172,10 +173,10 @@ def _result(
     """The dtype of a result by its rule, where that follows from those of the arguments."""
     if isinstance(rule, ast.Name):
         return Known("tensor", (DTYPES[rule.id],) * len(worlds)) if rule.id in DTYPES else None
-    if not (isinstance(rule, ast.Call) and isinstance(rule.func, ast.Name)):
+    if not is_call(rule):
         return None
     names = [each.id for each in rule.args if isinstance(each, ast.Name)]
-    word, promote = rule.func.id, entry.promote
+    word, promote = called(rule), entry.promote
     promoted = promote.args if promote is not None else ()
     given = env.get(names[0]) if names and len(names) == len(rule.args) else None
     if word == "promote" and not rule.keywords:

@@ -12,12 +12,12 @@ from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from . import kinds, narrowing, vocabulary
 from .kinds import ANY, BOOL, FLOAT, INT, NONE, RES, RESULT, RESULTS, Kind, fits, join
+from .members import word_dtypes
 from .narrowing import Env, Value
 from .onnx_calls import OnnxCall, check_onnx_call
-from .parse import Code, onnx_call
+from .parse import Code, called, names_in, onnx_call
 from .precision import Limits, float32_holds
 from .vocabulary import Word
-from .word_dtypes import word_dtypes
 
 _LITERALS = {
     bool: BOOL,
@@ -80,14 +80,13 @@ class CodeChecker:
 
     def unused(self) -> None:
         """Names that a block gives and nothing reads; of several at once, one read is enough."""
-        names = [n for s in self.code.body for n in ast.walk(s) if isinstance(n, ast.Name)]
-        read = {name.id for name in names if isinstance(name.ctx, ast.Load)}
+        read = {n.id for n in names_in(*self.code.body) if isinstance(n.ctx, ast.Load)}
         for statement in self.code.body:
             if not isinstance(statement, ast.Assign):
                 continue
-            given = [n for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)]
-            if read.isdisjoint(name.id for name in given):
-                words = " and ".join(f"'{name.id}'" for name in given)
+            given = [name.id for name in names_in(statement.targets[0])]
+            if read.isdisjoint(given):
+                words = " and ".join(f"'{name}'" for name in given)
                 self.error(statement, f"nothing reads {words}", fix="leave the line out")
 
     def assign(self, statement: ast.Assign) -> None:
@@ -182,7 +181,7 @@ class CodeChecker:
     def _call(self, node: ast.Call, outputs: int | None) -> Value:
         if onnx_call(node) is not None:
             return self.onnx(node, outputs)
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        name = called(node)
         if name in self.env:
             self.error(node, f"'{name}' is a value here, not a word that can be called")
             return Value(Kind(ANY))
@@ -464,11 +463,8 @@ class CodeChecker:
         element = Value(
             Kind(kinds.ELEMENT.get(source.kind.base, ANY), source.kind.elements_optional)
         )
-        for name in ast.walk(loop.target):
-            if isinstance(name, ast.Name):
-                self.env[name.id] = (
-                    element if isinstance(loop.target, ast.Name) else Value(Kind(ANY))
-                )
+        for name in names_in(loop.target):
+            self.env[name.id] = element if name is loop.target else Value(Kind(ANY))
         for condition in loop.ifs:
             self.test(condition)
             self.env = narrowing.narrowed(self.env, condition, True)

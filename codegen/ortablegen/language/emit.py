@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import vocabulary
-from .parse import onnx_call
+from .parse import is_call, names_in, onnx_call
 from .vocabulary import Word
 
 
@@ -167,7 +167,7 @@ class Emitter(ast.NodeTransformer):
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         loop = node.generators[0]
-        names = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+        names = {each.id for each in names_in(loop.target)}
         iterable = self.visit(loop.iter)
         self.bound |= names
         element, conditions = self.visit(node.elt), [self.visit(each) for each in loop.ifs]
@@ -191,11 +191,7 @@ def _is_plain(node: ast.Compare) -> bool:
             return True
         if isinstance(side, ast.Name) and side.id in vocabulary.DTYPES:
             return True
-        if (
-            isinstance(side, ast.Call)
-            and isinstance(side.func, ast.Name)
-            and side.func.id in ("dtype_of", "len")
-        ):
+        if is_call(side, "dtype_of", "len"):
             return True
     return False
 

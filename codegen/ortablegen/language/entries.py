@@ -7,10 +7,10 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from ortablegen.source.diagnostics import Diagnostics, Span, did_you_mean
+from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 from .parse import Code, parse_expression
@@ -19,6 +19,7 @@ from .precision import REFUSED, Declared
 TARGETS = ("onnxruntime",)
 PRECISION_FORM = "precision: {ReduceSum: {via double: <reason>}, Gemm.alpha: <reason>}"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+T = TypeVar("T")
 Precision = tuple[tuple[tuple[str, str], Declared], ...]
 
 
@@ -28,12 +29,13 @@ class EntryReader:
     def __init__(self, file: str, diagnostics: Diagnostics) -> None:
         self.file = file
         self.diagnostics = diagnostics
+        self.error = diagnostics.error
 
-    def error(
-        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> Any:
-        """Report an error; returns None, with which most readers end then."""
-        self.diagnostics.error(span, message, notes, fix)
+    def unknown(self, node: YNode, what: str, word: str, known: Iterable[str]) -> Any:
+        """Report a word that is none of a closed list; returns None."""
+        known = list(known)
+        notes = [f"{what.split()[-1]}s are {', '.join(known)}"]
+        return self.error(node.span, f"unknown {what} '{word}'{did_you_mean(word, known)}", notes)
 
     def keys(self, node: YMap, allowed: tuple[str, ...], what: str) -> None:
         for key, _ in node.items():
@@ -63,12 +65,25 @@ class EntryReader:
             return self.error(node.span, f"{what} must be an expression")
         return parse_expression(node, self.diagnostics)
 
-    def words(self, node: YNode | None, what: str) -> tuple[str, ...]:
-        if isinstance(node, YSeq) and all(isinstance(value, YScalar) for value in node):
-            return tuple(value.text for value in node if isinstance(value, YScalar))
-        if node is not None:
+    def scalars(self, node: YNode | None, what: str) -> list[YScalar]:
+        """The items of a list of words."""
+        found = (
+            [value for value in node if isinstance(value, YScalar)]
+            if isinstance(node, YSeq)
+            else []
+        )
+        if node is not None and not (isinstance(node, YSeq) and len(found) == len(node)):
             self.error(node.span, f"{what} must be a list of words")
-        return ()
+            return []
+        return found
+
+    def words(self, node: YNode | None, what: str) -> tuple[str, ...]:
+        return tuple(value.text for value in self.scalars(node, what))
+
+    def rows(self, node: YNode | None, read: Callable[[YNode], T | None]) -> tuple[T, ...]:
+        """What can be read of a node, or of each item of a list; none where it is absent."""
+        nodes = node if isinstance(node, YSeq) else (node,) if node is not None else ()
+        return tuple(found for each in nodes if (found := read(each)) is not None)
 
     def let(self, node: YNode | None) -> tuple[tuple[str, Code], ...]:
         node = self.mapping(node, "let must be a mapping from a name to an expression")
@@ -99,8 +114,7 @@ class EntryReader:
                 name = "" if of_attribute else word.text
                 text = self.text(reason, "the reason") or ""
                 if name and name not in REFUSED:
-                    notes = [f"words are {', '.join(sorted(REFUSED))}"]
-                    self.error(word.span, f"'{name}' is nothing that kernels do", notes)
+                    self.unknown(word, "precision word", name, sorted(REFUSED))
                 if not text.strip():
                     message = f"precision says nothing of '{key.text}'"
                     self.error(reason.span, message, fix=PRECISION_FORM)
@@ -108,11 +122,10 @@ class EntryReader:
                     found.append(((key.text, name), Declared(text, word.span)))
         return tuple(found)
 
-    def target(self, node: YNode | None) -> str | None:
+    def target(self, node: YNode | None, known: tuple[str, ...] = TARGETS) -> str | None:
         text = self.text(node, "target")
-        if node is not None and text not in TARGETS:
-            notes = [f"targets are {', '.join(TARGETS)}"]
-            return self.error(node.span, f"unknown target '{text}'", notes)
+        if node is not None and text not in known:
+            return self.unknown(node, "target", text or "", known)
         return text
 
     def opset(self, node: YNode | None) -> tuple[str, int] | None:

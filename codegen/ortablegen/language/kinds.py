@@ -7,15 +7,8 @@ from dataclasses import dataclass
 
 # One word per class. The prelude's annotations use the same words.
 RESULT, RESULTS = "Result", "Results"
-INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE = (
-    "Int",
-    "SymInt",
-    "Float",
-    "Bool",
-    "Str",
-    "Scalar",
-    "Dtype",
-)
+INT, SYMINT, FLOAT, BOOL, STR = "Int", "SymInt", "Float", "Bool", "Str"
+SCALAR, DTYPE = "Scalar", "Dtype"
 INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs"
 RES, NONE, ANY, OPAQUE = "ResultSpec", "None", "Any", "Opaque"
 # a tensor argument in a block of `complex:`: a pair of results, which no ONNX node takes
@@ -23,60 +16,27 @@ COMPLEX, COMPLEXES = "Complex", "Complexes"
 # of words: a result or a pair; what the word gives is a pair where it got one
 TENSOR, TENSORS = "Tensor", "Tensors"
 
-WORDS = frozenset(
-    {
-        RESULT,
-        RESULTS,
-        INT,
-        SYMINT,
-        FLOAT,
-        BOOL,
-        STR,
-        SCALAR,
-        DTYPE,
-        INTS,
-        SYMINTS,
-        FLOATS,
-        BOOLS,
-        STRS,
-        RES,
-        ANY,
-        OPAQUE,
-        COMPLEX,
-        COMPLEXES,
-        TENSOR,
-        TENSORS,
-    }
-)
 GRAPH_KINDS = frozenset({RESULT, RESULTS, COMPLEX, COMPLEXES})
 WITH_PARTS = frozenset({RESULT, RESULTS, SCALAR, FLOAT})
 SYMBOLIC = frozenset({SYMINT, SYMINTS, SCALAR})
-ELEMENT = {
-    INTS: INT,
-    SYMINTS: SYMINT,
-    FLOATS: FLOAT,
-    BOOLS: BOOL,
-    RESULTS: RESULT,
-    STRS: STR,
-    RES: RES,
-    COMPLEXES: COMPLEX,
-}
 LIST = {
-    INT: INTS,
-    SYMINT: SYMINTS,
-    FLOAT: FLOATS,
-    BOOL: BOOLS,
-    RESULT: RESULTS,
-    STR: STRS,
-    DTYPE: INTS,
+    INT: INTS, SYMINT: SYMINTS, FLOAT: FLOATS, BOOL: BOOLS, RESULT: RESULTS, STR: STRS,
     COMPLEX: COMPLEXES,
-}
+}  # fmt: skip
+ELEMENT = {several: one for one, several in LIST.items()} | {RES: RES}
+LIST[DTYPE] = INTS
 _NUMBERS = (BOOL, INT, SYMINT, FLOAT, SCALAR)
 _TORCH = {
     "Tensor": RESULT, "Tensor[]": RESULTS, "Tensor?[]": RESULTS, "int": INT, "SymInt": SYMINT,
     "float": FLOAT, "bool": BOOL, "Scalar": SCALAR, "str": STR, "ScalarType": DTYPE,
     "int[]": INTS, "SymInt[]": SYMINTS, "float[]": FLOATS, "bool[]": BOOLS, "complex": SCALAR,
     "SymBool": SCALAR, "Scalar[]": ANY, "str[]": STRS,
+}  # fmt: skip
+WORDS = frozenset(_TORCH.values()) | {RES, OPAQUE, COMPLEX, COMPLEXES, TENSOR, TENSORS}
+
+# types of attributes of ONNX
+ATTRIBUTES = {
+    "INT": INT, "FLOAT": FLOAT, "STRING": STR, "INTS": INTS, "FLOATS": FLOATS, "STRINGS": STRS,
 }  # fmt: skip
 
 

@@ -9,14 +9,15 @@ by `aten/types.py`."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ortable import dtypes
 
-from . import narrowing, vocabulary
-from .parse import Code, onnx_call
+from . import kinds, narrowing, vocabulary
+from .narrowing import HALVES, Value
+from .parse import Code, called, is_call, names_in, onnx_call
 from .served import Kernels
 
 Vector: TypeAlias = "tuple[int | None, ...]"  # a dtype a world; None where it is not known
@@ -117,10 +118,9 @@ class MemberChecker:
             every = [self.truth(value) for value in node.values]
             decides = isinstance(node.op, ast.Or)
             return tuple(_joined(column, decides) for column in zip(*every, strict=True))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
-            if node.func.id in narrowing.TESTS:
-                return self.among(self.asked(node.args[0]), narrowing.TESTS[node.func.id])
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        if is_call(node, *narrowing.TESTS) and len(node.args) == 1:
+            return self.among(self.asked(node.args[0]), narrowing.TESTS[called(node)])
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
             return self.compared(node.left, node.ops[0], node.comparators[0])
         return self.unknown
 
@@ -207,10 +207,8 @@ class MemberChecker:
         loop = node.generators[0]
         source = self.value(loop.iter)
         saved = dict(self.env)
-        for name in ast.walk(loop.target):
-            if isinstance(name, ast.Name):
-                single = isinstance(loop.target, ast.Name)
-                self.env[name.id] = _item(source, 0) if single else None
+        for name in names_in(loop.target):
+            self.env[name.id] = _item(source, 0) if name is loop.target else None
         element = self.value(node.elt)
         self.env = saved
         return Known("list", element.dtypes) if element and element.kind == "tensor" else None
@@ -243,7 +241,7 @@ class MemberChecker:
     def call(self, node: ast.Call, outputs: int) -> Known | None:
         if onnx_call(node) is not None:
             return self.onnx(node, outputs)
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        name = called(node)
         values = [self.value(_plain(argument)) for argument in node.args]
         for keyword in node.keywords:
             self.value(keyword.value)
@@ -388,3 +386,55 @@ def _listed(names: list[str]) -> str:
         return f"{heads.pop()} is {', '.join(name.rpartition(' is ')[2] for name in names)}"
     shown = "; ".join(names[:6])
     return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+# -- dtypes of words ------------------------------------------------------------------------------
+
+_INT64 = frozenset({dtypes.int64})
+# Besides `SAME` and `FIXED`: the argument whose dtype the result has.
+_LIKE = {
+    "merged_heads": "heads", "merged_transposed_heads": "heads", "zeros": "like", "ones": "like",
+    "dtype_of": "x",
+    **dict.fromkeys(
+        (
+            "gathered_pad", "lgamma_of", "power_norm", "projected", "relu_of",
+            "rolled_along", "rows_of", "sliced", "unit_like",
+        ),
+        "x",
+    ),
+    **dict.fromkeys(("fmod_of", "larger_of", "remainder_of", "smaller_of", "trunc_quotient"), "a"),
+}  # fmt: skip
+_ALWAYS = {
+    **dict.fromkeys(("median_index", "run_ids", "run_lengths"), _INT64),
+    **dict.fromkeys(("c_truth", "run_starts"), narrowing.BOOLEAN),
+}
+
+
+def word_dtypes(word: vocabulary.Word, given: Mapping[str, Value]) -> frozenset[int] | None:
+    """The dtypes that a result of the word may have, or of which it is one; None: nothing known."""
+    if word.name in _ALWAYS:
+        return _ALWAYS[word.name]
+    if word.name in FIXED:
+        return frozenset({FIXED[word.name]})
+    if word.name in ("opmath", "opmath_dtype"):
+        return _widened(given.get("x", given.get("dtype")))
+    if word.name == "opmath_beside":
+        told = given.get("dtype")
+        wide = _widened(told)
+        return wide | told.dtypes if told is not None and told.dtypes and wide else None
+    name = _LIKE.get(word.name, "")
+    if word.name in SAME:
+        name = word.parameters[SAME[word.name]].name
+    like = given.get(name)
+    if like is not None:
+        return like.dtypes
+    told = given.get("dtype")
+    if told is not None and told.kind.base in (kinds.DTYPE, kinds.INT):
+        return told.dtypes
+    return None
+
+
+def _widened(value: Value | None) -> frozenset[int]:
+    """The dtype in which torch computes half floats is float32."""
+    found = narrowing.ALL if value is None or value.dtypes is None else value.dtypes
+    return (found - HALVES) | {dtypes.float32} if found & HALVES else found

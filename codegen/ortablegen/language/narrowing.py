@@ -10,22 +10,13 @@ from dataclasses import dataclass, replace
 from ortable import dtypes
 
 from .kinds import NONE, Kind
+from .parse import called, is_call
 
-FLOATS = frozenset({dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bfloat16})
-INTEGERS = frozenset(
-    {
-        dtypes.int8,
-        dtypes.int16,
-        dtypes.int32,
-        dtypes.int64,
-        dtypes.uint8,
-        dtypes.uint16,
-        dtypes.uint32,
-        dtypes.uint64,
-    }
-)
+HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
+FLOATS = HALVES | {dtypes.float32, dtypes.float64}
+INTEGERS = frozenset(each for each in dtypes.INT_TYPES if each not in dtypes.SUB_BYTE)
 BOOLEAN = frozenset({dtypes.boolean})
-COMPLEX = frozenset({dtypes.complex64, dtypes.complex128})
+COMPLEX = dtypes.COMPLEX_TYPES
 ALL = FLOATS | INTEGERS | BOOLEAN | COMPLEX
 TESTS = {
     "is_float": FLOATS,
@@ -80,57 +71,31 @@ def _facts(condition: ast.expr, holds: bool) -> list[tuple[ast.expr, bool]]:
 def _apply(env: Env, test: ast.expr, holds: bool, linked: tuple[str, ...]) -> None:
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         _apply_comparison(env, test, holds, linked)
-    elif (
-        isinstance(test, ast.Call)
-        and isinstance(test.func, ast.Name)
-        and test.func.id in TESTS
-        and test.args
-    ):
-        _keep(env, test.args[0], TESTS[test.func.id], holds, linked)
-    elif _is_call(test, "fits_attribute") and holds:
-        number = test.args[0]  # type: ignore[attr-defined]
+    elif is_call(test, *TESTS) and test.args:
+        _keep(env, test.args[0], TESTS[called(test)], holds, linked)
+    elif is_call(test, "fits_attribute") and test.args and holds:
+        number = test.args[0]
         if isinstance(number, ast.Name) and number.id in env:
             env[number.id] = replace(env[number.id], held=True)
 
 
-def _is_call(node: ast.expr, name: str) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == name
-        and bool(node.args)
-    )
-
-
 def _apply_comparison(env: Env, test: ast.Compare, holds: bool, linked: tuple[str, ...]) -> None:
-    operator, right = test.ops[0], test.comparators[0]
-    if (
-        isinstance(operator, ast.Is | ast.IsNot)
-        and isinstance(test.left, ast.Name)
-        and test.left.id in env
-    ):
-        is_none = isinstance(operator, ast.Is) == holds
-        known = env[test.left.id]
-        env[test.left.id] = replace(
-            known, kind=Kind(NONE, True) if is_none else known.kind.required()
-        )
-    elif (
-        isinstance(operator, ast.Eq | ast.NotEq)
-        and isinstance(test.left, ast.Call)
-        and isinstance(right, ast.Name)
-    ):
-        called = test.left.func
-        if isinstance(called, ast.Name) and called.id == "dtype_of" and test.left.args:
-            one = frozenset({getattr(dtypes, right.id)}) if hasattr(dtypes, right.id) else None
-            if one is not None:
-                _keep(env, test.left.args[0], one, isinstance(operator, ast.Eq) == holds, linked)
-    elif isinstance(operator, ast.In | ast.NotIn) and _is_call(test.left, "dtype_of"):
-        listed = right.elts if isinstance(right, ast.Tuple | ast.List) else []
+    left, operator, right = test.left, test.ops[0], test.comparators[0]
+    if isinstance(operator, ast.Is | ast.IsNot):
+        if isinstance(left, ast.Name) and left.id in env:
+            is_none = isinstance(operator, ast.Is) == holds
+            kind = Kind(NONE, True) if is_none else env[left.id].kind.required()
+            env[left.id] = replace(env[left.id], kind=kind)
+    elif is_call(left, "dtype_of") and left.args:
+        listed = right.elts if isinstance(right, ast.Tuple | ast.List) else [right]
         names = [each.id for each in listed if isinstance(each, ast.Name)]
-        if listed and len(names) == len(listed) and all(hasattr(dtypes, each) for each in names):
-            some = frozenset(getattr(dtypes, each) for each in names)
-            subject = test.left.args[0]  # type: ignore[attr-defined]
-            _keep(env, subject, some, isinstance(operator, ast.In) == holds, linked)
+        found = frozenset(getattr(dtypes, name) for name in names if hasattr(dtypes, name))
+        if (
+            listed
+            and len(found) == len(listed)
+            and isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn)
+        ):
+            _keep(env, left.args[0], found, isinstance(operator, ast.Eq | ast.In) == holds, linked)
 
 
 def _keep(

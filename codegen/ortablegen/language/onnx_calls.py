@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortable import dtypes
-from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxSchema, operators, versions_between
+from ortablegen.schemas.onnx import DOMAIN_RANGE, Formal, OnnxSchema, operators, versions_between
 from ortablegen.source.diagnostics import did_you_mean
 
 from . import kinds, narrowing
@@ -106,15 +106,11 @@ def _schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxS
 
 
 def _output_count(call: OnnxCall) -> int | None:
-    for keyword in call.node.keywords:
-        if keyword.arg == "outputs":
-            value = keyword.value
-            return (
-                value.value
-                if isinstance(value, ast.Constant) and isinstance(value.value, int)
-                else None
-            )
-    return call.outputs
+    given = next((word.value for word in call.node.keywords if word.arg == "outputs"), None)
+    if given is None:
+        return call.outputs
+    count = given.value if isinstance(given, ast.Constant) else None
+    return count if isinstance(count, int) else None
 
 
 def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
@@ -137,37 +133,25 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
                     f"input '{formal.name}' of {name} is required, this may be None",
                     fix=_none_fix(argument, call.unit),
                 )
-        elif value.kind.base == kinds.COMPLEX:
-            text = ast.unparse(argument)
-            error(
-                argument,
-                f"input '{formal.name}' of {name} must be a result, got a complex tensor",
-                ["ONNX Runtime has no complex numbers: nodes take the parts"],
-                fix=f"re({text}), im({text})",
-            )
-        elif value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS):
-            error(
-                argument,
-                f"input '{formal.name}' of {name} must be a result, got {value.kind}",
-                [schema.signature()],
-                fix=_number_fix(call, argument, formal.type),
-            )
         else:
-            error(
-                argument,
-                f"input '{formal.name}' of {name} must be a result, got {value.kind}",
-                [schema.signature()],
-                fix=f"const({ast.unparse(argument)}, {_dtype_beside(call)})",
-            )
+            is_pair = value.kind.base == kinds.COMPLEX
+            got = "a complex tensor" if is_pair else value.kind
+            no_pairs = "ONNX Runtime has no complex numbers: nodes take the parts"
+            text = f"input '{formal.name}' of {name} must be a result, got {got}"
+            notes = [no_pairs if is_pair else schema.signature()]
+            error(argument, text, notes, fix=_fix(call, argument, value, formal))
 
 
-def _number_fix(call: OnnxCall, argument: ast.expr, formal_type: str) -> str:
-    """How an int becomes a result: a constant of the type of the operand beside it; a vector where
-    the operator wants sizes or axes, or where the int is known only at run time."""
-    literal = ast.unparse(argument).lstrip("-").isdecimal()
-    if literal and formal_type != "tensor(int64)":
-        return f"const({ast.unparse(argument)}, {_dtype_beside(call)})"
-    return f"as_vec({ast.unparse(argument)})"
+def _fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Formal) -> str:
+    """How a value becomes a result: a constant of the type of the operand beside it; a vector where
+    the operator wants sizes or axes, or where an int is known only at run time."""
+    text = ast.unparse(argument)
+    if value.kind.base == kinds.COMPLEX:
+        return f"re({text}), im({text})"
+    literal = text.lstrip("-").isdecimal() and formal.type != "tensor(int64)"
+    if value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS) and not literal:
+        return f"as_vec({text})"
+    return f"const({text}, {_dtype_beside(call)})"
 
 
 def _dtype_beside(call: OnnxCall) -> str:
@@ -265,7 +249,7 @@ def _output_dtypes(
         if isinstance(argument, ast.Starred):
             break
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
-        allowed = _allowed(schema, formal.type)
+        allowed = schema.elements(formal.type) & _ELEMENTS
         if not value.dtypes or not formal.homogeneous or not allowed:
             continue
         before = bound.get(formal.type, allowed)
@@ -287,28 +271,14 @@ def _output_dtypes(
             )
             bound[formal.type] = allowed
     found: list[frozenset[int] | None] = []
-    for position in range(count):
-        if not schema.outputs:
-            found.append(None)
-            continue
-        output = schema.outputs[min(position, len(schema.outputs) - 1)]
-        if output.type in bound:
-            found.append(bound[output.type])
-        else:
-            allowed = _allowed(schema, output.type)
-            found.append(allowed or None)
+    for output in map(schema.output_at, range(count)):
+        allowed = schema.elements(output.type) & _ELEMENTS if output is not None else frozenset()
+        found.append((bound.get(output.type, allowed) if output is not None else None) or None)
     return found
 
 
-def _allowed(schema: OnnxSchema, type_name: str) -> frozenset[int]:
-    return frozenset(_ELEMENT[name] for name in schema.allowed(type_name) if name in _ELEMENT)
-
-
-_ELEMENT = {f"tensor({dtypes.name(each)})": each for each in narrowing.ALL} | {
-    "tensor(float)": dtypes.float32,
-    "tensor(double)": dtypes.float64,
-    "tensor(string)": dtypes.string,
-}
+# the element types that values of the language have
+_ELEMENTS = narrowing.ALL | {dtypes.string}
 
 
 def _value(count: int | None, found: list[frozenset[int] | None]) -> Value:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YScalar
@@ -110,10 +110,9 @@ def parse_expression(
     if code is None:
         return None
     if len(code.body) != 1 or not isinstance(code.body[0], ast.Expr):
-        diagnostics.error(
+        return diagnostics.error(
             scalar.span, "an expression is expected here", fix="write one expression, no assignment"
         )
-        return None
     return code
 
 
@@ -150,11 +149,9 @@ def _parse(
         code = Code(scalar, tuple(python_tree(scalar.text.rstrip()).body))
     except SyntaxError as error:
         where = scalar.at(error.lineno or 1, (error.offset or 1) - 1)
-        diagnostics.error(where, f"not an expression of the language: {error.msg}")
-        return None
+        return diagnostics.error(where, f"not an expression of the language: {error.msg}")
     if not code.body:
-        diagnostics.error(scalar.span, "nothing is written here")
-        return None
+        return diagnostics.error(scalar.span, "nothing is written here")
     _check_columns(code, diagnostics)
     good = True
     for statement in code.body:
@@ -243,6 +240,22 @@ def domain_call(function: ast.expr) -> tuple[str, str] | None:
     ):
         return DOMAINS[function.value.id], function.attr
     return None
+
+
+def is_call(node: ast.AST | None, *words: str) -> TypeGuard[ast.Call]:
+    """Whether ``node`` calls a word; one of ``words`` where some are given."""
+    name = called(node)
+    return name in words if words else bool(name)
+
+
+def called(node: ast.AST | None) -> str:
+    """The word that ``node`` calls; "" where it is no such call."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+
+
+def names_in(*nodes: ast.AST) -> list[ast.Name]:
+    """The names in pieces of code."""
+    return [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
 
 
 def onnx_call(node: ast.AST) -> tuple[str, str] | None:

@@ -18,7 +18,7 @@ from ortablegen.schemas.onnx import OnnxSchema, key_of
 from ortablegen.source.diagnostics import Span
 from ortablegen.source.yaml_source import load_plain
 
-from .narrowing import ALL, Value
+from .narrowing import ALL, HALVES, Value
 
 Report = Callable[..., None]
 
@@ -34,7 +34,6 @@ _SAYS = {
     "overflows": "overflows for {types} where the result is finite",
 }
 REFUSED = frozenset(_SAYS)
-_HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 
 
 @dataclass(frozen=True)
@@ -229,7 +228,7 @@ def _reaching(schema: OnnxSchema, inputs: list[Value]) -> frozenset[int]:
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
         if formal.type == own and value.dtypes is not None:
             found &= value.dtypes
-    return found | {dtypes.float32} if found & _HALVES else found
+    return found | {dtypes.float32} if found & HALVES else found
 
 
 def _check_attributes(

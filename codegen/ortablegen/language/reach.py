@@ -19,6 +19,7 @@ from ortable import dtypes
 
 from . import kinds, narrowing, vocabulary
 from .kinds import Kind
+from .parse import called, is_call
 
 _MOST = 150  # conjunctions; beyond them nothing is said
 Literal = tuple[ast.expr, bool]
@@ -54,44 +55,24 @@ class _Range:
     without: frozenset[float] = frozenset()
 
     def narrowed(self, operator: type[ast.cmpop], number: float, whole: bool) -> _Range:
+        """The numbers of the range that stand so to ``number``."""
         if operator is ast.NotEq:
-            return replace(self, without=self.without | {number}).tightened(whole)
-        low, high = self, self
-        if operator in (ast.Gt, ast.GtE, ast.Eq) and number >= self.low:
-            is_open = operator is ast.Gt or (number == self.low and self.open_low)
-            low = replace(self, low=number, open_low=is_open)
-        if operator in (ast.Lt, ast.LtE, ast.Eq) and number <= self.high:
-            is_open = operator is ast.Lt or (number == self.high and self.open_high)
-            high = replace(self, high=number, open_high=is_open)
-        both = replace(low, high=high.high, open_high=high.open_high)
-        if operator is ast.Eq and not self.low <= number <= self.high:
-            both = replace(both, low=1.0, high=0.0)
-        if operator in (ast.Lt, ast.LtE) and number < self.low:
-            both = replace(both, low=1.0, high=0.0)
-        if operator in (ast.Gt, ast.GtE) and number > self.high:
-            both = replace(both, low=1.0, high=0.0)
-        return both.tightened(whole)
+            found = replace(self, without=self.without | {number})
+        else:
+            low, open_low, high, closed = self.low, self.open_low, self.high, not self.open_high
+            if operator in (ast.Gt, ast.GtE, ast.Eq):
+                low, open_low = max((low, open_low), (number, operator is ast.Gt))
+            if operator in (ast.Lt, ast.LtE, ast.Eq):
+                high, closed = min((high, closed), (number, operator is not ast.Lt))
+            found = _Range(low, high, open_low, not closed, self.without)
+        return found.tightened() if whole else found
 
-    def tightened(self, whole: bool) -> _Range:
+    def tightened(self) -> _Range:
         """Over whole numbers an open end, or one that is left out, is the next one."""
-        found = self
-        while (
-            whole
-            and math.isfinite(found.low)
-            and (found.open_low or found.low in found.without or found.low != int(found.low))
-        ):
-            found = replace(found, low=math.floor(found.low) + 1, open_low=False)
-            if found.low > found.high:
-                break
-        while (
-            whole
-            and math.isfinite(found.high)
-            and (found.open_high or found.high in found.without or found.high != int(found.high))
-        ):
-            found = replace(found, high=math.ceil(found.high) - 1, open_high=False)
-            if found.low > found.high:
-                break
-        return found
+        mirrored = frozenset(-each for each in self.without)
+        low = _first_whole(self.low, self.open_low, self.without, self.high)
+        high = -_first_whole(-self.high, self.open_high, mirrored, -low)
+        return _Range(low, high, without=self.without)
 
     @property
     def is_empty(self) -> bool:
@@ -101,17 +82,14 @@ class _Range:
 
     def lies_in(self, operator: type[ast.cmpop], number: float) -> bool:
         """Whether every number of the range stands so to ``number``."""
-        if operator is ast.Eq:
-            return self.low == self.high == number
-        if operator is ast.NotEq:
-            below = self.high < number or (self.high == number and self.open_high)
-            above = self.low > number or (self.low == number and self.open_low)
-            return below or above or number in self.without
-        if operator in (ast.Gt, ast.GtE):
-            strict = operator is ast.Gt and not self.open_low
-            return self.low > number or (self.low == number and not strict)
-        strict = operator is ast.Lt and not self.open_high
-        return self.high < number or (self.high == number and not strict)
+        return self.narrowed(_OPPOSITE[operator], number, False).is_empty
+
+
+def _first_whole(low: float, is_open: bool, without: frozenset[float], high: float) -> float:
+    """The first whole number of a range from ``low`` on, or one beyond ``high``."""
+    while low <= high and math.isfinite(low) and (is_open or low in without or low != int(low)):
+        low, is_open = float(math.floor(low) + 1), False
+    return low
 
 
 @dataclass
@@ -178,7 +156,9 @@ class Solver:
             if rest is not None and self.together([rest, holds]) == []:
                 found.append(Finding(place, "taken", self.one_before(conditions, place)))
                 continue
-            if condition is not None and rest is not None:
+            if condition is None:
+                rest = []
+            elif rest is not None:
                 rest = self.together([rest, self.forms(condition, False)])
         return found
 
@@ -187,7 +167,7 @@ class Solver:
         here = conditions[place]
         for before, other in enumerate(conditions[:place]):
             if other is None:
-                continue
+                return before
             parts = [[_Facts()], self.forms(other, False)]
             if here is not None:
                 parts.append(self.forms(here, True))
@@ -248,11 +228,9 @@ class Solver:
             return bool(node.value) == truth
         if isinstance(node, ast.Compare):
             return self.compare(facts, node, truth)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
-            members = narrowing.TESTS.get(node.func.id)
-            if members is not None:
-                values: frozenset[object] = frozenset(members)
-                return facts.among(self.dtype_name(node.args[0]), values, truth)
+        if is_call(node, *narrowing.TESTS) and len(node.args) == 1:
+            values: frozenset[object] = frozenset(narrowing.TESTS[called(node)])
+            return facts.among(self.dtype_name(node.args[0]), values, truth)
         name = ast.unparse(node)
         kind = self.kind(node)
         if truth and not facts.say(f"{name} is None", False):
@@ -312,8 +290,8 @@ class Solver:
                 return True
             operator = _OPPOSITE[operator]
         start = _Range(*self.bounds.get(name, (-math.inf, math.inf)))
-        if isinstance(term, ast.Call) and isinstance(term.func, ast.Name):
-            start = _Range(low=0.0) if term.func.id in _COUNTS else start
+        if is_call(term, *_COUNTS):
+            start = _Range(low=0.0)
         facts.ranges[name] = facts.ranges.get(name, start).narrowed(operator, number, whole)
         return not facts.ranges[name].is_empty
 
@@ -321,18 +299,15 @@ class Solver:
         """The value class of a term, where it is plain to see."""
         if isinstance(node, ast.Name):
             return self.known.get(node.id, Kind(kinds.ANY))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id == "len":
-                return Kind(kinds.INT)
-            word = vocabulary.prelude().get(node.func.id)
-            # what `static` gives is as its argument: a number or several
-            return word.result if word is not None and word.name != "static" else Kind(kinds.ANY)
-        return Kind(kinds.ANY)
+        if is_call(node, "len"):
+            return Kind(kinds.INT)
+        word = vocabulary.prelude().get(called(node))
+        # what `static` gives is as its argument: a number or several
+        return word.result if word is not None and word.name != "static" else Kind(kinds.ANY)
 
     def dtype_name(self, node: ast.expr) -> str:
         """Under which name the dtype of an expression, or its value, is kept."""
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "dtype_of":
+        if is_call(node, "dtype_of"):
             node = node.args[0] if node.args else node
         elif not (isinstance(node, ast.Name) and self.kind(node).base in kinds.GRAPH_KINDS):
             return f"value of {ast.unparse(node)}" if not self.is_res(node) else "dtype of res"

@@ -74,25 +74,8 @@ class Expression:
 def tensor_sample(text: str) -> TensorSample | None:
     """The tensor that a text stands for; None for a text of another form."""
     match = _TENSOR.match(text)
-    return _tensor(text, match) if match is not None else None
-
-
-def unknown_operators(expected: str) -> list[tuple[str, str]]:
-    """Words of ``expect:`` that name no operator of ONNX, each with a hint at the one that may be
-    meant."""
-    found = []
-    for word in dict.fromkeys(expected.split()):
-        if word not in all_operators():
-            found.append((word, did_you_mean(word, sorted(all_operators()))))
-    return found
-
-
-def literal_value(text: str) -> Any:
-    """The value of a literal; text that is no expression stays text."""
-    return _literal(text)
-
-
-def _tensor(text: str, match: re.Match[str]) -> TensorSample:
+    if match is None:
+        return None
     short, shape, low, high, values = match.groups()
     if short not in ABBREVIATIONS:
         raise SampleProblem(
@@ -115,6 +98,16 @@ def _tensor(text: str, match: re.Match[str]) -> TensorSample:
     if values is not None:
         _check_values(given, dtype, math.prod(size for size, _ in dims), text)
     return TensorSample(dtype, tuple(dims), bounds[0], bounds[1], given)
+
+
+def unknown_operators(expected: str) -> list[tuple[str, str]]:
+    """Words of ``expect:`` that name no operator of ONNX, each with a hint at the one that may be
+    meant."""
+    found = []
+    for word in dict.fromkeys(expected.split()):
+        if word not in all_operators():
+            found.append((word, did_you_mean(word, sorted(all_operators()))))
+    return found
 
 
 def _check_values(given: Any, dtype: str, count: int, text: str) -> None:
@@ -157,7 +150,8 @@ def _numbers(text: str) -> Any:
     return _evaluate(tree, {"nan": float("nan"), "inf": float("inf")})
 
 
-def _literal(text: str) -> Any:
+def literal_value(text: str) -> Any:
+    """The value of a literal; text that is no expression stays text."""
     if _PLAIN.fullmatch(text):
         return int(text)  # most literals are sizes, and Python's parser is slow
     try:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ortable import dtypes
-from ortablegen.schemas.onnx import DOMAIN_RANGE, Formal, OnnxSchema, element_type, versions_between
+from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxSchema, versions_between
 
-Operands = tuple[
-    int | None, ...
-]  # element types; 0 for an omitted operand, None for an unknown one
-# the builder casts them where a schema version does not allow them (`ortable.ir.casts`)
-_HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
+from .narrowing import HALVES
+
+# element types; 0 for an omitted operand, None for an unknown one
+Operands = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Kernels:
     ) -> bool:
         """Whether every row of the table that holds at these opsets has a kernel, or a way to
         one."""
-        formals = [_formal(schema.inputs, place) for place in range(len(operands))]
+        formals = [schema.input_at(place) for place in range(len(operands))]
         if any(
             operand is None and formal is not None and formal.type not in bound
             for operand, formal in zip(operands, formals, strict=True)
@@ -85,7 +84,7 @@ class Kernels:
             return True  # the builder decides when it knows
         types = dict(bound)
         for place, result in enumerate(results):
-            formal = _formal(schema.outputs, place)
+            formal = schema.output_at(place)
             if formal is not None and result is not None:
                 types.setdefault(formal.type, result)
         rows = [row for row in self.table.get(schema.key, ()) if row[0] <= opsets[1]]
@@ -112,26 +111,20 @@ class Kernels:
         return any(all(takes(k, name, each) for name, each in named.items()) for k in kernels)
 
 
-def _formal(formals: Sequence[Formal], place: int) -> Formal | None:
-    if place < len(formals):
-        return formals[place]
-    return formals[-1] if formals and formals[-1].variadic else None
-
-
 def _bind(
     schema: OnnxSchema, operands: Operands, bound: dict[str, int]
 ) -> tuple[str, int | None] | None:
     """Fill in the type parameters; what is wrong, and at which operand."""
     version = f"{schema.op}-{schema.since}"
     for place, dtype in enumerate(operands):
-        formal = _formal(schema.inputs, place)
+        formal = schema.input_at(place)
         if formal is None or not formal.homogeneous or not dtype:
             continue
-        allowed = _allowed(schema, formal.type)
+        allowed = schema.elements(formal.type)
         if not allowed:
             continue
         # a half float that a version leaves out is cast, where another float can be
-        if dtype not in allowed and not (dtype in _HALVES and dtypes.float32 in allowed):
+        if dtype not in allowed and not (dtype in HALVES and dtypes.float32 in allowed):
             return f"input '{formal.name}' of {version} does not take {dtypes.name(dtype)}", place
         if formal.type.startswith("tensor("):
             continue
@@ -145,20 +138,15 @@ def _bind(
 def _results(schema: OnnxSchema, bound: Mapping[str, int], outputs: int) -> tuple[int | None, ...]:
     found: list[int | None] = []
     for place in range(outputs):
-        formal = _formal(schema.outputs, place)
+        formal = schema.output_at(place)
         if formal is None:
             found.append(None)
         elif formal.type in bound:
             found.append(bound[formal.type])
         else:
-            allowed = _allowed(schema, formal.type)
+            allowed = schema.elements(formal.type)
             found.append(next(iter(allowed)) if len(allowed) == 1 else None)
     return tuple(found)
-
-
-def _allowed(schema: OnnxSchema, type_name: str) -> frozenset[int]:
-    found = (element_type(text) for text in schema.allowed(type_name))
-    return frozenset(each for each in found if each is not None)
 
 
 def kernels_of(files: Mapping[str, str], fixed: Iterable[str]) -> Kernels:

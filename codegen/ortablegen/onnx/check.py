@@ -26,10 +26,6 @@ _ACCESSORS = (*ASPECTS, "info")
 _FACTS = {"n_outputs": kinds.INT, "opset": kinds.INT, "result": kinds.ANY}
 _DTYPES = frozenset(n for n, v in vars(dtypes).items() if type(v) is int and not n.startswith("_"))
 _ASPECT_KINDS = {"shape": kinds.SYMINTS, "dtype": kinds.DTYPE}
-_ATTRIBUTE_KINDS = {
-    "INT": kinds.INT, "FLOAT": kinds.FLOAT, "STRING": kinds.STR, "INTS": kinds.INTS,
-    "FLOATS": kinds.FLOATS, "STRINGS": kinds.STRS,
-}  # fmt: skip
 # what lowerings may say and rules may not: their words do it
 _NOT_IN_RULES = {
     ast.ListComp: "list comprehension", ast.Div: "'/'", ast.Mod: "'%'", ast.Pow: "'**'",
@@ -197,7 +193,7 @@ class RuleCode(CodeChecker):
                 f"attribute '{node.id}' has other defaults in other versions",
                 fix="use python:",
             )
-        return Value(Kind(_ATTRIBUTE_KINDS.get(found[-1].type, kinds.ANY)))
+        return Value(Kind(kinds.ATTRIBUTES.get(found[-1].type, kinds.ANY)))
 
 
 class _RuleEmitter(Emitter):

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ortable import dtypes
+from ortablegen.language.entries import EntryReader
 from ortablegen.language.vocabulary import inference_words
 from ortablegen.schemas.onnx import (
+    DOMAIN_RANGE,
     OnnxSchema,
     element_type,
-    known_domains,
     operators,
     versions_between,
 )
@@ -32,281 +33,186 @@ def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
     """Read ``spec_dir/*.yaml``; every problem goes to ``diagnostics``, what is right is
     returned."""
     families: dict[str, tuple[OnnxRule, ...]] = {}
-    seen: dict[str, Span] = {}
+    named: list[tuple[str, Span]] = []
     for path in sorted(spec_dir.glob("*.yaml")):
-        display = f"specs/onnx/{path.name}"
-        rules = []
-        previous = ""
-        entries = load(path, display, diagnostics)
+        entries = load(path, f"specs/onnx/{path.name}", diagnostics)
         if path.stem in TABLES:
-            diagnostics.error(
-                entries.span, f"'{path.stem}' is a generated table, so no file can have its name"
-            )
-        for entry in entries:
-            rule = _EntryReader(path.stem, diagnostics).read(entry)
-            if rule is None:
-                continue
-            if rule.key in seen:
-                first = seen[rule.key]
-                diagnostics.error(
-                    entry.span,
-                    f"a second rule for {rule.key}",
-                    [f"the first is at {first}"],
-                    "keep one of the two",
-                )
-                continue
-            if rule.key < previous:
-                diagnostics.error(
-                    entry.span,
-                    f"{rule.key} must come before {previous}: entries are sorted by name",
-                )
-            previous = max(previous, rule.key)
-            seen[rule.key] = entry.span
-            rules.append(rule)
-        families[path.stem] = tuple(rules)
+            text = f"'{path.stem}' is a generated table, so no file can have its name"
+            diagnostics.error(entries.span, text)
+        reader = _Reader(path.stem, diagnostics)
+        read = [(rule, entry.span) for entry in entries if (rule := reader.read(entry))]
+        diagnostics.check_sorted((rule.key, span) for rule, span in read)
+        named += [(rule.key, span) for rule, span in read]
+        families[path.stem] = tuple(rule for rule, _ in read)
+    diagnostics.check_unique(named)
     return OnnxModel(families)
 
 
-class _EntryReader:
-    """Reads and checks one entry."""
+class _Reader(EntryReader):
+    """Reads and checks the entries of one family."""
 
-    def __init__(self, family: str, diagnostics: Diagnostics) -> None:
-        self.family = family
-        self.diagnostics = diagnostics
+    entry: YMap
+    versions: tuple[OnnxSchema, ...]
 
     def read(self, entry: YNode) -> OnnxRule | None:
-        if not isinstance(entry, YMap):
-            self.diagnostics.error(
-                entry.span, "an entry is a mapping that begins with 'onnx: Operator'"
-            )
-            return None
+        if not isinstance(entry, YMap) or not isinstance(op := entry.get("onnx"), YScalar):
+            text = "an entry is a mapping that begins with 'onnx: Operator'"
+            return self.error(entry.span, text)
         self.entry = entry
-        for key, _ in entry.items():
-            if key.text not in _KEYS:
-                notes = [f"keys are {', '.join(_KEYS)}"]
-                self.diagnostics.error(
-                    key.span, f"unknown key '{key.text}'{did_you_mean(key.text, _KEYS)}", notes
-                )
-        schema = self._schemas()
-        if schema is None:
+        self.keys(entry, _KEYS, "an entry")
+        versions = self.schemas(op)
+        if versions is None:
             return None
-        self.versions = schema
+        self.versions = versions
         rule = OnnxRule(
-            schema[-1].key,
-            self.family,
-            schema,
-            why=self._text("why"),
-            note=self._text("note"),
-            traits=self._traits(schema),
+            versions[-1].key,
+            self.file,
+            versions,
+            why=self.line("why"),
+            note=self.line("note"),
+            traits=self.traits(),
         )
         if entry.get("rule"):
-            return self._without_rule(rule)
-        return self._python(rule) if entry.get("python") else self._inferred(rule)
+            return self.without_rule(rule)
+        return self.python(rule) if entry.get("python") else self.inferred(rule)
 
-    def _traits(self, versions: tuple[OnnxSchema, ...]) -> tuple[str, ...]:
+    def line(self, key: str) -> str | None:
+        """The text of a key on one line."""
+        text = self.given(self.entry, key)
+        return " ".join(text.split()) if text else None
+
+    def traits(self) -> tuple[str, ...]:
         """The traits of the entry that are right; every schema must allow them, and a graph among
         the attributes demands ``has_subgraph``."""
-        key = versions[-1].key
+        key = self.versions[-1].key
         node = self.entry.get("traits")
-        names = node if isinstance(node, YSeq) else ()
-        if node is not None and not names:
-            self.diagnostics.error(node.span, "'traits' is a list of names", fix="traits: [random]")
         found: list[str] = []
-        for name in names:
-            if not isinstance(name, YScalar):
-                self.diagnostics.error(name.span, "a trait is a name", fix="traits: [random]")
+        for name in self.scalars(node, "traits"):
+            if name.text not in TRAITS:
+                self.unknown(name, "trait", name.text, TRAITS)
                 continue
-            text = name.text
-            if text not in TRAITS:
-                notes = [f"traits are {', '.join(TRAITS)}"]
-                self.diagnostics.error(
-                    name.span, f"unknown trait '{text}'{did_you_mean(text, TRAITS)}", notes
-                )
+            if name.text in found:
+                self.error(name.span, f"trait '{name.text}' is there already", fix="drop it")
                 continue
-            if text in found:
-                self.diagnostics.error(name.span, f"trait '{text}' is there already", fix="drop it")
-                continue
-            found.append(text)
-            refused = next(filter(None, map(TRAITS[text].refuses, versions)), None)
+            found.append(name.text)
+            trait = TRAITS[name.text]
+            refused = next(filter(None, map(trait.refuses, self.versions)), None)
             if refused is not None:
-                notes = [f"{text}: {TRAITS[text].meaning}"]
-                self.diagnostics.error(name.span, f"{key} {refused}", notes)
-        if "has_subgraph" not in found and any(map(has_graph, versions)):
-            self.diagnostics.error(
-                (node or self.entry).span,
-                f"{key} has a graph among its attributes",
-                fix=f"traits: [{', '.join([*found, 'has_subgraph'])}]",
-            )
+                self.error(name.span, f"{key} {refused}", [f"{name.text}: {trait.meaning}"])
+        if isinstance(node, YSeq) and not len(node):
+            self.error(node.span, "traits names none", fix="traits: [random]")
+        if "has_subgraph" not in found and any(map(has_graph, self.versions)):
+            fix = f"traits: [{', '.join([*found, 'has_subgraph'])}]"
+            span = (node or self.entry).span
+            self.error(span, f"{key} has a graph among its attributes", fix=fix)
         return tuple(found)
 
-    def _without_rule(self, rule: OnnxRule) -> OnnxRule:
+    def without_rule(self, rule: OnnxRule) -> OnnxRule:
         node = self.entry.get("rule")
         assert node is not None
-        if not isinstance(node, YScalar) or node.text != "none":
-            self.diagnostics.error(
-                node.span, "'rule' can only be none: the entry has traits alone", fix="rule: none"
-            )
-        for key in (*_RULE_KEYS, "python"):
-            if (other := self.entry.key(key)) is not None:
-                self.diagnostics.error(
-                    other.span,
-                    f"rule: none infers nothing, so '{key}' is never read",
-                    fix="drop it",
-                )
+        if self.text(node, "rule") != "none":
+            text = "'rule' can only be none: the entry has traits alone"
+            self.error(node.span, text, fix="rule: none")
+        self.bar((*_RULE_KEYS, "python"), "rule: none infers nothing")
         if rule.why is None:
-            self.diagnostics.error(
-                node.span, "rule: none needs 'why:', the reason why nothing is inferred"
-            )
+            self.error(node.span, "rule: none needs 'why:', the reason why nothing is inferred")
         if not self.entry.get("traits"):
-            self.diagnostics.error(node.span, "an entry without rule and traits says nothing")
+            self.error(node.span, "an entry without rule and traits says nothing")
         return replace(rule, has_rule=False)
 
-    def _text(self, key: str) -> str | None:
-        node = self.entry.get(key)
-        if node is None:
-            return None
-        if not isinstance(node, YScalar) or not node.text:
-            self.diagnostics.error(node.span, f"'{key}' must be text")
-            return None
-        return " ".join(node.text.split())
+    def bar(self, keys: tuple[str, ...], reason: str) -> None:
+        """Report the keys of the entry that nothing reads."""
+        for key in keys:
+            if (other := self.entry.key(key)) is not None:
+                self.error(other.span, f"{reason}, so '{key}' is never read", fix="drop it")
 
-    def _schemas(self) -> tuple[OnnxSchema, ...] | None:
-        op, domain = self.entry.get("onnx"), self.entry.get("domain")
-        if not isinstance(op, YScalar):
-            self.diagnostics.error(self.entry.span, "an entry begins with 'onnx: Operator'")
-            return None
-        domain_text = domain.text if isinstance(domain, YScalar) else ""
-        if domain_text not in known_domains():
-            span = domain.span if domain else self.entry.span
-            names = [d for d in known_domains() if d]
-            notes = [f"domains are {', '.join(names)}; without one it is the standard domain"]
-            self.diagnostics.error(
-                span, f"unknown domain '{domain_text}'{did_you_mean(domain_text, names)}", notes
-            )
-            return None
-        versions = versions_between(op.text, domain_text)
-        if not versions:
-            known = operators(domain_text)
-            where = domain_text or "the standard domain"
-            self.diagnostics.error(
-                op.span,
-                f"no supported opset of {where} has an operator '{op.text}'"
-                f"{did_you_mean(op.text, known)}",
-            )
-            return None
-        return versions
+    def schemas(self, op: YScalar) -> tuple[OnnxSchema, ...] | None:
+        node = self.entry.get("domain")
+        domain = self.text(node, "domain") or ""
+        if domain not in DOMAIN_RANGE:
+            return self.unknown(node or self.entry, "domain", domain, filter(None, DOMAIN_RANGE))
+        versions = versions_between(op.text, domain)
+        where = domain or "the standard domain"
+        text = f"no supported opset of {where} has an operator '{op.text}'"
+        return versions or self.error(op.span, text + did_you_mean(op.text, operators(domain)))
 
-    def _python(self, rule: OnnxRule) -> OnnxRule | None:
+    def python(self, rule: OnnxRule) -> OnnxRule | None:
         node = self.entry.get("python")
         assert node is not None
-        text = self._text("python") or ""
-        for key in _RULE_KEYS:
-            if (other := self.entry.key(key)) is not None:
-                self.diagnostics.error(
-                    other.span,
-                    f"python: infers everything, so '{key}' is never read",
-                    fix="drop it",
-                )
+        self.bar(_RULE_KEYS, "python: infers everything")
         if rule.why is None:
-            self.diagnostics.error(
-                node.span, "python: needs 'why:', the reason why no expression will do"
-            )
-        name = text.removeprefix(_PYTHON)
-        if not text.startswith(_PYTHON) or name not in inference_words():
-            self.diagnostics.error(
-                node.span,
-                f"'{text}' is not a function of ortable.inference"
-                f"{did_you_mean(name, inference_words())}",
-            )
-            return None
-        parameters = inference_words()[name].parameters
-        if sum(each.required for each in parameters) != 4:
-            self.diagnostics.error(
-                node.span, f"'{name}' must take (inputs, attrs, n_outputs, opset)"
-            )
+            self.error(node.span, "python: needs 'why:', the reason why no expression will do")
+        text = self.line("python") or ""
+        name, words = text.removeprefix(_PYTHON), inference_words()
+        if not text.startswith(_PYTHON) or name not in words:
+            text = f"'{text}' is not a function of ortable.inference{did_you_mean(name, words)}"
+            return self.error(node.span, text)
+        if sum(each.required for each in words[name].parameters) != 4:
+            self.error(node.span, f"'{name}' must take (inputs, attrs, n_outputs, opset)")
         return replace(rule, python=name)
 
-    def _inferred(self, rule: OnnxRule) -> OnnxRule:
+    def inferred(self, rule: OnnxRule) -> OnnxRule:
         formals = self.versions[-1].outputs
         several = len(formals) == 1 and formals[0].variadic
-        shape = self._per_output("shape", "shape", required=not several)
-        dtype = self._per_output("dtype", "dtype", required=False)
-        value = self._per_output("value", "value", required=False)
+        shape = self.per_output("shape", required=not several)
+        dtype, value = self.per_output("dtype"), self.per_output("value")
         outputs = tuple(
-            self._output(i, f.name, shape.get(f.name), dtype.get(f.name), value.get(f.name))
+            self.output(i, f.name, shape.get(f.name), dtype.get(f.name), value.get(f.name))
             for i, f in enumerate(formals)
         )
-        shapes, values = (
-            self._whole("shapes", "shape", several),
-            self._whole("values", "value", several),
-        )
+        shapes, values = self.whole("shapes", several), self.whole("values", several)
+        span = self.entry.span
         if several and any(e is not None and e.source != "None" for e in shape.values()):
-            self.diagnostics.error(
-                self.entry.span, "a variadic output takes 'shapes', or 'shape: unknown'"
-            )
+            self.error(span, "a variadic output takes 'shapes', or 'shape: unknown'")
         if several and shapes is None and not shape:
             fix = f"shapes: ...   # one shape per {formals[0].name}"
-            self.diagnostics.error(
-                self.entry.span, f"{rule.key} has a variadic output, and no 'shapes'", fix=fix
-            )
+            self.error(span, f"{rule.key} has a variadic output, and no 'shapes'", fix=fix)
         return replace(rule, outputs=outputs, shapes=shapes, values=values)
 
-    def _whole(self, key: str, aspect: str, several: bool) -> Expression | None:
+    def whole(self, key: str, several: bool) -> Expression | None:
+        """The expression for all of a variadic output: ``shapes`` or ``values``."""
         node = self.entry.get(key)
         if node is None:
             return None
         if not several:
-            self.diagnostics.error(node.span, f"'{key}' is for a variadic output; use '{key[:-1]}'")
-            return None
-        return self._expression(node, aspect)
+            text = f"'{key}' is for a variadic output; use '{key[:-1]}'"
+            return self.error(node.span, text)
+        return self.aspect(node, key[:-1])
 
-    def _expression(self, node: YNode, aspect: str) -> Expression | None:
+    def aspect(self, node: YNode, aspect: str) -> Expression | None:
         if not isinstance(node, YScalar):
-            self.diagnostics.error(node.span, "an expression is needed here")
-            return None
+            return self.error(node.span, f"'{aspect}' is an expression, or a mapping of outputs")
         return read_expression(node, self.versions, aspect, self.diagnostics)
 
-    def _per_output(self, key: str, aspect: str, required: bool) -> dict[str, Expression | None]:
+    def per_output(self, key: str, required: bool = False) -> dict[str, Expression | None]:
         """Expression of each output that ``key`` names; a plain expression is that of the only
         output."""
         names = [f.name for f in self.versions[-1].outputs]
         node = self.entry.get(key)
         if node is None:
             if required:
-                self.diagnostics.error(
-                    self.entry.span, f"'{key}' is missing", fix=f"write '{key}: unknown' if it is"
-                )
+                fix = f"write '{key}: unknown' if it is"
+                self.error(self.entry.span, f"'{key}' is missing", fix=fix)
             return {}
-        if isinstance(node, YScalar):
-            if len(names) != 1:
-                self.diagnostics.error(
-                    node.span, f"several outputs: give '{key}' as a mapping of {', '.join(names)}"
-                )
-                return {}
-            return {names[0]: self._expression(node, aspect)}
-        if isinstance(node, YSeq):
-            self.diagnostics.error(
-                node.span, f"'{key}' is an expression, or a mapping of outputs to expressions"
-            )
+        if not isinstance(node, YMap):
+            if len(names) == 1:
+                return {names[0]: self.aspect(node, key)}
+            text = f"several outputs: give '{key}' as a mapping of {', '.join(names)}"
+            self.error(node.span, text)
             return {}
         found = {}
         for name, child in node.items():
-            if name.text not in names:
-                close = did_you_mean(name.text, names)
-                self.diagnostics.error(
-                    name.span,
-                    f"no output '{name.text}'{close}",
-                    [f"outputs are {', '.join(names)}"],
-                )
+            if name.text in names:
+                found[name.text] = self.aspect(child, key)
             else:
-                found[name.text] = self._expression(child, aspect)
+                self.unknown(name, "output", name.text, names)
         missing = [n for n in names if n not in found]
         if required and missing:
             fix = f"{missing[0]}: unknown   # if it is"
-            self.diagnostics.error(node.span, f"no {key} for output '{missing[0]}'", fix=fix)
+            self.error(node.span, f"no {key} for output '{missing[0]}'", fix=fix)
         return found
 
-    def _output(
+    def output(
         self,
         index: int,
         name: str,
@@ -319,24 +225,15 @@ class _EntryReader:
             node = self.entry.key("dtype")
             assert node is not None
             what = "fixes it" if not bound[1] else f"binds it to {', '.join(sorted(bound[1]))}"
-            self.diagnostics.error(
-                node.span, f"dtype of '{name}' is redundant: the schema {what}", fix="drop it"
-            )
+            text = f"dtype of '{name}' is redundant: the schema {what}"
+            self.error(node.span, text, fix="drop it")
         if bound is None and dtype is None:
-            tensor = any(
-                element_type(t) for s in self.versions for t in s.allowed(s.outputs[index].type)
-            )
-            if tensor:
-                fix = (
-                    f"dtype: {{{name}: ...}}"
-                    if len(self.versions[-1].outputs) > 1
-                    else "dtype: ..."
-                )
-                self.diagnostics.error(
-                    self.entry.span,
-                    f"the schema does not bind the dtype of output '{name}'",
-                    fix=fix,
-                )
+            types = (t for s in self.versions for t in s.allowed(s.outputs[index].type))
+            if any(map(element_type, types)):
+                several = len(self.versions[-1].outputs) > 1
+                fix = f"dtype: {{{name}: ...}}" if several else "dtype: ..."
+                text = f"the schema does not bind the dtype of output '{name}'"
+                self.error(self.entry.span, text, fix=fix)
         if bound is not None:
             return Output(name, bound[0], True, shape, value, bound[1])
         used = dtype.inputs if dtype else frozenset()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ortable import dtypes
@@ -287,21 +286,9 @@ def check_rewrites(
 
 
 def _check_order(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> None:
-    seen: dict[str, Span] = {}
-    for rewrite in rewrites:
-        if rewrite.name in seen:
-            notes = [f"first given at {seen[rewrite.name]}"]
-            diagnostics.error(rewrite.span, f"duplicate entry for '{rewrite.name}'", notes)
-        else:
-            seen[rewrite.name] = rewrite.span
-    for before, after in itertools.pairwise(rewrites):
-        if before.file == after.file and after.name < before.name:
-            diagnostics.error(
-                after.span,
-                f"'{after.name}' stands after '{before.name}'",
-                fix="keep the entries of a file sorted",
-            )
-            break
+    diagnostics.check_unique((each.name, each.span) for each in rewrites)
+    for _, group in itertools.groupby(rewrites, key=lambda each: each.file):
+        diagnostics.check_sorted((each.name, each.span) for each in group)
 
 
 class _Checker:
@@ -313,14 +300,10 @@ class _Checker:
         self.numbers = numbers
         self.rewrite = rewrite
         self.diagnostics = diagnostics
+        self.error = diagnostics.error
         low, high = DOMAIN_RANGE[""]
         first, last = opset_range(rewrite)
         self.opsets = max(low, first), min(high, last)
-
-    def error(
-        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> None:
-        self.diagnostics.error(span, message, notes, fix)
 
     def check(self) -> None:
         patterns = self.patterns()

@@ -16,15 +16,6 @@ from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, ver
 from .model import Rewrite
 from .pattern import Capture, Pattern, PatternNode, Rest
 
-_ATTRIBUTE_KINDS = {
-    "INT": kinds.INT,
-    "FLOAT": kinds.FLOAT,
-    "STRING": kinds.STR,
-    "INTS": kinds.INTS,
-    "FLOATS": kinds.FLOATS,
-    "STRINGS": kinds.STRS,
-}
-
 
 @dataclass(frozen=True)
 class Names:
@@ -99,7 +90,7 @@ def _attribute_kind(node: PatternNode, name: str) -> Kind:
     attribute = attribute_of(node, name)
     if attribute is None:
         return Kind(kinds.ANY)
-    base = _ATTRIBUTE_KINDS.get(attribute.type, kinds.ANY)
+    base = kinds.ATTRIBUTES.get(attribute.type, kinds.ANY)
     return Kind(base, not attribute.required and attribute.default is None)
 
 

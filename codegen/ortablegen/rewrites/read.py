@@ -70,12 +70,11 @@ class _Reader(EntryReader):
 
     def entry(self, node: YNode) -> Rewrite | None:
         if not isinstance(node, YMap) or node.get("rewrite") is None:
-            self.error(
+            return self.error(
                 node.span,
                 "an entry is a mapping that begins with rewrite:",
                 fix="rewrite: its_name",
             )
-            return None
         before = len(self.diagnostics.errors)
         self.keys(node, KEYS, "a rewrite")
         for key, fix in NEEDED.items():
@@ -132,8 +131,7 @@ class _Reader(EntryReader):
         if node is None:
             return None
         if not isinstance(node, YScalar):
-            self.error(node.span, f"{what} must be a block that ends in return")
-            return None
+            return self.error(node.span, f"{what} must be a block that ends in return")
         return parse_block(node, self.diagnostics)
 
     def opset_text(self, node: YNode | None) -> str | None:
@@ -182,8 +180,9 @@ class _Reader(EntryReader):
         if node is None or text is None:
             return None
         if text != "int4":
-            self.error(node.span, f"'{text}' is no kind of codes for a case", fix="rounding: int4")
-            return None
+            return self.error(
+                node.span, f"'{text}' is no kind of codes for a case", fix="rounding: int4"
+            )
         return "int4"
 
     def version(self, node: YNode | None) -> int | None:
@@ -191,8 +190,7 @@ class _Reader(EntryReader):
         if node is None or text is None:
             return None
         if not re.fullmatch(r"[0-9]{1,3}", text):
-            self.error(node.span, f"'{text}' is no opset", fix="opset: 20")
-            return None
+            return self.error(node.span, f"'{text}' is no opset", fix="opset: 20")
         return int(text)
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from ortablegen.language.parse import python_tree
 from ortablegen.schemas.ranges import listed
-from ortablegen.schemas.record import Record
+from ortablegen.schemas.registry import Record
 from ortablegen.schemas.torch import Argument, OpSchema, from_torch_schema, parsed_schema
 from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import YMap, YScalar, YSeq
 
 from .operators import rows_of
 
 _PREFIX = "aten::_foreach_"
 _KEYS = ("op", "each", "elements", "ignore")
-_HEADER = '''\
-# Generated from specs/runtime/foreach.yaml by codegen. Do not edit: change the spec,
-# then run `make codegen`.
+_HEADER = f'''\
+# {header("specs/runtime/foreach.yaml")}
 """Operators on lists of tensors as operators of one tensor."""
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[s
         if row.op.text in functions:
             diagnostics.error(row.op.span, f"a second row for '{row.op.text}'")
         functions[row.op.text] = _function(row, schema, diagnostics, record)
-    known = record.keys()
-    forgotten = {key for key in known if key.startswith(_PREFIX)} - set(functions)
+    forgotten = {key for key in record.keys if key.startswith(_PREFIX)} - set(functions)
     if rows and forgotten and not diagnostics.errors:
         diagnostics.error(rows[-1].op.span, f"no row for {', '.join(sorted(forgotten))}")
     table = "".join(f'    "{key}": {_name(key)},\n' for key in sorted(functions))
@@ -71,8 +70,7 @@ def _row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
             diagnostics.error(key.span, f"unknown key '{key.text}'; a row has {', '.join(_KEYS)}")
     op, each = entry.get("op"), entry.get("each")
     if not isinstance(op, YScalar) or not isinstance(each, YScalar):
-        diagnostics.error(entry.span, "a row needs 'op' and 'each'")
-        return None
+        return diagnostics.error(entry.span, "a row needs 'op' and 'each'")
     elements, ignored = entry.get("elements"), entry.get("ignore")
     names = elements.values if isinstance(elements, YSeq) else ()
     split = tuple(name.text for name in names if isinstance(name, YScalar))

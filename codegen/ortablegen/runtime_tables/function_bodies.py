@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ortable import dtypes
+from ortablegen.language.narrowing import HALVES
 from ortablegen.schemas.onnx import Formal, OnnxSchema, element_type
 
 from .precision import node_session, run_node
 
 # Types of tensors that graphs of torch hold; functions are measured for these.
 MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
-HALVES = (dtypes.float16, dtypes.bfloat16)
 _PLAIN: dict[str, Any] = {"INT": 1, "FLOAT": 1.0, "STRING": "", "INTS": [1], "FLOATS": [1.0]}
 # Rows for a body to work on: numbers of all sizes, and sums that leave the range of float16.
 _ROWS = (
@@ -33,7 +33,7 @@ def bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]
     if any(a.type.startswith("GRAPH") for a in schema.attributes):
         return []
     bound = sorted({f.type for f in schema.inputs} & {name for name, _ in schema.type_params})
-    choices = [[t for t in elements(schema, name) if t in MEASURED] for name in bound]
+    choices = [sorted(schema.elements(name) & set(MEASURED)) for name in bound]
     if not all(choices):
         return []
     found = []
@@ -42,11 +42,6 @@ def bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]
         if _runs(schema, binding, opset):
             found.append((binding, _rounds_once(schema, binding, opset)))
     return found
-
-
-def elements(schema: OnnxSchema, type_name: str) -> list[int]:
-    """Element types that the schema allows for a type parameter."""
-    return sorted({t for t in map(element_type, schema.allowed(type_name)) if t is not None})
 
 
 def _runs(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
@@ -67,7 +62,7 @@ def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> 
     in float32.
 
     False where the rows are no inputs for the operator: nothing is known then."""
-    if not set(binding.values()) & set(HALVES):
+    if not set(binding.values()) & HALVES:
         return True
     wide = {name: dtypes.float32 if t in HALVES else t for name, t in binding.items()}
     formals = _required(schema)

@@ -8,12 +8,13 @@ Verbs read them from the installed package into specs/runtime/kernels_cpu.yaml a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ortable import dtypes
+from ortablegen.language.narrowing import HALVES
 from ortablegen.schemas.onnx import (
     DOMAIN_RANGE,
     MICROSOFT,
@@ -28,7 +29,7 @@ from ortablegen.source.layout import format_yaml
 from ortablegen.source.templates import render
 from ortablegen.source.yaml_source import load_plain
 
-from .function_bodies import HALVES, MEASURED, bindings, elements
+from .function_bodies import MEASURED, bindings
 from .precision import PROVIDER, measured
 
 _CUDA = "CUDAExecutionProvider"
@@ -377,7 +378,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, int]:
     return row["op"], row.get("domain", ""), row["since"]
 
 
-def _without(kernels: Sequence[Kernel], types: Sequence[int]) -> list[Kernel]:
+def _without(kernels: Sequence[Kernel], types: Container[int]) -> list[Kernel]:
     """The kernels without some types; one of which a parameter has no others is none."""
     left = [
         {name: tuple(t for t in held if t not in types) for name, held in kernel.items()}
@@ -404,7 +405,7 @@ def _kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[K
 
 def _entry(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
     """A line of a generated table."""
-    legal = {name: tuple(elements(schema, name)) for name, _ in schema.type_params}
+    legal = {name: tuple(sorted(schema.elements(name))) for name, _ in schema.type_params}
     legal = {name: types for name, types in legal.items() if types}
     usable = merge_kernels(_within(k, legal) for k in kernels)
     inputs = tuple(_formal(schema, f) for f in schema.inputs)

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ortablegen.schemas.ranges import listed
-from ortablegen.schemas.record import Record
+from ortablegen.schemas.registry import Record
 from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import YMap, YScalar, load
 
+PLACE = Path("specs/runtime")
 _COST_KEYS = ("op", "dtype", "from", "ratio", "why")
 
 
@@ -23,14 +25,6 @@ def rows_of(path: Path, diagnostics: Diagnostics, form: str) -> Iterator[YMap]:
             yield entry
         else:
             diagnostics.error(entry.span, form)
-
-
-def header(path: Path) -> str:
-    """Return the first line of what is generated from a table of specs/runtime."""
-    return (
-        f"# Generated from specs/runtime/{path.name} by codegen. Do not edit: change the spec, then"
-        " run `make codegen`.\n"
-    )
 
 
 def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
@@ -54,7 +48,8 @@ def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) ->
             names.append(op.text)
     lines = "".join(f'    "{name}",\n' for name in sorted(names))
     text = (
-        f'{header(path)}"""Operators that torch decomposes before conversion."""\n\n'
+        f"# {header(str(PLACE / path.name))}\n"
+        '"""Operators that torch decomposes before conversion."""\n\n'
         f"DECOMPOSE: tuple[str, ...] = (\n{lines})\n"
     )
     return {"ortable_generated/decompositions.py": text}
@@ -88,7 +83,8 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
         seen.add((operator, dtype))
     lines = "".join(f'    "{name}": {_cost(row)},\n' for name, row in sorted(costs.items()))
     text = (
-        f'{header(path)}"""Operators that cost more than torch\'s kernels, from a size on."""\n\n'
+        f"# {header(str(PLACE / path.name))}\n"
+        '"""Operators that cost more than torch\'s kernels, from a size on."""\n\n'
         f"COSTS: dict[str, dict[str, tuple[int, int]]] = {{\n{lines}}}\n"
     )
     return {"ortable_generated/operator_cost.py": text}

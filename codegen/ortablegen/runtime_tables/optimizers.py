@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, load
 
-_HEADER = "Generated from specs/runtime/optimizers.yaml by codegen."
-_EDIT = "Do not edit: change the spec, then run `make codegen`."
+_HEADER = header("specs/runtime/optimizers.yaml")
 _LEVELS = {"0": "always", "1": "basic", "2": "extended", "3": "layout", "4": "last"}
 # verdict -> the keys that a row of it needs beside name, level and verdict
 _NEEDED = {
@@ -53,19 +53,18 @@ def _row(entry: YNode, diagnostics: Diagnostics) -> Optimizer | None:
     unknown = sorted({key.text for key, _ in pairs} - (_KEYS & set(given)))
     verdict = given.get("verdict", "")
     if unknown or given.get("level") not in _LEVELS or verdict not in _NEEDED:
-        diagnostics.error(
+        return diagnostics.error(
             entry.span,
             f"an optimizer has a name, a level of {', '.join(_LEVELS)}, a verdict of "
             f"{', '.join(_NEEDED)}, and texts" + (f"; not {', '.join(unknown)}" * bool(unknown)),
         )
-        return None
     for key in ("name", *_NEEDED[verdict]):
         if not given.get(key):
-            diagnostics.error(entry.span, f"an optimizer that is {verdict} needs '{key}'")
-            return None
+            return diagnostics.error(entry.span, f"an optimizer that is {verdict} needs '{key}'")
     if "graphs" in given and (verdict != "disabled" or given["graphs"] not in _GRAPHS):
-        diagnostics.error(entry.span, f"'graphs' of what is disabled is {' or '.join(_GRAPHS)}")
-        return None
+        return diagnostics.error(
+            entry.span, f"'graphs' of what is disabled is {' or '.join(_GRAPHS)}"
+        )
     given["type_name"] = given.pop("class", given["name"])
     return Optimizer(**given)
 
@@ -76,7 +75,7 @@ def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
     rows = list(rows)
     off = [row for row in rows if row.verdict == "disabled"]
     always = sorted({row.name for row in off if row.graphs == "all"})
-    text = f"# {_HEADER} {_EDIT}\n"
+    text = f"# {_HEADER}\n"
     text += '"""Optimizers of ONNX Runtime: those that sessions run without, and the others."""\n\n'
     lines = "".join(f'    "{each}",\n' for each in always)
     text += f"DISABLED: tuple[str, ...] = (\n{lines})\n\n"
@@ -91,7 +90,7 @@ def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
 
 _INTRODUCTION = f"""# Optimizers of ONNX Runtime
 
-<!-- {_HEADER} {_EDIT} -->
+<!-- {_HEADER} -->
 
 Before a session of ONNX Runtime runs your graph, its optimizers change it. At negative bounds,
 sizes of zero, float64 or infinities, some change what the graph computes. This page lists every

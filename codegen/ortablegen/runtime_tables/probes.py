@@ -12,6 +12,8 @@ import numpy as np
 from ortable import dtypes
 
 Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+Meaning = Callable[..., Array]  # of exact numbers
 _INF, _NAN = float("inf"), float("nan")
 _ODD = 2**53 + 1  # the first int that double has not
 _LENGTHS = (3, 7, 33)  # of rows that are reduced: below, at and above the width of a vector
@@ -23,12 +25,17 @@ class Probe:
     has to be, computed from the same numbers by ``meaning``."""
 
     inputs: tuple[Array | None, ...]
-    meaning: Callable[..., Array]
+    meaning: Meaning
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
 
 
-Maker = Callable[[np.dtype[Any]], Iterator[Probe]]
+Maker = Callable[[DType], Iterator[Probe]]
+
+
+def _maker(probes: Callable[..., Iterator[Probe]]) -> Callable[..., Maker]:
+    """Turn a function of a dtype and further arguments into one of these, which gives a `Maker`."""
+    return lambda *args, **keywords: lambda dtype: probes(dtype, *args, **keywords)
 
 
 def exact(array: Array) -> Array:
@@ -40,19 +47,19 @@ def exact(array: Array) -> Array:
     return array.astype(np.float64).astype(np.longdouble)
 
 
-def _is_float(dtype: np.dtype[Any]) -> bool:
+def _is_float(dtype: DType) -> bool:
     return dtypes.is_float_type(dtypes.from_numpy(dtype))
 
 
 # -- numbers
 
 
-def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+def _limits(dtype: DType) -> tuple[int, int]:
     found = np.iinfo(dtype)
     return int(found.min), int(found.max)
 
 
-def _ints(dtype: np.dtype[Any]) -> Array:
+def _ints(dtype: DType) -> Array:
     """Small ints, those around what float32 and float64 hold, and the ends of the type."""
     low, high = _limits(dtype)
     wanted = [1, 2, 3, 5, 7, 0, 2**24 + 1, 2**31 + 1, _ODD, 2**62 + 1, high, high - 1, low, low + 1]
@@ -62,9 +69,9 @@ def _ints(dtype: np.dtype[Any]) -> Array:
     return np.array([each for each in wanted if low <= each <= high], dtype)
 
 
-def _floats(dtype: np.dtype[Any]) -> Array:
+def _floats(dtype: DType) -> Array:
     """NaN, infinities, both zeros, denormals, the ends of the type, and numbers of all sizes."""
-    info = _float_info(dtype)
+    info = float_info(dtype)
     special = [_NAN, _INF, -_INF, 0.0, -0.0, info.least, -info.least, 37 * info.least, info.normal]
     special += [-info.normal, info.most, -info.most, 0.5, -0.5, 1.5, 2.5, -2.5, 1, -1, 3, 6, -3]
     special += [9.5, -9.5, 12, -12, 20, -20, 50, -50, 88, -88, 100, -104, 300, -300, 709, -740]
@@ -95,23 +102,19 @@ _FLOATS = {
 }
 
 
-def _float_info(dtype: np.dtype[Any]) -> FloatInfo:
+def float_info(dtype: DType) -> FloatInfo:
+    """The ends of a float type."""
     return _FLOATS[dtype.name]
 
 
-def float_info(dtype: np.dtype[Any]) -> FloatInfo:
-    """The ends of a float type."""
-    return _float_info(dtype)
-
-
-def numbers(dtype: np.dtype[Any]) -> Array:
+def numbers(dtype: DType) -> Array:
     """The numbers of a type that show most."""
     if dtype.kind == "b":
         return np.array([False, True, True, False, True])
     return _floats(dtype) if _is_float(dtype) else _ints(dtype)
 
 
-def _pairs(dtype: np.dtype[Any]) -> Iterator[tuple[Array, Array]]:
+def _pairs(dtype: DType) -> Iterator[tuple[Array, Array]]:
     """Two operands: each number with each, in vectors, and one number with all from either side."""
     found = numbers(dtype)
     yield np.repeat(found, len(found)), np.tile(found, len(found))
@@ -121,7 +124,7 @@ def _pairs(dtype: np.dtype[Any]) -> Iterator[tuple[Array, Array]]:
         yield found, one
 
 
-def _rows(dtype: np.dtype[Any], narrow: int = 0) -> Iterator[Array]:
+def _rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
     """Matrices whose rows and columns are reduced: numbers, large ones, and the special ones at the
     first, a middle and the last place."""
     if dtype.kind == "b":
@@ -149,55 +152,47 @@ def _rows(dtype: np.dtype[Any], narrow: int = 0) -> Iterator[Array]:
 # -- probes of one operand, two, many
 
 
-def _unary(meaning: Callable[..., Array], **attributes: Any) -> Maker:
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        yield Probe((numbers(dtype),), meaning, attributes)
-
-    return make
+@_maker
+def _unary(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+    yield Probe((numbers(dtype),), meaning, attributes)
 
 
-def _binary(meaning: Callable[..., Array], **attributes: Any) -> Maker:
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        for pair in _pairs(dtype):
-            yield Probe(pair, meaning, attributes)
-
-    return make
+@_maker
+def _binary(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+    for pair in _pairs(dtype):
+        yield Probe(pair, meaning, attributes)
 
 
-def _several(meaning: Callable[..., Array]) -> Maker:
+@_maker
+def _several(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
     """Two operands, and three."""
-
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        for left, right in _pairs(dtype):
-            yield Probe((left, right), meaning)
-            if left.shape == right.shape:
-                third = np.roll(left, 5)
-                yield Probe((left, right, third), lambda a, b, c: meaning(meaning(a, b), c))
-
-    return make
+    for left, right in _pairs(dtype):
+        yield Probe((left, right), meaning)
+        if left.shape == right.shape:
+            third = np.roll(left, 5)
+            yield Probe((left, right, third), lambda a, b, c: meaning(meaning(a, b), c))
 
 
-def _division(meaning: Callable[..., Array], ints_only: bool = False, **attributes: Any) -> Maker:
+@_maker
+def _division(
+    dtype: DType, meaning: Meaning, ints_only: bool = False, **attributes: Any
+) -> Iterator[Probe]:
     """Ints are not divided by 0, nor the lowest by -1: torch refuses them, and processors stop."""
-
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        if dtype.kind == "b" or (ints_only and _is_float(dtype)):
-            return
-        for left, right in _pairs(dtype):
-            if not _is_float(dtype):
-                refused = (right == 0) | (right == dtype.type(0) - dtype.type(1))
-                right = np.where(refused, dtype.type(3), right)
-            yield Probe((left, right), meaning, attributes)
-
-    return make
+    if dtype.kind == "b" or (ints_only and _is_float(dtype)):
+        return
+    for left, right in _pairs(dtype):
+        if not _is_float(dtype):
+            refused = (right == 0) | (right == dtype.type(0) - dtype.type(1))
+            right = np.where(refused, dtype.type(3), right)
+        yield Probe((left, right), meaning, attributes)
 
 
-def _powers(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _powers(dtype: DType) -> Iterator[Probe]:
     if dtype.kind == "b":
         return
     if _is_float(dtype):
         for left, right in _pairs(dtype):
-            yield Probe((left, right), _float_power)
+            yield Probe((left, right), np.power)
         return
     found = _ints(dtype)
     for power in (0, 1, 2, 3, 5):
@@ -209,49 +204,37 @@ def _where(condition: Any, left: Any, right: Any) -> Array:
     return np.asarray(np.where(condition, left, right))
 
 
-def _float_power(base: Array, power: Array) -> Array:
-    return np.power(base, power)
-
-
-def _reduction(meaning: Callable[..., Array], floats_only: bool = False, narrow: int = 0) -> Maker:
+@_maker
+def _reduction(dtype: DType, meaning: Meaning, floats_only: bool = False) -> Iterator[Probe]:
     """Over rows and over columns: kernels have code of their own for each."""
-
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        if floats_only and not _is_float(dtype):
-            return
-        for rows in _rows(dtype, narrow):
-            for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
-                yield Probe(
-                    (held, np.array([axis])),
-                    lambda x, axes: meaning(x, axis=int(axes[0])),
-                    {"keepdims": 0},
-                )
-
-    return make
+    if floats_only and not _is_float(dtype):
+        return
+    for rows in _rows(dtype):
+        for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
+            yield Probe(
+                (held, np.array([axis])),
+                lambda x, axes: meaning(x, axis=int(axes[0])),
+                {"keepdims": 0},
+            )
 
 
-def _along(meaning: Callable[..., Array], **attributes: Any) -> Maker:
+@_maker
+def _along(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
     """Operators with the attribute ``axis``."""
-
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        for rows in _rows(dtype):
-            for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
-                here = axis
-                yield Probe(
-                    (held,),
-                    lambda x, axis=here: meaning(x, axis=axis),
-                    {"axis": here, **attributes},
-                )
-
-    return make
+    for rows in _rows(dtype):
+        for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
+            here = axis
+            yield Probe(
+                (held,),
+                lambda x, axis=here: meaning(x, axis=axis),
+                {"axis": here, **attributes},
+            )
 
 
-def _cumulative(meaning: Callable[..., Array]) -> Maker:
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        for rows in _rows(dtype):
-            yield Probe((rows, np.array(1)), lambda x, axis: meaning(x, axis=int(axis)))
-
-    return make
+@_maker
+def _cumulative(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+    for rows in _rows(dtype):
+        yield Probe((rows, np.array(1)), lambda x, axis: meaning(x, axis=int(axis)))
 
 
 # -- meanings
@@ -284,7 +267,7 @@ def _mean(x: Array, axis: int) -> Array:
     return np.add.reduce(x, axis=axis) / x.shape[axis]
 
 
-def _extreme(largest: bool) -> Callable[..., Array]:
+def _extreme(largest: bool) -> Meaning:
     one = np.maximum if largest else np.minimum
     return lambda x, axis: one.reduce(x, axis=axis)
 
@@ -305,7 +288,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
     return moved - np.log(np.sum(np.exp(moved), axis=axis, keepdims=True))
 
 
-def _first_extreme(largest: bool) -> Callable[..., Array]:
+def _first_extreme(largest: bool) -> Meaning:
     def meaning(x: Array, axis: int) -> Array:
         # numpy takes the first NaN, as torch does
         wide = x if x.dtype == object else x.astype(np.float64)
@@ -353,21 +336,21 @@ def _mish(x: Array) -> Array:
     return x * np.tanh(_softplus(x))
 
 
-def _clips(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _clips(dtype: DType) -> Iterator[Probe]:
     found = numbers(dtype)
     for low, high in ((2, 7), (-_INF, 7), (2, _INF)) if _is_float(dtype) else ((2, 7),):
         bounds = np.array(low, dtype), np.array(high, dtype)
         yield Probe((found, *bounds), lambda x, a, b: np.minimum(np.maximum(x, a), b))
 
 
-def _half_clips(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _half_clips(dtype: DType) -> Iterator[Probe]:
     found = numbers(dtype)
     low, high = np.array(2, dtype), np.array(7, dtype)
     yield Probe((found, low, None), lambda x, a, _: np.maximum(x, a))
     yield Probe((found, None, high), lambda x, _, b: np.minimum(x, b))
 
 
-def _wheres(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _wheres(dtype: DType) -> Iterator[Probe]:
     found = numbers(dtype)
     other = np.roll(found, 5)
     one = found[3:4]
@@ -376,7 +359,7 @@ def _wheres(dtype: np.dtype[Any]) -> Iterator[Probe]:
             yield Probe((chosen, left, right), _where)
 
 
-def _products(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _products(dtype: DType) -> Iterator[Probe]:
     # factors of half the bits, so that double holds no product of them
     for rows in _rows(dtype, narrow=1 if not _is_float(dtype) else 0):
         yield Probe((rows, np.ascontiguousarray(rows.T)), _matrix_product)
@@ -386,7 +369,7 @@ def _matrix_product(left: Array, right: Array) -> Array:
     return np.add.reduce(left[:, :, None] * right[None, :, :], axis=1)
 
 
-def _einsums(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _einsums(dtype: DType) -> Iterator[Probe]:
     """A product, and a sum: of the kernels that Einsum calls, one each."""
     for probe in _products(dtype):
         yield Probe(probe.inputs, _matrix_product, {"equation": "ij,jk->ik"})
@@ -394,49 +377,39 @@ def _einsums(dtype: np.dtype[Any]) -> Iterator[Probe]:
         yield Probe((rows,), lambda x: np.add.reduce(x, axis=1), {"equation": "ij->i"})
 
 
-def _sorts(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _sorts(dtype: DType) -> Iterator[Probe]:
     """The largest numbers, NaN above all, as torch sorts them."""
     for rows in _rows(dtype):
         count = np.array([rows.shape[1]])
         yield Probe((rows, count), lambda x, _: np.sort(x, axis=1)[:, ::-1], {"axis": 1}, 2)
 
 
-def _pools(meaning: Callable[..., Array]) -> Maker:
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        for rows in _rows(dtype):
-            yield Probe(
-                (rows[None],),
-                lambda x: np.stack(
-                    [meaning(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1
-                ),
-                {"kernel_shape": [2]},
-            )
-
-    return make
-
-
-def _global_pools(meaning: Callable[..., Array]) -> Maker:
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        for rows in _rows(dtype):
-            yield Probe((rows[None],), lambda x: meaning(x)[..., None])
-
-    return make
-
-
-def _scatters(reduction: str, meaning: Callable[..., Array], nd: bool) -> Maker:
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        found = numbers(dtype)
-        other = np.roll(found, 7)
-        at = np.arange(len(found))
-        indices = at[:, None] if nd else at
+@_maker
+def _pools(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+    for rows in _rows(dtype):
         yield Probe(
-            (found, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction}
+            (rows[None],),
+            lambda x: np.stack([meaning(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1),
+            {"kernel_shape": [2]},
         )
 
-    return make
+
+@_maker
+def _global_pools(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+    for rows in _rows(dtype):
+        yield Probe((rows[None],), lambda x: meaning(x)[..., None])
 
 
-def _ranges(dtype: np.dtype[Any]) -> Iterator[Probe]:
+@_maker
+def _scatters(dtype: DType, reduction: str, meaning: Meaning, nd: bool) -> Iterator[Probe]:
+    found = numbers(dtype)
+    other = np.roll(found, 7)
+    at = np.arange(len(found))
+    indices = at[:, None] if nd else at
+    yield Probe((found, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction})
+
+
+def _ranges(dtype: DType) -> Iterator[Probe]:
     if dtype.kind == "b":
         return
     starts = (0, 5) if _is_float(dtype) else (0, _limits(dtype)[1] // 3)
@@ -445,34 +418,28 @@ def _ranges(dtype: np.dtype[Any]) -> Iterator[Probe]:
         yield Probe(tuple(ends), lambda a, b, s: np.array([a + s * i for i in range(5)]))
 
 
-def _moved(meaning: Callable[..., Array], *rest: Array, **attributes: Any) -> Maker:
+@_maker
+def _moved(dtype: DType, meaning: Meaning, *rest: Array, **attributes: Any) -> Iterator[Probe]:
     """Operators that only move what they are given."""
-
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        found = numbers(dtype)
-        table = np.resize(found, (4, 6 * max(1, len(found) // 6)))
-        yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
-
-    return make
+    found = numbers(dtype)
+    table = np.resize(found, (4, 6 * max(1, len(found) // 6)))
+    yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
 
 
 ANYTHING = np.longdouble(-12345.678)  # where no number is expected
 
 
-def _networks(gates: int) -> Maker:
+@_maker
+def _networks(dtype: DType, gates: int) -> Iterator[Probe]:
     """One step of a recurrent layer over a row with NaN: all that it gives there is NaN.  Other
     numbers are for sample calls to compare."""
-
-    def make(dtype: np.dtype[Any]) -> Iterator[Probe]:
-        if not _is_float(dtype):
-            return
-        rows = np.array([[[0.5, -0.25], [_NAN, 0.5]]], dtype)
-        weights = np.full((1, gates * 3, 2), 0.25, dtype)
-        recurrent = np.full((1, gates * 3, 3), 0.125, dtype)
-        for bias in (None, np.full((1, 2 * gates * 3), 0.5, dtype)):
-            yield Probe((rows, weights, recurrent, bias), _lost_rows, {"hidden_size": 3})
-
-    return make
+    if not _is_float(dtype):
+        return
+    rows = np.array([[[0.5, -0.25], [_NAN, 0.5]]], dtype)
+    weights = np.full((1, gates * 3, 2), 0.25, dtype)
+    recurrent = np.full((1, gates * 3, 3), 0.125, dtype)
+    for bias in (None, np.full((1, 2 * gates * 3), 0.5, dtype)):
+        yield Probe((rows, weights, recurrent, bias), _lost_rows, {"hidden_size": 3})
 
 
 def _lost_rows(x: Array, *_: Array) -> Array:
@@ -480,7 +447,7 @@ def _lost_rows(x: Array, *_: Array) -> Array:
     return np.where(np.broadcast_to(lost, (*lost.shape[:-1], 3)), _NAN, ANYTHING)
 
 
-def _normalised(dtype: np.dtype[Any]) -> Iterator[Probe]:
+def _normalised(dtype: DType) -> Iterator[Probe]:
     """NaN in a row is NaN in all of the row; other numbers are for sample calls to compare."""
     for rows in _rows(dtype):
         gain = np.ones(rows.shape[1], dtype)
@@ -493,7 +460,7 @@ def _spoilt(x: Array, *_: Array) -> Array:
 
 
 _SUM, _PRODUCT = np.add.reduce, np.multiply.reduce
-_UNARY: dict[str, Callable[..., Array]] = {
+_UNARY: dict[str, Meaning] = {
     "Abs": np.abs, "Neg": np.negative, "Sign": np.sign, "Relu": _positive, "Identity": np.array,
     "Acos": np.arccos, "Acosh": np.arccosh, "Asin": np.arcsin, "Asinh": np.arcsinh,
     "Atan": np.arctan, "Atanh": np.arctanh, "Ceil": np.ceil, "Cos": np.cos, "Cosh": np.cosh,
@@ -506,7 +473,7 @@ _UNARY: dict[str, Callable[..., Array]] = {
     "Elu": lambda x: _where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "Swish": lambda x: x * _sigmoid(x),
 }  # fmt: skip
-_BINARY: dict[str, Callable[..., Array]] = {
+_BINARY: dict[str, Meaning] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "And": np.logical_and,
     "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater,
     "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 
-_HEADER = "Generated from specs/runtime/session.yaml by codegen."
-_EDIT = "Do not edit: change the spec, then run `make codegen`."
+_HEADER = header("specs/runtime/session.yaml")
 _TEXTS = ("name", "usual", "inference", "training", "about", "source")
 _LISTS = ("range", "search")
 _TORCH = "torch"  # as a value: as many as torch has threads
@@ -53,21 +53,20 @@ def _row(entry: YNode, diagnostics: Diagnostics) -> Setting | None:
     unknown = sorted({key.text for key, _ in pairs} - set(texts) - set(lists))
     bounds, search = lists.get("range") or [], lists.get("search", [])
     if unknown or len(bounds) != 2 or not all(map(texts.get, ("name", "about", "source"))):
-        diagnostics.error(
+        return diagnostics.error(
             entry.span,
             "a setting has a name, a range of two numbers, texts about and source, and may have"
             " usual, inference and training, a value each, and search, a list"
             + (f"; not {', '.join(unknown)}" if unknown else ""),
         )
-        return None
     if search is None:
-        diagnostics.error(entry.span, "search is a list of whole numbers")
-        return None
+        return diagnostics.error(entry.span, "search is a list of whole numbers")
     given = {key: texts.get(key, "") for key in ("usual", "inference", "training")}
     values = [*search, *(_number(text) for text in given.values() if text not in ("", _TORCH))]
     if not all(value is not None and bounds[0] <= value <= bounds[1] for value in values):
-        diagnostics.error(entry.span, f"a value outside the range {bounds[0]} to {bounds[1]}")
-        return None
+        return diagnostics.error(
+            entry.span, f"a value outside the range {bounds[0]} to {bounds[1]}"
+        )
     return Setting(
         name=texts["name"],
         range=(bounds[0], bounds[1]),
@@ -91,7 +90,7 @@ def emit_settings(rows: Iterable[Setting]) -> dict[str, str]:
     """``ortable_generated/sessions.py``: ``INFERENCE`` and ``TRAINING``, settings by name;
     ``SEARCHED``, the values that are tried; ``RANGES``."""
     rows = list(rows)
-    text = f"# {_HEADER} {_EDIT}\n"
+    text = f"# {_HEADER}\n"
     text += '"""What sessions of ONNX Runtime are told, and what may be tried."""\n\n'
     for table, key in (("INFERENCE", "inference"), ("TRAINING", "training")):
         given = [(row.name, getattr(row, key)) for row in rows if getattr(row, key)]
@@ -108,7 +107,7 @@ def emit_settings(rows: Iterable[Setting]) -> dict[str, str]:
 
 _INTRODUCTION = f"""# Settings of sessions
 
-<!-- {_HEADER} {_EDIT} -->
+<!-- {_HEADER} -->
 
 A session is ONNX Runtime's prepared form of one graph, and it has settings: how many threads it
 uses, how long they look for work, what is computed in integers. ortable chooses them for you. You

@@ -101,6 +101,18 @@ class OnnxSchema:
         itself."""
         return dict(self.type_params).get(type_name, (type_name,))
 
+    def elements(self, type_name: str) -> frozenset[int]:
+        """The element types of the tensors among them."""
+        return frozenset(each for each in map(element_type, self.allowed(type_name)) if each)
+
+    def input_at(self, place: int) -> Formal | None:
+        """The formal input at a position; the last, variadic one repeats."""
+        return _formal_at(self.inputs, place)
+
+    def output_at(self, place: int) -> Formal | None:
+        """The formal output at a position."""
+        return _formal_at(self.outputs, place)
+
     def accepts_inputs(self, count: int) -> bool:
         """True when a node may have ``count`` inputs (trailing optional inputs left out)."""
         return self.min_inputs <= count <= self.max_inputs
@@ -119,6 +131,12 @@ def key_of(op: str, domain: str = "") -> str:
     return f"{domain}::{op}" if domain else op
 
 
+def _formal_at(formals: tuple[Formal, ...], place: int) -> Formal | None:
+    if place < len(formals):
+        return formals[place]
+    return formals[-1] if formals and formals[-1].variadic else None
+
+
 def _formals(formals: tuple[Formal, ...]) -> str:
     marks = {(True, False): "?", (False, True): "*"}
     return ", ".join(
@@ -129,15 +147,10 @@ def _formals(formals: tuple[Formal, ...]) -> str:
 # -- asked for by opset
 
 
-def known_domains() -> tuple[str, ...]:
-    """The domains that specs may use."""
-    return tuple(DOMAIN_RANGE)
-
-
 @cache
 def all_operators() -> frozenset[str]:
     """Names of the operators of every domain that specs may use."""
-    return frozenset(name for domain in known_domains() for name in operators(domain))
+    return frozenset(name for domain in DOMAIN_RANGE for name in operators(domain))
 
 
 @cache

@@ -10,21 +10,16 @@ A line is a schema; one that begins with versions in brackets holds in these alo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .ranges import Version, dotted, parse_version
-from .registry import canonical, import_problem, installed_torch
-from .torch import OpSchema, from_torch_schema, key_of_schema, parsed_schema
+from .registry import NAMESPACES, Record, canonical, import_problem, installed_torch
+from .torch import key_of_schema
 
 PLACE = Path("specs") / "runtime" / "torch_schemas.txt"
-# Name spaces whose operators torch itself registers: all of them are recorded.
-NAMESPACES = (
-    "_c10d_functional", "aten", "export", "inductor", "onnx", "prims", "quantized_decomposed",
-)  # fmt: skip
 # What registers some of them when it is imported. torch may be built without, or lose one.
 MODULES = (
     "torch._inductor.inductor_prims",
@@ -42,85 +37,9 @@ _HEADER = """\
 _VERSIONS = "versions:"
 
 
-@dataclass(frozen=True)
-class Record:
-    """Operator -> version -> schema text; every version of ``versions`` is there in full."""
-
-    versions: tuple[Version, ...]
-    texts: Mapping[str, Mapping[Version, str]] = field(repr=False)
-    is_record = True
-
-    def speaks_for(self, key: str) -> bool:
-        """Whether an operator that it lacks does not exist."""
-        return key.partition("::")[0] in NAMESPACES
-
-    def text(self, key: str, version: Version) -> str | None:
-        """The schema of ``key`` (``aten::add.Tensor``) in torch ``version``."""
-        return self.texts.get(key, {}).get(version)
-
-    def keys(self) -> Iterable[str]:
-        """The operators of torch's own, for hints."""
-        return self.texts
-
-    def overloads(self, name: str) -> tuple[OpSchema, ...]:
-        """The overloads of ``aten::add`` that every version has."""
-        return tuple(
-            from_torch_schema(parsed_schema(self.texts[key][self.versions[-1]]))
-            for key in self._by_name.get(name, ())
-            if len(self.texts[key]) == len(self.versions)
-        )
-
-    @cached_property
-    def _by_name(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for key in sorted(self.texts):
-            found.setdefault(key.partition(".")[0], []).append(key)
-        return found
-
-    def argument_names(self) -> frozenset[str]:
-        """Every argument name of every operator."""
-        return self._argument_names
-
-    @cached_property
-    def _argument_names(self) -> frozenset[str]:
-        texts = {text for found in self.texts.values() for text in found.values()}
-        return frozenset(a.name for text in texts for a in parsed_schema(text).arguments)
-
-    def of(self, version: Version) -> dict[str, str]:
-        """Operator -> schema text, as torch ``version`` has them."""
-        return {key: found[version] for key, found in self.texts.items() if version in found}
-
-    def with_version(self, version: Version, schemas: Mapping[str, str]) -> Record:
-        """The record in which torch ``version`` has ``schemas`` and no others."""
-        texts = {
-            key: {v: text for v, text in found.items() if v != version}
-            for key, found in self.texts.items()
-        }
-        for key, text in schemas.items():
-            texts.setdefault(key, {})[version] = text
-        kept = {key: found for key, found in texts.items() if found}
-        return Record(tuple(sorted({*self.versions, version})), kept)
-
-    def render(self) -> str:
-        """The text of the file."""
-        lines = [_HEADER + " ".join([_VERSIONS, *map(dotted, self.versions)]), ""]
-        for key in sorted(self.texts):
-            found = self.texts[key]
-            by_text: dict[str, list[Version]] = {}
-            for version in sorted(found):
-                by_text.setdefault(found[version], []).append(version)
-            for text, which in by_text.items():
-                mark = f"[{' '.join(map(dotted, which))}] "
-                lines.append((mark if len(which) < len(self.versions) else "") + text)
-        return "\n".join(lines) + "\n"
-
-
-EMPTY = Record((), {})
-
-
 def read_record(path: Path) -> Record:
     """The record in the file ``path``; an empty one where there is none."""
-    return parse_record(path.read_text(encoding="utf-8")) if path.exists() else EMPTY
+    return parse_record(path.read_text(encoding="utf-8")) if path.exists() else Record((), {})
 
 
 @cache
@@ -137,6 +56,20 @@ def parse_record(text: str) -> Record:
             found = texts.setdefault(schema.partition("(")[0], {})
             found.update((version, schema) for version in which)
     return Record(versions, {key: found for key, found in texts.items() if found})
+
+
+def render_record(record: Record) -> str:
+    """The text of the file."""
+    lines = [_HEADER + " ".join([_VERSIONS, *map(dotted, record.versions)]), ""]
+    for key in sorted(record.texts):
+        found = record.texts[key]
+        by_text: dict[str, list[Version]] = {}
+        for version in sorted(found):
+            by_text.setdefault(found[version], []).append(version)
+        for text, which in by_text.items():
+            mark = f"[{' '.join(map(dotted, which))}] "
+            lines.append((mark if len(which) < len(record.versions) else "") + text)
+    return "\n".join(lines) + "\n"
 
 
 # -- the installed torch
@@ -173,7 +106,7 @@ def record_installed(path: Path) -> str:
     changed."""
     before, version = read_record(path), installed_torch()
     after = before.with_version(version, installed_schemas())
-    path.write_text(after.render(), encoding="utf-8")
+    path.write_text(render_record(after), encoding="utf-8")
     changed = len(_differences(before.of(version), after.of(version)))
     return f"{path.name}: torch {dotted(version)}, {len(after.of(version))} schemas, {changed} new"
 

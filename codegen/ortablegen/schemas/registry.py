@@ -9,10 +9,10 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, TypeAlias
 
 from .ranges import ALWAYS, Version, VersionRange, dotted, listed, parse_version, range_of
 from .torch import OpSchema, SchemaProblem, from_torch_schema, key_of_schema, parsed_schema
@@ -38,31 +38,7 @@ class TorchVersions:
 EVERY_VERSION = TorchVersions()
 
 
-class Registry(Protocol):
-    """The operators of some versions of torch."""
-
-    @property
-    def versions(self) -> tuple[Version, ...]:
-        """The versions that it knows, oldest first."""
-
-    @property
-    def is_record(self) -> bool:
-        """Whether it holds all supported versions, and not the installed one alone."""
-
-    def speaks_for(self, key: str) -> bool:
-        """Whether an operator that it lacks does not exist."""
-
-    def text(self, key: str, version: Version) -> str | None:
-        """The schema of ``key`` (``aten::add.Tensor``) in torch ``version``."""
-
-    def keys(self) -> Iterable[str]:
-        """The operators of torch's own, for hints."""
-
-    def overloads(self, name: str) -> tuple[OpSchema, ...]:
-        """The overloads of ``aten::add`` that every version has."""
-
-    def argument_names(self) -> frozenset[str]:
-        """Every argument name of every operator."""
+Registry: TypeAlias = "InstalledTorch | Record"
 
 
 # -- the installed torch
@@ -126,8 +102,11 @@ class InstalledTorch:
         found = registered_schema(key)
         return canonical(str(found)) if found is not None else None
 
+    @cached_property
     def keys(self) -> tuple[str, ...]:
-        return _installed_keys()
+        """The overloads of the ``aten`` and ``prims`` name spaces, for hints."""
+        names = {key_of_schema(schema) for schema in _every_schema()}
+        return tuple(sorted(name for name in names if name.startswith(("aten::", "prims::"))))
 
     def overloads(self, name: str) -> tuple[OpSchema, ...]:
         import torch
@@ -137,32 +116,83 @@ class InstalledTorch:
         names = packet.overloads() if packet is not None else ()
         return tuple(from_torch_schema(getattr(packet, each)._schema) for each in names)
 
+    @cached_property
     def argument_names(self) -> frozenset[str]:
-        return installed_argument_names()
+        """Every argument name of every operator."""
+        return frozenset(a.name for schema in _every_schema() for a in schema.arguments)
+
+
+def _every_schema() -> list[Any]:
+    import torch
+
+    return torch._C._jit_get_all_schemas()
 
 
 INSTALLED = InstalledTorch()
 
 
-@cache
-def _installed_keys() -> tuple[str, ...]:
-    """All overloads of the ``aten`` and ``prims`` name spaces, sorted."""
-    import torch
-
-    names = {
-        key_of_schema(schema)
-        for schema in torch._C._jit_get_all_schemas()
-        if schema.name.startswith(("aten::", "prims::"))
-    }
-    return tuple(sorted(names))
+# Name spaces whose operators torch itself registers: all of them are recorded.
+NAMESPACES = (
+    "_c10d_functional", "aten", "export", "inductor", "onnx", "prims", "quantized_decomposed",
+)  # fmt: skip
 
 
-@cache
-def installed_argument_names() -> frozenset[str]:
-    """Every argument name of every operator that torch has registered."""
-    import torch
+@dataclass(frozen=True)
+class Record:
+    """Operator -> version -> schema text; every version of ``versions`` is there in full."""
 
-    return frozenset(a.name for schema in torch._C._jit_get_all_schemas() for a in schema.arguments)
+    versions: tuple[Version, ...]
+    texts: Mapping[str, Mapping[Version, str]] = field(repr=False)
+    is_record = True
+
+    def speaks_for(self, key: str) -> bool:
+        """Whether an operator that it lacks does not exist."""
+        return key.partition("::")[0] in NAMESPACES
+
+    def text(self, key: str, version: Version) -> str | None:
+        """The schema of ``key`` (``aten::add.Tensor``) in torch ``version``."""
+        return self.texts.get(key, {}).get(version)
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The operators of torch's own, for hints."""
+        return self.texts
+
+    def overloads(self, name: str) -> tuple[OpSchema, ...]:
+        """The overloads of ``aten::add`` that every version has."""
+        return tuple(
+            from_torch_schema(parsed_schema(self.texts[key][self.versions[-1]]))
+            for key in self._by_name.get(name, ())
+            if len(self.texts[key]) == len(self.versions)
+        )
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key in sorted(self.texts):
+            found.setdefault(key.partition(".")[0], []).append(key)
+        return found
+
+    @cached_property
+    def argument_names(self) -> frozenset[str]:
+        """Every argument name of every operator."""
+        texts = {text for found in self.texts.values() for text in found.values()}
+        return frozenset(a.name for text in texts for a in parsed_schema(text).arguments)
+
+    def of(self, version: Version) -> dict[str, str]:
+        """Operator -> schema text, as torch ``version`` has them."""
+        return {key: found[version] for key, found in self.texts.items() if version in found}
+
+    def with_version(self, version: Version, schemas: Mapping[str, str]) -> Record:
+        """The record in which torch ``version`` has ``schemas`` and no others."""
+        texts = {
+            key: {v: text for v, text in found.items() if v != version}
+            for key, found in self.texts.items()
+        }
+        for key, text in schemas.items():
+            texts.setdefault(key, {})[version] = text
+        kept = {key: found for key, found in texts.items() if found}
+        return Record(tuple(sorted({*self.versions, version})), kept)
 
 
 # -- the schema of an entry
@@ -273,7 +303,7 @@ def _check_present(key: str, found: dict[Version, str | None], registry: Registr
             f"there is no operator '{key}' in torch {listed(missing)}",
             fix=f'say which versions have it: torch: "{span or ">=2.14, <2.16"}"',
         )
-    close = difflib.get_close_matches(key, registry.keys(), n=3, cutoff=0.6)
+    close = difflib.get_close_matches(key, registry.keys, n=3, cutoff=0.6)
     notes = (f"did you mean {', '.join(close)}?",) if close else ()
     if len(missing) < len(registry.versions):
         notes = (f"the entry is for torch {listed(missing)} alone",)

@@ -46,6 +46,11 @@ class OpSchema:
     suffix: str = ""
 
     @property
+    def names(self) -> frozenset[str]:
+        """The names of the arguments."""
+        return frozenset(argument.name for argument in self.arguments)
+
+    @property
     def function_name(self) -> str:
         """The name of the generated converter, for example ``aten_add_Tensor``."""
         return self.key.replace("::", "_").replace(".", "_") + self.suffix

@@ -4,8 +4,10 @@ the fix."""
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ortable.errors import SpecError
 
@@ -94,9 +96,12 @@ class Diagnostics:
 
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> None:
-        """Record an error; codegen goes on, so that one run shows all of them, up to `MOST_ERRORS`.
-        What several rows of ``for:`` have in common is one error."""
+    ) -> Any:
+        """Record an error, and return None, with which most readers end then.
+
+        Codegen goes on, so that one run shows all of them, up to `MOST_ERRORS`. What several rows
+        of ``for:`` have in common is one error.
+        """
         self.reports += 1
         found = Diagnostic(span, message, tuple(notes), fix)
         if found not in self._seen:
@@ -107,6 +112,22 @@ class Diagnostics:
         rows = self._rows.setdefault(found, [])
         if span.row is not None and span.row.span not in rows:
             rows.append(span.row.span)
+
+    def check_unique(self, named: Iterable[tuple[str, Span]]) -> None:
+        """Report the names that are given twice."""
+        seen: dict[str, Span] = {}
+        for name, span in named:
+            first = seen.setdefault(name, span)
+            if first is not span:
+                self.error(span, f"duplicate entry for '{name}'", [f"first given at {first.given}"])
+
+    def check_sorted(
+        self, named: Iterable[tuple[str, Span]], fix: str = "keep the entries of a file sorted"
+    ) -> None:
+        """Report the first name that stands after a greater one."""
+        for (before, _), (after, span) in itertools.pairwise(named):
+            if after < before:
+                return self.error(span, f"'{after}' stands after '{before}'", fix=fix)
 
     def raise_if_any(self) -> None:
         """Raise :class:`SpecErrors` when at least one error was recorded."""

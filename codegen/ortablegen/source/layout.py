@@ -144,7 +144,8 @@ def _add_words(
     event: yaml.ScalarEvent, level: _Level, lines: list[str], found: dict[int, list[_Break]]
 ) -> None:
     """Add the places between words of a scalar."""
-    start, end = event.start_mark, event.end_mark
+    start: Any = event.start_mark
+    end: Any = event.end_mark
     indent = 2 if level.is_mapping else int(event.style in ("'", '"'))
     is_block = event.style in ("|", ">")
     for number in range(start.line, end.line + 1 - is_block):

@@ -1,5 +1,5 @@
-"""The frames of generated files: ``templates/*.jinja``, which hold no logic. Asked for by the
-emitters, which fill them."""
+"""The frames of generated files: their first line, and ``templates/*.jinja``, which hold no
+logic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+
+
+def header(specs: str) -> str:
+    """Say what a file is generated from."""
+    return (
+        f"Generated from {specs} by codegen. Do not edit: change the spec, then run `make codegen`."
+    )
 
 
 @cache

@@ -23,8 +23,8 @@ def test_an_operator_in_two_files_is_an_error(tmp_path: Path) -> None:
         (tmp_path / name).write_text("- {onnx: Relu, shape: same(X)}\n")
     diagnostics = Diagnostics()
     load_onnx_rules(tmp_path, diagnostics)
-    assert "specs/onnx/two.yaml:1:3: error: a second rule for Relu" in diagnostics.render()
-    assert "the first is at specs/onnx/one.yaml:1:3" in diagnostics.render()
+    assert "specs/onnx/two.yaml:1:3: error: duplicate entry for 'Relu'" in diagnostics.render()
+    assert "first given at specs/onnx/one.yaml:1:3" in diagnostics.render()
 
 
 def test_generated_rules_are_fresh_and_deterministic() -> None:

@@ -12,14 +12,20 @@ from ortablegen import cli
 from ortablegen.aten.read import compare_external, read_folder, read_text
 from ortablegen.schemas.ranges import ALWAYS, covers, dotted, meet, parse_range, range_of
 from ortablegen.schemas.record import (
-    EMPTY,
     PLACE,
     compare_installed,
     installed_schemas,
     parse_record,
     read_record,
+    render_record,
 )
-from ortablegen.schemas.registry import installed_torch, registered_schema, schema_of, schema_of_key
+from ortablegen.schemas.registry import (
+    Record,
+    installed_torch,
+    registered_schema,
+    schema_of,
+    schema_of_key,
+)
 from ortablegen.schemas.torch import SchemaProblem, from_torch_schema, parsed_schema
 from ortablegen.source.diagnostics import Diagnostics
 
@@ -101,24 +107,24 @@ def test_a_parsed_schema_is_the_registered_one() -> None:
 
 
 def test_a_record_is_read_as_it_is_written() -> None:
-    assert RECORD.render() == (ROOT / PLACE).read_text()
-    small = EMPTY.with_version((2, 13), {"aten::a": "aten::a(Tensor x) -> Tensor"})
+    assert render_record(RECORD) == (ROOT / PLACE).read_text()
+    small = Record((), {}).with_version((2, 13), {"aten::a": "aten::a(Tensor x) -> Tensor"})
     both = small.with_version((2, 14), {"aten::b.c": "aten::b.c() -> bool"})
     both = both.with_version((2, 15), {"aten::a": "aten::a(Tensor y) -> Tensor"})
-    assert both.render().splitlines()[-5:] == [
+    assert render_record(both).splitlines()[-5:] == [
         "versions: 2.13 2.14 2.15",
         "",
         "[2.13] aten::a(Tensor x) -> Tensor",
         "[2.15] aten::a(Tensor y) -> Tensor",
         "[2.14] aten::b.c() -> bool",
     ]
-    assert parse_record(both.render()) == both
+    assert parse_record(render_record(both)) == both
     # a version is replaced in full, and one that the first line leaves out is forgotten
     again = both.with_version((2, 14), {"aten::a": "aten::a(Tensor y) -> Tensor"})
     assert again.of((2, 14)) == {"aten::a": "aten::a(Tensor y) -> Tensor"}
-    assert "[2.14 2.15] aten::a(Tensor y) -> Tensor" in again.render()
-    shorter = parse_record(again.render().replace("versions: 2.13 ", "versions: "))
-    assert shorter.render().splitlines()[-1] == "aten::a(Tensor y) -> Tensor"
+    assert "[2.14 2.15] aten::a(Tensor y) -> Tensor" in render_record(again)
+    shorter = parse_record(render_record(again).replace("versions: 2.13 ", "versions: "))
+    assert render_record(shorter).splitlines()[-1] == "aten::a(Tensor y) -> Tensor"
 
 
 @pytest.fixture
