@@ -32,7 +32,7 @@ from ortable.exporter.account.metadata import (
     note_weights,
     weight_names,
 )
-from ortable.exporter.account.report import reporting
+from ortable.exporter.account.report import report_text
 from ortable.exporter.account.validate import (
     check_comparisons,
     example_feeds,
@@ -59,7 +59,7 @@ from ortable.exporter.signature.outputs import (
 from ortable.interpreter.assertions import lost_assertions
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.proto import write_model as proto_files
-from ortable.ir.proto.atomic_files import FileSet
+from ortable.ir.proto.atomic_files import FileSet, write_file
 from ortable.ir.schemas import find_schema, versions_of
 from ortable.passes import pipeline
 from ortable.passes.weight_codes import WeightOptions
@@ -91,15 +91,30 @@ def convert(
 ) -> Conversion:
     """Convert a model, as the arguments of to_onnx ask for: check them, and run `STEPS`."""
     check_versions("torch", "onnx")
-    with (
-        unset_fake_temporarily()
-    ):  # torch.export makes a mode of its own, and what has data keeps it
-        request = checked_request(mod, args, kwargs, keywords, outgrown)
-        made = Conversion(request, regions_around())
-        with reporting(request, made):
+    # torch.export makes a fake mode of its own, and what has data keeps it
+    with unset_fake_temporarily():
+        made = Conversion(checked_request(mod, args, kwargs, keywords, outgrown), regions_around())
+        with _reporting(made):
             for step in STEPS:
                 step(made)
     return made
+
+
+@contextmanager
+def _reporting(made: Conversion) -> Iterator[None]:
+    """Write the report that the caller asks for when the block ends, well or not."""
+    failure: Exception | None = None
+    request = made.request
+    try:
+        yield
+    except Exception as error:
+        failure = error
+        raise
+    finally:
+        if request.report is not None:
+            program = getattr(made, "program", None)
+            text = report_text(request, program, made.model, failure)
+            write_file(Path(request.report), text.encode())
 
 
 def _capture(made: Conversion) -> None:

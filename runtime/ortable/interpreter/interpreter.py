@@ -445,7 +445,9 @@ class DynamoInterpreter:
                     self.has_complex |= not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
                     return results.empty(self.graph, res, value.__class__ in (list, tuple))
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
-                converter = self.complex_converter(key, converter, res, args, kwargs)
+                found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
+                self.has_complex = self.has_complex or found is not None
+                converter = found or converter
             first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
             if self.graph.case:
@@ -501,19 +503,6 @@ class DynamoInterpreter:
         converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
         self._converters[target] = converter
         return converter
-
-    def complex_converter(
-        self,
-        key: str,
-        converter: Converter,
-        res: ResultSpec,
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> Converter:
-        """``converter``, or the one for complex tensors when an argument or a result is one."""
-        found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
-        self.has_complex = self.has_complex or found is not None
-        return converter if found is None else found
 
     # -- graphs inside the graph
 

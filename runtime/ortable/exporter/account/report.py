@@ -11,9 +11,7 @@ import platform
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -32,7 +30,6 @@ from ortable.exporter.request.program import PHASES, ExportRecord, Program, Requ
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.operator_cost import find_cost_ratio
 from ortable.ir import initializers
-from ortable.ir.proto.atomic_files import write_file
 
 Rows = list[tuple[str, ...]]
 
@@ -42,22 +39,6 @@ _SLOW = (
     "Times that their nodes take in ONNX Runtime on the CPU, over torch's kernels, at large sizes; "
     "docs/operator-cost.md has the measurements."
 )
-
-
-@contextmanager
-def reporting(request: Request, made: Any) -> Iterator[None]:
-    """Write the report that ``request`` asks for when the block ends, well or not, of the
-    ``program`` and the ``model`` that ``made`` has by then."""
-    failure: Exception | None = None
-    try:
-        yield
-    except Exception as error:
-        failure = error
-        raise
-    finally:
-        if request.report is not None:
-            text = report_text(request, getattr(made, "program", None), made.model, failure)
-            write_file(Path(request.report), text.encode())
 
 
 def report_text(

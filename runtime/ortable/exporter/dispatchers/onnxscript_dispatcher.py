@@ -11,6 +11,7 @@ import operator
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -86,7 +87,9 @@ class OxsDispatcher(Dispatcher):
                 print(f"[OxsDispatcher.convert] {node!r}")
         outputs = [res.outputs[index] for index in call.wanted]
         node = graph.origin
-        graph.origin = _provenance(node)
+        library = f"onnxscript {version('onnxscript')} (torchlib)"
+        origin = metadata_of(node) if isinstance(node, Node) else {}
+        graph.origin = {**origin, "converter": library}
         try:
             graph.make_nodes(body, call.operands(), outputs, prefix=f"{outputs[0]}_")
         finally:
@@ -201,6 +204,8 @@ def _exported(call: _Call, opset: int) -> Any:
 
     Raises ConversionError when onnxscript has no converter either, or only one for another opset.
     """
+    import onnx.inliner
+
     from ortable.builder import GraphBuilder
 
     name = call.target.name()
@@ -223,7 +228,10 @@ def _exported(call: _Call, opset: int) -> Any:
         raise ConversionError(
             f"onnxscript has no converter for this call of {name} either: {text[0]}"
         ) from error
-    model = _in_opset(_inlined(program.model_proto), opset, name)
+    model = program.model_proto
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    model = _in_opset(model, opset, name)
     if len(model.graph.input) != len(call.values):
         raise ConversionError(
             f"onnxscript's converter of {name} takes {len(model.graph.input)} inputs, this call "
@@ -251,12 +259,6 @@ def _silent() -> Iterator[None]:
         yield
 
 
-def _inlined(model: Any) -> Any:
-    import onnx.inliner
-
-    return onnx.inliner.inline_local_functions(model) if model.functions else model
-
-
 def _in_opset(model: Any, opset: int, name: str) -> Any:
     """The model in the opset of the graph that takes its nodes: onnxscript may have its function
     in another one."""
@@ -277,14 +279,14 @@ def _in_opset(model: Any, opset: int, name: str) -> Any:
         ) from error
 
 
-def _same_definition(node: Any, version: int, wanted: int) -> bool:
+def _same_definition(node: Any, given: int, wanted: int) -> bool:
     """Whether a node is one of opset ``wanted`` too: ONNX defines the operator alike in both, or in
     this one alone (torch.onnx may write newer operators than the model's opset)."""
     if node.domain not in ("", "ai.onnx"):
         return True
     if any(attribute.HasField("g") for attribute in node.attribute):
         return False
-    now, then = (since_version(node.op_type, opset) for opset in (version, wanted))
+    now, then = (since_version(node.op_type, opset) for opset in (given, wanted))
     return then is not None and now in (None, then)
 
 
@@ -296,15 +298,3 @@ def _forget_origins(body: Any) -> None:
             if hasattr(value, "node") and hasattr(value, "initializer"):
                 for inner in value.node:
                     del inner.metadata_props[:]
-
-
-def _provenance(origin: Any) -> Any:
-    """``metadata_props`` of borrowed nodes: those of the call, and whose converter it is."""
-    found = metadata_of(origin) if isinstance(origin, Node) else {}
-    return {**found, "converter": f"onnxscript {_version()} (torchlib)"}
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("onnxscript")

@@ -16,7 +16,7 @@ import torch
 from ortable.compat.onnxruntime import tensor_over
 from ortable.compat.providers import CPU, check_providers, provider_names
 from ortable.errors import InputError, OptionError
-from ortable.exporter.account.sessions import array_of, ort_value
+from ortable.exporter.account.sessions import array_of, make_session, ort_value
 from ortable.ir.schemas import TENSOR_TYPES
 
 from .decoder import computed_anew
@@ -81,16 +81,7 @@ class OnnxLanguageModel:
 
     @cached_property
     def _sessions(self) -> list[Any]:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        return [
-            onnxruntime.InferenceSession(
-                str(self.folder / name), options, providers=list(self.providers)
-            )
-            for name in self.files
-        ]
+        return [make_session(self.folder / name, self.providers) for name in self.files]
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
