@@ -135,6 +135,7 @@ def _texts(file: str, root: Path) -> dict[str, str]:
     """What codegen makes of a table: one file of converters, or all rules, or all rewrites."""
     from ortablegen.aten.check import check_op
     from ortablegen.aten.emit import family_text
+    from ortablegen.aten.model import Targets
     from ortablegen.aten.read import read_folder
     from ortablegen.onnx.emit import emit_onnx_rules
     from ortablegen.onnx.read import load_onnx_rules
@@ -149,7 +150,7 @@ def _texts(file: str, root: Path) -> dict[str, str]:
         specs = read_folder(root / "specs" / "aten", root, diagnostics)
         for entry in specs.ops:
             if entry.file == file:
-                check_op(entry, diagnostics)
+                check_op(entry, diagnostics, Targets(specs.ops))
         diagnostics.raise_if_any()
         return {f"ortable_generated/aten/{Path(file).stem}.py": family_text(specs, file)}
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)

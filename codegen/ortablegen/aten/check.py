@@ -17,6 +17,7 @@ from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.language.reach import Solver
 from ortablegen.language.samples import SampleProblem
 from ortablegen.language.served import Kernels
+from ortablegen.language.vocabulary import Word
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, dotted, listed, meet
 from ortablegen.schemas.registry import Registry
@@ -67,9 +68,9 @@ def check_specs(
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
-    kernels = kernels or Kernels()
+    kernels, words = kernels or Kernels(), targets.words()
     for entry in specs.ops:
-        _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers).check()
+        _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers, words).check()
     for alias in specs.aliases:
         _check_alias(alias, targets, diagnostics)
     check_numbers(specs.numbers, diagnostics)
@@ -78,9 +79,9 @@ def check_specs(
             check_python(hop.python, diagnostics, user_lowerings)
 
 
-def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
-    """Report everything wrong with one op entry of the repository, looked at by itself."""
-    _OpChecker(entry, diagnostics, None, Kernels()).check()
+def check_op(entry: OpEntry, diagnostics: Diagnostics, targets: Targets) -> None:
+    """Report everything wrong with one op entry of the repository, beside those that it calls."""
+    _OpChecker(entry, diagnostics, None, Kernels(), None, targets.words()).check()
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
@@ -256,9 +257,11 @@ class _OpChecker:
         diagnostics: Diagnostics,
         user_lowerings: frozenset[str] | None,
         kernels: Kernels,
-        numbers: NumberTable | None = None,
+        numbers: NumberTable | None,
+        words: Mapping[str, Word],
     ) -> None:
         self.kernels = kernels
+        self.words = words
         self.entry = entry
         self.diagnostics = diagnostics
         self.error = diagnostics.error
@@ -371,7 +374,7 @@ class _OpChecker:
         opsets, target = (case.opsets, case.target) if case else (DOMAIN_RANGE[""], None)
         return CodeChecker(
             code, dict(env), self.diagnostics, opsets, target, condition, linked,
-            limits=self.limits,
+            words=self.words, limits=self.limits,
         )  # fmt: skip
 
     def check_ignore(self, env: Env) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -223,20 +223,38 @@ An alias, at the end of a file, has the cases of the operator that it stands for
 def _counts(rows: list[Coverage], specs: Specs) -> str:
     written = [row for row in rows if not row.means and row.cases]
     functions = {name for row in written for name in row.escape.split()}
-    kinds = Counter(_kind(entry) for entry in specs.ops)
-    shares = {
-        kind: f"{100 * count / max(1, len(specs.ops)):.1f} %" for kind, count in kinds.items()
-    }
+    kinds = Counter(_kinds(specs.ops))
+
+    def share(kind: str) -> str:
+        return f"{100 * kinds[kind] / max(1, len(specs.ops)):.1f} %"
+
     return (
         f"{len(specs.ops)} operators, {len(specs.aliases)} aliases, {len(specs.hops)} higher-order"
         f" operators; {len(specs.calls)} Python functions and tensor methods stand for them in"
-        f" graphs that were traced symbolically.\n{shares.get('yaml', '0 %')} of the operators are"
-        f" ONNX nodes and core words alone; {shares.get('mixed', '0 %')} also call words of their"
-        f" family, which are Python; {shares.get('call', '0 %')} are one such call in each case;"
-        f" {shares.get('python', '0 %')} have one of {len(functions)} Python lowerings.\n"
+        f" graphs that were traced symbolically.\n{share('yaml')} of the operators are ONNX nodes,"
+        f" core words and such operators alone; {share('mixed')} also call words of their family,"
+        f" which are Python; {share('call')} are one such call in each case; {share('python')} have"
+        f" one of {len(functions)} Python lowerings.\n"
         f"{sum(bool(entry.types) for entry in specs.ops)} operators say which dtypes their operands"
         " may have, and codegen proves their ONNX nodes for each of them.\n"
     )
+
+
+def _kinds(entries: Sequence[OpEntry]) -> list[str]:
+    """The kind of each entry; one that calls operators is no purer than these."""
+    own = {entry.schema.function_name: _kind(entry) for entry in entries}
+    called = {entry.schema.function_name: _names(entry) & set(own) for entry in entries}
+    impure = {name for name, kind in own.items() if kind != "yaml"}
+    while more := {name for name in called.keys() - impure if called[name] & impure}:
+        impure |= more
+    return ["mixed" if kind == "yaml" and name in impure else kind for name, kind in own.items()]
+
+
+def _names(entry: OpEntry) -> set[str]:
+    """The names in the blocks of an entry."""
+    bodies = [line for case in entry.every_case() if case.do for line in case.do.body]
+    nodes = [node for line in bodies for node in ast.walk(line)]
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def _kind(entry: OpEntry) -> str:

@@ -59,10 +59,10 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     ``existing``: operators that aliases may mean besides those of ``specs``; their functions are
     imported unless their file is ``file``.
     """
-    needs = Needs()
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
+    needs = Needs(words=targets.words())
     functions: list[tuple[str, list[str]]] = []
     for entry in specs.operators():
         if entry.file != file:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code, names_in
+from ortablegen.language.vocabulary import Word, operator_words, prelude
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -409,7 +410,7 @@ class Specs:
 
 
 class Targets:
-    """The operators that aliases may mean."""
+    """The operators that aliases may mean, and blocks may call."""
 
     def __init__(self, entries: Iterable[OpEntry]) -> None:
         self._found: dict[str, list[OpEntry]] = {}
@@ -423,6 +424,11 @@ class Targets:
             return entries[0]
         inside = alias.versions.present
         return next((each for each in entries if covers(each.versions.present, inside)), None)
+
+    def words(self) -> dict[str, Word]:
+        """The words of blocks: those of the prelude and of families, and one for each operator."""
+        schemas = (entry.schema for entries in self._found.values() for entry in entries)
+        return {**prelude(), **operator_words(schemas)}
 
     def versions_of(self, key: str) -> list[str]:
         """The ranges of versions that entries of ``key`` are for."""

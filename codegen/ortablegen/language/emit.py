@@ -149,6 +149,11 @@ class Emitter(ast.NodeTransformer):
         word = self.needs.words.get(node.func.id)
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        if word is not None and word.operator:
+            self.needs.add("ortable_generated.aten", "dispatch")
+            self.needs.add("ortable.prelude.operators", "call_operator")
+            place = [ast.Name("graph"), ast.Name("dispatch"), ast.Constant(word.operator)]
+            return ast.Call(ast.Name("call_operator"), [*place, *arguments], keywords)
         if word is not None:
             self.needs.add(word.module, word.name)
             if word.takes_graph:

@@ -6,13 +6,31 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from ortable import dtypes
+from ortablegen.schemas.torch import OpSchema
 
-from .kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, SYMINTS, Kind, of_annotation
+from .kinds import (
+    ANY,
+    BOOL,
+    FLOAT,
+    INT,
+    INTS,
+    RESULT,
+    RESULTS,
+    STR,
+    SYMINT,
+    SYMINTS,
+    TENSOR,
+    TENSORS,
+    Kind,
+    of_annotation,
+    of_torch,
+)  # fmt: skip
 
 RUNTIME = Path(dtypes.__file__).parent
 DTYPES = (
@@ -56,6 +74,7 @@ class Word:
     parameters: tuple[Parameter, ...]
     result: Kind
     makes_nodes: bool
+    operator: str = ""  # the torch operator that the word stands for: `aten_sinh` for `aten::sinh`
 
     def signature(self) -> str:
         """How the word is called: ``const(value, dtype) -> Result``; what may be left out has a
@@ -76,6 +95,23 @@ def prelude() -> dict[str, Word]:
         for path in sorted((RUNTIME / folder).rglob("*.py")):
             for function in _listed_functions(path):
                 words[function.name] = _word(function, _module_of(path))
+    return words
+
+
+def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
+    """The words that call the lowering of another operator: ``aten_sinh(x)``, ``aten_max_dim(x, 0,
+    False)``. They take pairs where they take results, and then give pairs."""
+    tensors = {RESULT: TENSOR, RESULTS: TENSORS}
+    words: dict[str, Word] = {}
+    for schema in schemas:
+        parameters = []
+        for each in schema.arguments:
+            kind = of_torch(each.type)
+            kind = replace(kind, base=tensors.get(kind.base, kind.base))
+            parameters.append(Parameter(each.name, kind, not each.has_default))
+        result = Kind(TENSOR if schema.returns == ("Tensor",) else TENSORS)
+        name = schema.function_name
+        words[name] = Word(name, "", True, tuple(parameters), result, True, schema.key)
     return words
 
 

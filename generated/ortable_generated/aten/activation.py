@@ -7,17 +7,17 @@ from math import sqrt
 from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.arithmetic import promote_complex
-from ortable.lowerings.complex.functions import c_tanh
-from ortable.lowerings.pointwise import softplus_of
 from ortable.lowerings.sampling import random_slopes
-from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled
+from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled, complex_of, im, re
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_number, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.operators import call_operator
 from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import along_axis, sliced
 from ortable.prelude.values import cast, const, consts
+from ortable_generated.aten import dispatch
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -235,11 +235,13 @@ def aten_softplus(graph: Graph, res: ResultSpec, self: Result, beta: Scalar = 1,
     if beta == 1 and threshold == 20:
         # above 20 it is the argument in any case
         graph.case = 1
-        return cast(graph, softplus_of(graph, opmath(graph, self)), dtype_of(graph, self))
+        x = opmath(graph, self)
+        curve = graph.make_node('Add', [graph.make_node('Max', [x, const_like(graph, 0, x)]), log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [x])])]))])
+        return cast(graph, curve, dtype_of(graph, self))
     graph.case = 2
     x = opmath(graph, self)
     steep = graph.make_node('Mul', [x, const_like(graph, beta, x)])
-    curve = graph.make_node('Div', [softplus_of(graph, steep), const_like(graph, beta, x)])
+    curve = graph.make_node('Div', [call_operator(graph, dispatch, 'aten::softplus', steep), const_like(graph, beta, x)])
     result = graph.make_node('Where', [graph.make_node('Greater', [steep, const_like(graph, threshold, x)]), x, curve])
     return cast(graph, result, dtype_of(graph, self))
 
@@ -288,8 +290,15 @@ def complex_aten_silu(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_tanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tanh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    # Kahan's formula; it is 1 to the last digit beyond 22
     graph.case = 2
-    return c_tanh(graph, self)
+    limit, one = (const_like(graph, 22, re(graph, self)), const_like(graph, 1, re(graph, self)))
+    x = graph.make_node('Clip', [re(graph, self), graph.make_node('Neg', [limit]), limit])
+    s = call_operator(graph, dispatch, 'aten::sinh', x)
+    t = graph.make_node('Div', [graph.make_node('Sin', [im(graph, self)]), graph.make_node('Cos', [im(graph, self)])])
+    beta = graph.make_node('Add', [one, graph.make_node('Mul', [t, t])])
+    below = graph.make_node('Add', [one, graph.make_node('Mul', [graph.make_node('Mul', [beta, s]), s])])
+    return complex_of(graph, graph.make_node('Div', [graph.make_node('Mul', [graph.make_node('Mul', [beta, call_operator(graph, dispatch, 'aten::cosh', x)]), s]), below]), graph.make_node('Div', [t, below]))
 
 
 def rule_aten__prelu_kernel(graph: Graph, self: Result, weight: Result) -> Rules:

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from math import log, sqrt
 from ortable.inference import broadcast
-from ortable.lowerings.pointwise import softplus_of
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_conj, c_mul
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import dtype_of, is_used
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.operators import call_operator
 from ortable.prelude.pointwise import const_like, scaled
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
+from ortable_generated.aten import dispatch
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -128,7 +129,7 @@ def aten_logit_backward(graph: Graph, res: ResultSpec, grad_output: Result, self
 def aten_mish_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result) -> Result:
     """aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
     x = opmath(graph, self)
-    t = graph.make_node('Tanh', [softplus_of(graph, x)])
+    t = graph.make_node('Tanh', [call_operator(graph, dispatch, 'aten::softplus', x)])
     slope = graph.make_node('Add', [t, graph.make_node('Mul', [graph.make_node('Mul', [x, graph.make_node('Sigmoid', [x])]), graph.make_node('Sub', [const_like(graph, 1, x), graph.make_node('Mul', [t, t])])])])
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
 

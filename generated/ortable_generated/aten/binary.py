@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import promote_complex
-from ortable.lowerings.complex.functions import c_log1p
+from ortable.lowerings.complex.arithmetic import c_log1p, promote_complex
 from ortable.lowerings.pointwise import int_power
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_add, c_cast, c_div, c_exp, c_mul, c_power, c_scaled, c_where, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float, is_number, is_static

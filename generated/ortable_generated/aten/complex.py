@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean, int64
 from ortable.inference import broadcast, keep_leading
-from ortable.lowerings.complex.arithmetic import c_joined, promote_complex
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_conj, complex_of, im, re
 from ortable.prelude.complex_value import complex_type, part_type
@@ -13,7 +13,7 @@ from ortable.prelude.facts import is_complex, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, filled_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
-from ortable.prelude.values import const
+from ortable.prelude.values import const, consts
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -173,7 +173,8 @@ def complex_aten_view_as_complex_copy(graph: Graph, res: ResultSpec, self: Resul
 
 def complex_aten_view_as_real(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::view_as_real(Tensor(a) self) -> Tensor(a)"""
-    return c_joined(graph, self)
+    last = consts(graph, [-1], int64)
+    return graph.make_node('Concat', [graph.make_node('Unsqueeze', [re(graph, self), last]), graph.make_node('Unsqueeze', [im(graph, self), last])], res.outputs, axis=-1)
 
 
 def complex_aten_view_as_real_copy(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -7,7 +7,7 @@ from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
 from ortable.lowerings.complex.arithmetic import c_einsum, promote_complex
-from ortable.lowerings.products import c_weighted, einsum_dtype, einsum_equation, einsum_product, rounded_to, weighted, without_product
+from ortable.lowerings.products import einsum_dtype, einsum_equation, einsum_product, rounded_to
 from ortable.lowerings.quantize import is_dequantized, rows_of
 from ortable.prelude.complex_arithmetic import c_add, c_conj, c_mul, c_scaled
 from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_number, is_wide, product, rank_of, shape_of, transpose_perm
@@ -16,7 +16,7 @@ from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath, opmath_beside, opmath_dtype, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import cast, cast_all, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude.values import as_vec, cast, cast_all, consts, filled, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -29,7 +29,9 @@ def aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, bat
     if alpha == 0 and is_wide(graph, batch1):
         # torch does not read the matrices when alpha is 0, except those of half floats
         graph.case = 1
-        return without_product(graph, self, beta, [dim_of(graph, batch1, 1), dim_of(graph, batch2, 2)])
+        sizes = [dim_of(graph, batch1, 1), dim_of(graph, batch2, 2)]
+        own = dtype_of(graph, self)
+        return filled(graph, sizes, 0, own) if beta == 0 else graph.make_node('Expand', [scaled(graph, self, beta), as_vec(graph, sizes)], res.outputs)
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
         graph.case = 2
@@ -39,7 +41,7 @@ def aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, bat
     graph.case = 3
     pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
     total = summed_over(graph, pairs, [0], False)
-    return cast(graph, graph.make_node('Add', [weighted(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
+    return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta, True), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
 def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -47,12 +49,15 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
     if alpha == 0 and is_wide(graph, mat1):
         # torch does not read the matrices when alpha is 0, except those of half floats
         graph.case = 1
-        return without_product(graph, self, beta, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])
+        sizes = [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)]
+        own = dtype_of(graph, self)
+        return filled(graph, sizes, 0, own) if beta == 0 else graph.make_node('Expand', [scaled(graph, self, beta), as_vec(graph, sizes)], res.outputs)
     if is_float(graph, mat1) and dim_of(graph, mat1, 1) == 0:
         # ONNX Runtime's Gemm over nothing leaves beta out
         graph.case = 2
         rest = matrix_product(graph, mat1, mat2)
-        return rest if beta == 0 else graph.make_node('Add', [weighted(graph, self, rounded_to(beta, dtype_of(graph, self))), rest], res.outputs)
+        factor = rounded_to(beta, dtype_of(graph, self))
+        return rest if beta == 0 else graph.make_node('Add', [scaled(graph, self, factor, True), rest], res.outputs)
     if is_float(graph, mat1) and is_number(alpha) and is_number(beta) and fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1):
         # torch does not read self when beta is 0, so NaN must not leak
         graph.case = 3
@@ -66,13 +71,13 @@ def aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: 
         a = untransposed(graph, mat1)
         b = untransposed(graph, mat2)
         grown = scaled(graph, graph.make_node('Gemm', [a[0], b[0]], transA=a[1], transB=b[1]), alpha)
-        return grown if beta == 0 else graph.make_node('Add', [weighted(graph, self, beta), grown], res.outputs)
+        return grown if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta, True), grown], res.outputs)
     if beta == 0:
         graph.case = 5
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
     graph.case = 6
-    return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), weighted(graph, self, int(beta))], res.outputs)
+    return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), scaled(graph, self, int(beta), True)], res.outputs)
 
 
 def aten_addmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, out_dtype: Dtype, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -80,7 +85,7 @@ def aten_addmm_dtype(graph: Graph, res: ResultSpec, self: Result, mat1: Result, 
     compute_dtype = opmath_dtype(dtype_of(graph, res))
     rows = matrix_product(graph, cast(graph, mat1, compute_dtype), cast(graph, mat2, compute_dtype))
     left = scaled(graph, rows, alpha)
-    total = left if beta == 0 else graph.make_node('Add', [weighted(graph, cast(graph, self, compute_dtype), beta), left])
+    total = left if beta == 0 else graph.make_node('Add', [scaled(graph, cast(graph, self, compute_dtype), beta, True), left])
     return cast(graph, total, dtype_of(graph, res))
 
 
@@ -91,7 +96,9 @@ def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Re
     if a == 0 and is_wide(graph, mat):
         # torch does not read the factors when alpha is 0, except those of half floats
         graph.case = 1
-        return without_product(graph, self, b, [dim_of(graph, mat, 0)])
+        sizes = [dim_of(graph, mat, 0)]
+        own = dtype_of(graph, self)
+        return filled(graph, sizes, 0, own) if b == 0 else graph.make_node('Expand', [scaled(graph, self, b), as_vec(graph, sizes)], res.outputs)
     if b == 0:
         # torch does not read self when beta is 0
         graph.case = 2
@@ -99,7 +106,7 @@ def aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Re
     # torch rounds a product of half floats when it is scaled
     graph.case = 3
     term = scaled(graph, matrix_product(graph, opmath(graph, mat), opmath(graph, vec)), a)
-    return graph.make_node('Add', [weighted(graph, self, b), cast(graph, term, dtype_of(graph, mat))], res.outputs)
+    return graph.make_node('Add', [scaled(graph, self, b, True), cast(graph, term, dtype_of(graph, mat))], res.outputs)
 
 
 def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -120,7 +127,7 @@ def aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: R
         return scaled(graph, graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2]), a)
     graph.case = 4
     pairs = graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])
-    return graph.make_node('Add', [weighted(graph, self, b), scaled(graph, pairs, a)], res.outputs)
+    return graph.make_node('Add', [scaled(graph, self, b, True), scaled(graph, pairs, a)], res.outputs)
 
 
 def aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -133,7 +140,7 @@ def aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, ba
         return cast(graph, scaled(graph, pairs, alpha), dtype_of(graph, batch1))
     graph.case = 2
     pairs = matrix_product(graph, cast(graph, batch1, dtype), cast(graph, batch2, dtype))
-    total = graph.make_node('Add', [weighted(graph, cast(graph, self, dtype), beta), scaled(graph, pairs, alpha)])
+    total = graph.make_node('Add', [scaled(graph, cast(graph, self, dtype), beta, True), scaled(graph, pairs, alpha)])
     return cast(graph, total, dtype_of(graph, batch1))
 
 
@@ -257,7 +264,7 @@ def complex_aten_addbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Res
         return c_scaled(graph, summed_over(graph, matrix_product(graph, batch1, batch2), [0], False), alpha)
     graph.case = 5
     total = summed_over(graph, matrix_product(graph, batch1, batch2), [0], False)
-    return c_add(graph, c_scaled(graph, total, alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta, True))
 
 
 def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -266,7 +273,7 @@ def complex_aten_addmm(graph: Graph, res: ResultSpec, self: Result, mat1: Result
         graph.case = 7
         return c_scaled(graph, matrix_product(graph, mat1, mat2), alpha)
     graph.case = 8
-    return c_add(graph, c_scaled(graph, matrix_product(graph, mat1, mat2), alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, matrix_product(graph, mat1, mat2), alpha), c_scaled(graph, self, beta, True))
 
 
 def complex_aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -275,7 +282,7 @@ def complex_aten_addmv(graph: Graph, res: ResultSpec, self: Result, mat: Result,
         graph.case = 4
         return c_scaled(graph, matrix_product(graph, mat, vec), alpha)
     graph.case = 5
-    return c_add(graph, c_scaled(graph, matrix_product(graph, mat, vec), alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, matrix_product(graph, mat, vec), alpha), c_scaled(graph, self, beta, True))
 
 
 def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -286,7 +293,7 @@ def complex_aten_addr(graph: Graph, res: ResultSpec, self: Result, vec1: Result,
         return c_scaled(graph, c_mul(graph, unsqueezed(graph, vec1, [1]), vec2), alpha)
     graph.case = 6
     pairs = c_mul(graph, unsqueezed(graph, vec1, [1]), vec2)
-    return c_add(graph, c_scaled(graph, pairs, alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta, True))
 
 
 def complex_aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -295,7 +302,7 @@ def complex_aten_baddbmm(graph: Graph, res: ResultSpec, self: Result, batch1: Re
         graph.case = 3
         return c_scaled(graph, matrix_product(graph, batch1, batch2), alpha)
     graph.case = 4
-    return c_add(graph, c_scaled(graph, matrix_product(graph, batch1, batch2), alpha), c_weighted(graph, self, beta))
+    return c_add(graph, c_scaled(graph, matrix_product(graph, batch1, batch2), alpha), c_scaled(graph, self, beta, True))
 
 
 def complex_aten_bmm(graph: Graph, res: ResultSpec, self: Result, mat2: Result) -> Result:

@@ -7,13 +7,15 @@ from ortable.dispatch import DataCheck
 from ortable.dtypes import boolean, int32, int64
 from ortable.inference import reduce_shape
 from ortable.lowerings.quantile import nanquantile, quantile
-from ortable.lowerings.sorting import median_index, new_runs
-from ortable.prelude.facts import axis_of, count_of, dtype_min, dtype_of, is_float, rank_of, shape_of, transpose_perm
+from ortable.lowerings.sorting import new_runs
+from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_min, dtype_of, is_float, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import argsort, run_ids, take_along_dim
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
+from ortable.prelude.operators import call_operator
 from ortable.prelude.pointwise import in_interval
 from ortable.prelude.shapes import as_flat, expanded
-from ortable.prelude.values import as_vec, at_least_1d, cast, const, permuted, reshape_to, squeezed, with_rank_of
+from ortable.prelude.values import as_vec, at_least_1d, cast, const, permuted, squeezed, with_rank_of
+from ortable_generated.aten import dispatch
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -29,19 +31,22 @@ def aten_median(graph: Graph, res: ResultSpec, self: Result) -> Result:
         cut = dtype_min(dtype_of(graph, self)) if dtype_of(graph, self) in (int32, int64) else dtype_of(graph, self) == boolean
         return const(graph, float('nan') if is_float(graph, self) else cut, dtype_of(graph, self))
     graph.case = 2
-    flat = as_flat(graph, self)
-    order = argsort(graph, flat, 0)
-    index = median_index(graph, flat, 0, False)
-    return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, index])]), [])
+    value, _ = call_operator(graph, dispatch, 'aten::median.dim', as_flat(graph, self), 0)
+    return value
 
 
 def aten_median_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
+    size = dim_of(graph, self, axis) if rank_of(graph, self) > 0 else 1
+    kept = [1 if at == axis else dim_of(graph, self, at) for at in range(max(rank_of(graph, self), 1))]
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)
-    order = argsort(graph, wide, axis)
-    index = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, False)], axis=axis)
+    middle = expanded(graph, const(graph, (size - 1) // 2, int64), kept)
+    marks = cast(graph, graph.make_node('Not', [graph.make_node('IsNaN', [wide])]), int64) if is_float(graph, self) else None
+    known = graph.make_node('ReduceSum', [marks, as_vec(graph, axis)], keepdims=1) if marks is not None else None
+    place = graph.make_node('Where', [graph.make_node('Equal', [known, const(graph, size, int64)]), middle, known]) if known is not None else middle
+    index = graph.make_node('GatherElements', [argsort(graph, wide, axis), place], axis=axis)
     value = take_along_dim(graph, wide, index, axis)
     return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 
@@ -74,19 +79,22 @@ def aten_nanmedian(graph: Graph, res: ResultSpec, self: Result) -> Result:
         cut = dtype_min(dtype_of(graph, self)) if dtype_of(graph, self) in (int32, int64) else dtype_of(graph, self) == boolean
         return const(graph, float('nan') if is_float(graph, self) else cut, dtype_of(graph, self))
     graph.case = 2
-    flat = as_flat(graph, self)
-    order = argsort(graph, flat, 0)
-    index = median_index(graph, flat, 0, True)
-    return reshape_to(graph, graph.make_node('Gather', [flat, graph.make_node('Gather', [order, index])]), [])
+    value, _ = call_operator(graph, dispatch, 'aten::nanmedian.dim', as_flat(graph, self), 0)
+    return value
 
 
 def aten_nanmedian_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
+    size = dim_of(graph, self, axis) if rank_of(graph, self) > 0 else 1
+    kept = [1 if at == axis else dim_of(graph, self, at) for at in range(max(rank_of(graph, self), 1))]
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)
-    order = argsort(graph, wide, axis)
-    index = graph.make_node('GatherElements', [order, median_index(graph, wide, axis, True)], axis=axis)
+    middle = expanded(graph, const(graph, (size - 1) // 2, int64), kept)
+    marks = cast(graph, graph.make_node('Not', [graph.make_node('IsNaN', [wide])]), int64) if is_float(graph, self) else None
+    known = graph.make_node('ReduceSum', [marks, as_vec(graph, axis)], keepdims=1) if marks is not None else None
+    place = graph.make_node('Where', [graph.make_node('Equal', [known, const(graph, 0, int64)]), middle, graph.make_node('Div', [graph.make_node('Sub', [known, const(graph, 1, int64)]), const(graph, 2, int64)])]) if known is not None else middle
+    index = graph.make_node('GatherElements', [argsort(graph, wide, axis), place], axis=axis)
     value = take_along_dim(graph, wide, index, axis)
     return (with_rank_of(graph, squeezed(graph, value, dropped), self), with_rank_of(graph, squeezed(graph, index, dropped), self))
 

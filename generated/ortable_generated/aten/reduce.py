@@ -3,17 +3,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean, int64, uint8
+from ortable.dtypes import boolean, int16, int32, int64, uint8
 from ortable.inference import accumulate, reduce_shape
 from ortable.lowerings.complex.arithmetic import c_prod
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.reductions import extreme_index
 from ortable.prelude.complex_arithmetic import c_cast, c_truth
 from ortable.prelude.facts import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
+from ortable.prelude.operators import call_operator
+from ortable.prelude.promotion import opmath
 from ortable.prelude.reductions import all_true, any_true, reduced_extreme
 from ortable.prelude.sums import product_over, summed_over
-from ortable.prelude.values import at_least_1d, cast, const, reshape_to, squeezed, with_rank_of
+from ortable.prelude.values import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
+from ortable_generated.aten import dispatch
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
 if TYPE_CHECKING:
@@ -81,26 +83,50 @@ def aten_any_dims(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None 
 
 def aten_argmax(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
     """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    axis = 0 if dim is None else axis_of(graph, self, dim)
+    kept = keepdim or rank_of(graph, self) == 0
     if dim is None:
         # with keepdim torch keeps every dimension as 1
         graph.case = 1
-        flat = extreme_index(graph, reshape_to(graph, self, [-1]), 0, False, True)
+        flat = call_operator(graph, dispatch, 'aten::argmax', reshape_to(graph, self, [-1]), 0)
         return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
-    graph.case = 2
-    kept = keepdim or rank_of(graph, self) == 0
-    return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, True), self)
+    if not is_float(graph, self):
+        # ONNX allows int16 and halves, ONNX Runtime has no kernel
+        graph.case = 2
+        x = cast(graph, self, uint8 if dtype_of(graph, self) == boolean else int32 if dtype_of(graph, self) == int16 else dtype_of(graph, self))
+        return with_rank_of(graph, graph.make_node('ArgMax', [at_least_1d(graph, x)], axis=axis, keepdims=kept), self)
+    # the first NaN is the largest and the smallest
+    graph.case = 3
+    x = at_least_1d(graph, self)
+    lost = cast(graph, graph.make_node('IsNaN', [x]), uint8)
+    first = graph.make_node('ArgMax', [lost], axis=axis, keepdims=kept)
+    some = cast(graph, graph.make_node('ReduceMax', [lost, consts(graph, [axis], int64)], keepdims=kept), boolean)
+    index = graph.make_node('Where', [some, first, graph.make_node('ArgMax', [opmath(graph, x)], axis=axis, keepdims=kept)])
+    return with_rank_of(graph, index, self)
 
 
 def aten_argmin(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
     """aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    axis = 0 if dim is None else axis_of(graph, self, dim)
+    kept = keepdim or rank_of(graph, self) == 0
     if dim is None:
         # with keepdim torch keeps every dimension as 1
         graph.case = 1
-        flat = extreme_index(graph, reshape_to(graph, self, [-1]), 0, False, False)
+        flat = call_operator(graph, dispatch, 'aten::argmin', reshape_to(graph, self, [-1]), 0)
         return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
-    graph.case = 2
-    kept = keepdim or rank_of(graph, self) == 0
-    return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, False), self)
+    if not is_float(graph, self):
+        # ONNX allows int16 and halves, ONNX Runtime has no kernel
+        graph.case = 2
+        x = cast(graph, self, uint8 if dtype_of(graph, self) == boolean else int32 if dtype_of(graph, self) == int16 else dtype_of(graph, self))
+        return with_rank_of(graph, graph.make_node('ArgMin', [at_least_1d(graph, x)], axis=axis, keepdims=kept), self)
+    # the first NaN is the largest and the smallest
+    graph.case = 3
+    x = at_least_1d(graph, self)
+    lost = cast(graph, graph.make_node('IsNaN', [x]), uint8)
+    first = graph.make_node('ArgMax', [lost], axis=axis, keepdims=kept)
+    some = cast(graph, graph.make_node('ReduceMax', [lost, consts(graph, [axis], int64)], keepdims=kept), boolean)
+    index = graph.make_node('Where', [some, first, graph.make_node('ArgMin', [opmath(graph, x)], axis=axis, keepdims=kept)])
+    return with_rank_of(graph, index, self)
 
 
 def aten_max(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -113,7 +139,7 @@ def aten_max_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim:
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
-    index = extreme_index(graph, whole, axis, True, True) if is_used(res[1]) else None
+    index = call_operator(graph, dispatch, 'aten::argmax', whole, axis, True) if is_used(res[1]) else None
     result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
     value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True)
     return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)
@@ -134,7 +160,7 @@ def aten_min_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim:
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
-    index = extreme_index(graph, whole, axis, True, False) if is_used(res[1]) else None
+    index = call_operator(graph, dispatch, 'aten::argmin', whole, axis, True) if is_used(res[1]) else None
     result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
     value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False)
     return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)

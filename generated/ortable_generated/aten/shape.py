@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from ortable.errors import UnsupportedCase
 from ortable.inference import permute, reduce_shape
 from ortable.lowerings.bits import bits_as, casts_keep_bits, is_float8
-from ortable.lowerings.complex.arithmetic import c_joined
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import common_sizes, unflat_sizes
 from ortable.lowerings.views import as_strided
@@ -14,8 +13,10 @@ from ortable.prelude.complex_arithmetic import part_dtype
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, maximum, minimum, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap
+from ortable.prelude.operators import call_operator
 from ortable.prelude.shapes import expanded, expanded_sizes, flat_sizes, other_axes, sliced, wrapped_index
 from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
+from ortable_generated.aten import dispatch
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -366,7 +367,7 @@ def complex_aten_view_dtype(graph: Graph, res: ResultSpec, self: Result, dtype: 
         return self
     if dtype == part_dtype(dtype_of(graph, self)) and is_complex(graph, self):
         graph.case = 7
-        return reshape_to(graph, c_joined(graph, self), [*shape_of(graph, self)[:-1], dim_of(graph, self, -1) * 2])
+        return reshape_to(graph, call_operator(graph, dispatch, 'aten::view_as_real', self), [*shape_of(graph, self)[:-1], dim_of(graph, self, -1) * 2])
     graph.case = 8
     raise UnsupportedCase('aten::view.dtype: the bits of other dtypes')
 

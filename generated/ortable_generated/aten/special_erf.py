@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 from math import sqrt
 from ortable.dtypes import float32, float64
-from ortable.lowerings.special.error_functions import erfcx_of, erfinv_newton, ndtri_tail
-from ortable.prelude.error_functions import erfc_wide, ratio_of
+from ortable.lowerings.special.error_functions import erfinv_newton
+from ortable.prelude.error_functions import erfc_tail, erfc_wide, ratio_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.operators import call_operator
 from ortable.prelude.pointwise import const_like, log1p_of, polynomial
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
+from ortable_generated.aten import dispatch
 from ortable_generated.aten.unary import aten_erf, aten_erfc, rule_aten_erf, rule_aten_erfc
 
 if TYPE_CHECKING:
@@ -56,7 +58,13 @@ def aten_special_erfc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_special_erfcx(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_erfcx(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    return erfcx_of(graph, self)
+    # the tables of Cephes' erfc: relative error 4e-16
+    x, one = (graph.make_node('Abs', [self]), const_like(graph, 1, self))
+    grown = graph.make_node('Exp', [graph.make_node('Mul', [self, self])])
+    near = graph.make_node('Mul', [grown, graph.make_node('Sub', [one, graph.make_node('Mul', [x, ratio_of(graph, graph.make_node('Mul', [x, x]), 'erf_t', 'erf_u')])])])
+    result = graph.make_node('Where', [graph.make_node('Less', [x, one]), near, erfc_tail(graph, x)])
+    left = graph.make_node('Sub', [graph.make_node('Mul', [grown, const_like(graph, 2, x)]), result])
+    return graph.make_node('Where', [graph.make_node('Less', [self, const_like(graph, 0, x)]), left, result], res.outputs)
 
 
 def aten_special_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -69,7 +77,7 @@ def aten_special_log_ndtr(graph: Graph, res: ResultSpec, self: Result) -> Result
     self, = promote_values(graph, 'int_to_float', [self])
     t = graph.make_node('Mul', [self, const_like(graph, sqrt(0.5), self)])
     half = const_like(graph, 0.5, self)
-    far = graph.make_node('Sub', [graph.make_node('Log', [graph.make_node('Mul', [erfcx_of(graph, graph.make_node('Neg', [t])), half])]), graph.make_node('Mul', [t, t])])
+    far = graph.make_node('Sub', [graph.make_node('Log', [graph.make_node('Mul', [call_operator(graph, dispatch, 'aten::special_erfcx', graph.make_node('Neg', [t])), half])]), graph.make_node('Mul', [t, t])])
     near = log1p_of(graph, graph.make_node('Neg', [graph.make_node('Mul', [erfc_wide(graph, t), half])]))
     return graph.make_node('Where', [graph.make_node('Less', [self, const_like(graph, -1, self)]), far, near], res.outputs)
 
@@ -85,17 +93,18 @@ def aten_special_ndtr(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_special_ndtri(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::special_ndtri(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    one = const_like(graph, 1, self)
-    edge = const_like(graph, 0.1353352832366127, self)
+    one, edge = (const_like(graph, 1, self), const_like(graph, 0.1353352832366127, self))
     upper = graph.make_node('Greater', [self, graph.make_node('Sub', [one, edge])])
     y = graph.make_node('Where', [upper, graph.make_node('Sub', [one, self]), self])
-    tail = ndtri_tail(graph, y)
-    tail = graph.make_node('Where', [upper, tail, graph.make_node('Neg', [tail])])
+    x = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Log', [y]), const_like(graph, -2, y)])])
+    z = graph.make_node('Reciprocal', [x])
+    curve = graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 8, y)]), ratio_of(graph, z, 'ndtri_p1', 'ndtri_q1'), ratio_of(graph, z, 'ndtri_p2', 'ndtri_q2')])
+    tail = graph.make_node('Where', [graph.make_node('Equal', [y, const_like(graph, 0, y)]), x, graph.make_node('Sub', [graph.make_node('Sub', [x, graph.make_node('Mul', [graph.make_node('Log', [x]), z])]), graph.make_node('Mul', [z, curve])])])
     off = graph.make_node('Sub', [self, const_like(graph, 0.5, self)])
     square = graph.make_node('Mul', [off, off])
     inner = graph.make_node('Add', [off, graph.make_node('Mul', [off, graph.make_node('Mul', [square, ratio_of(graph, square, 'ndtri_p0', 'ndtri_q0')])])])
     middle = graph.make_node('Mul', [inner, const_like(graph, 2.5066282746310007, self)])
-    return graph.make_node('Where', [graph.make_node('Greater', [y, edge]), middle, tail], res.outputs)
+    return graph.make_node('Where', [graph.make_node('Greater', [y, edge]), middle, graph.make_node('Where', [upper, tail, graph.make_node('Neg', [tail])])], res.outputs)
 
 
 def rule_aten_erfinv(graph: Graph, self: Result) -> Rules:

@@ -4,15 +4,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.lowerings.complex.arithmetic import c_mul_i, promote_complex
-from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
-from ortable.lowerings.pointwise import sinh_of
-from ortable.prelude.complex_arithmetic import as_complex, c_div, c_scaled, c_where, im, re
+from ortable.lowerings.complex.arithmetic import promote_complex
+from ortable.prelude.complex_arithmetic import as_complex, c_conj, c_div, c_mul, c_scaled, c_where, complex_of, im, re
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.operators import call_operator
 from ortable.prelude.pointwise import atan2_of, atan_of, const_like, log1p_of
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
+from ortable_generated.aten import dispatch
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -142,8 +142,16 @@ def aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    graph.case = 1
-    return cast(graph, sinh_of(graph, opmath(graph, self)), dtype_of(graph, self))
+    if dtype_of(graph, self) != float64:
+        graph.case = 1
+        return cast(graph, graph.make_node('Sinh', [opmath(graph, self)]), dtype_of(graph, self))
+    # ONNX Runtime has no kernel for float64; with e = exp(x) - 1 it is (e + e / (e + 1)) / 2
+    graph.case = 2
+    grown = call_operator(graph, dispatch, 'aten::expm1', self)
+    one = const(graph, 1, float64)
+    near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
+    far = graph.make_node('Sub', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])])
+    return graph.make_node('Mul', [graph.make_node('Where', [graph.make_node('GreaterOrEqual', [graph.make_node('Abs', [self]), one]), far, near]), const(graph, 0.5, float64)], res.outputs)
 
 
 def aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -159,64 +167,88 @@ def aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_acos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acos(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    # Kahan, Branch cuts for complex elementary functions (1987)
     graph.case = 3
-    return c_acos(graph, self)
+    one = const_like(graph, 1, re(graph, self))
+    below = call_operator(graph, dispatch, 'aten::sqrt', complex_of(graph, graph.make_node('Sub', [one, re(graph, self)]), graph.make_node('Neg', [im(graph, self)])))
+    above = call_operator(graph, dispatch, 'aten::sqrt', complex_of(graph, graph.make_node('Add', [one, re(graph, self)]), im(graph, self)))
+    angle = atan2_of(graph, re(graph, below), re(graph, above))
+    return complex_of(graph, graph.make_node('Add', [angle, angle]), call_operator(graph, dispatch, 'aten::asinh', im(graph, c_mul(graph, c_conj(graph, above), below))))
 
 
 def complex_aten_acosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::acosh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 3
-    return c_acosh(graph, self)
+    one = const_like(graph, 1, re(graph, self))
+    below = call_operator(graph, dispatch, 'aten::sqrt', complex_of(graph, graph.make_node('Sub', [re(graph, self), one]), im(graph, self)))
+    above = call_operator(graph, dispatch, 'aten::sqrt', complex_of(graph, graph.make_node('Add', [one, re(graph, self)]), im(graph, self)))
+    angle = atan2_of(graph, im(graph, below), re(graph, above))
+    return complex_of(graph, call_operator(graph, dispatch, 'aten::asinh', re(graph, c_mul(graph, c_conj(graph, below), above))), graph.make_node('Add', [angle, angle]))
 
 
 def complex_aten_asin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asin(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
+    # Kahan, Branch cuts for complex elementary functions (1987)
     graph.case = 3
-    return c_asin(graph, self)
+    one = const_like(graph, 1, re(graph, self))
+    below = call_operator(graph, dispatch, 'aten::sqrt', complex_of(graph, graph.make_node('Sub', [one, re(graph, self)]), graph.make_node('Neg', [im(graph, self)])))
+    above = call_operator(graph, dispatch, 'aten::sqrt', complex_of(graph, graph.make_node('Add', [one, re(graph, self)]), im(graph, self)))
+    angle = atan2_of(graph, re(graph, self), re(graph, c_mul(graph, below, above)))
+    return complex_of(graph, angle, call_operator(graph, dispatch, 'aten::asinh', im(graph, c_mul(graph, c_conj(graph, below), above))))
 
 
 def complex_aten_asinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::asinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 3
-    return c_mul_i(graph, c_asin(graph, c_mul_i(graph, self)), -1)
+    turned = call_operator(graph, dispatch, 'aten::asin', complex_of(graph, graph.make_node('Neg', [im(graph, self)]), re(graph, self)))
+    return complex_of(graph, im(graph, turned), graph.make_node('Neg', [re(graph, turned)]))
 
 
 def complex_aten_atan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
-    return c_mul_i(graph, c_atanh(graph, c_mul_i(graph, self)), -1)
+    turned = call_operator(graph, dispatch, 'aten::atanh', complex_of(graph, graph.make_node('Neg', [im(graph, self)]), re(graph, self)))
+    return complex_of(graph, im(graph, turned), graph.make_node('Neg', [re(graph, turned)]))
 
 
 def complex_aten_atanh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::atanh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 3
-    return c_atanh(graph, self)
+    x, y = (re(graph, self), im(graph, self))
+    one = const_like(graph, 1, x)
+    ahead, behind, square = (graph.make_node('Sub', [one, x]), graph.make_node('Add', [one, x]), graph.make_node('Mul', [y, y]))
+    ratio = graph.make_node('Div', [graph.make_node('Mul', [const_like(graph, 4, x), x]), graph.make_node('Add', [graph.make_node('Mul', [ahead, ahead]), square])])
+    angle = atan2_of(graph, graph.make_node('Add', [y, y]), graph.make_node('Sub', [graph.make_node('Mul', [ahead, behind]), square]))
+    real = graph.make_node('Mul', [log1p_of(graph, ratio), const_like(graph, 0.25, x)])
+    return complex_of(graph, real, graph.make_node('Mul', [angle, const_like(graph, 0.5, x)]))
 
 
 def complex_aten_cos(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cos(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
-    return c_cosh(graph, c_mul_i(graph, self))
+    return call_operator(graph, dispatch, 'aten::cosh', complex_of(graph, graph.make_node('Neg', [im(graph, self)]), re(graph, self)))
 
 
 def complex_aten_cosh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::cosh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 3
-    return c_cosh(graph, self)
+    real = graph.make_node('Mul', [call_operator(graph, dispatch, 'aten::cosh', re(graph, self)), graph.make_node('Cos', [im(graph, self)])])
+    return complex_of(graph, real, graph.make_node('Mul', [call_operator(graph, dispatch, 'aten::sinh', re(graph, self)), graph.make_node('Sin', [im(graph, self)])]))
 
 
 def complex_aten_sin(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sin(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
-    return c_mul_i(graph, c_sinh(graph, c_mul_i(graph, self)), -1)
+    turned = call_operator(graph, dispatch, 'aten::sinh', complex_of(graph, graph.make_node('Neg', [im(graph, self)]), re(graph, self)))
+    return complex_of(graph, im(graph, turned), graph.make_node('Neg', [re(graph, turned)]))
 
 
 def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -224,7 +256,7 @@ def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
     x = c_scaled(graph, self, 3.141592653589793)
-    result = c_div(graph, c_mul_i(graph, c_sinh(graph, c_mul_i(graph, x)), -1), x)
+    result = c_div(graph, call_operator(graph, dispatch, 'aten::sin', x), x)
     zero = const_like(graph, 0, re(graph, self))
     is_zero = graph.make_node('And', [graph.make_node('Equal', [re(graph, self), zero]), graph.make_node('Equal', [im(graph, self), zero])])
     return c_where(graph, is_zero, as_complex(graph, 1, dtype_of(graph, self)), result)
@@ -233,15 +265,17 @@ def complex_aten_sinc(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def complex_aten_sinh(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
-    graph.case = 2
-    return c_sinh(graph, self)
+    graph.case = 3
+    real = graph.make_node('Mul', [call_operator(graph, dispatch, 'aten::sinh', re(graph, self)), graph.make_node('Cos', [im(graph, self)])])
+    return complex_of(graph, real, graph.make_node('Mul', [call_operator(graph, dispatch, 'aten::cosh', re(graph, self)), graph.make_node('Sin', [im(graph, self)])]))
 
 
 def complex_aten_tan(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::tan(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 3
-    return c_mul_i(graph, c_tanh(graph, c_mul_i(graph, self)), -1)
+    turned = call_operator(graph, dispatch, 'aten::tanh', complex_of(graph, graph.make_node('Neg', [im(graph, self)]), re(graph, self)))
+    return complex_of(graph, im(graph, turned), graph.make_node('Neg', [re(graph, turned)]))
 
 
 def rule_aten_acos(graph: Graph, self: Result) -> Rules:

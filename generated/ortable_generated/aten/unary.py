@@ -4,17 +4,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import uint16, uint32, uint64, uint8
-from ortable.lowerings.complex.arithmetic import promote_complex
-from ortable.lowerings.complex.functions import c_log1p, c_sqrt
+from ortable.lowerings.complex.arithmetic import c_log1p, promote_complex
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.pointwise import expm1_of
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_div, c_exp, c_log, c_mul, c_scaled, complex_of, im, re
 from ortable.prelude.error_functions import erf_of, erfc_wide
 from ortable.prelude.facts import dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of, truncated
+from ortable.prelude.operators import call_operator
+from ortable.prelude.pointwise import const_like, is_sign_set, log1p_of, truncated
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
+from ortable_generated.aten import dispatch
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -68,8 +68,13 @@ def aten_exp2(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
+    # 2t / (1 - t) with t = tanh(x / 2) near 0; Where keeps the sign of 0 of its second choice
     graph.case = 1
-    return cast(graph, expm1_of(graph, opmath(graph, self)), dtype_of(graph, self))
+    x = opmath(graph, self)
+    one = const_like(graph, 1, x)
+    t = graph.make_node('Tanh', [graph.make_node('Mul', [x, const_like(graph, 0.5, x)])])
+    near = graph.make_node('Div', [graph.make_node('Add', [t, t]), graph.make_node('Sub', [one, t])])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Greater', [x, one]), graph.make_node('Sub', [graph.make_node('Exp', [x]), one]), near]), dtype_of(graph, self))
 
 
 def aten_fix(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -241,7 +246,7 @@ def complex_aten_expm1(graph: Graph, res: ResultSpec, self: Result) -> Result:
     graph.case = 2
     half = graph.make_node('Sin', [graph.make_node('Mul', [im(graph, self), const_like(graph, 0.5, im(graph, self))])])
     drop = graph.make_node('Mul', [const_like(graph, 2, half), graph.make_node('Mul', [half, half])])
-    real = graph.make_node('Sub', [graph.make_node('Mul', [expm1_of(graph, re(graph, self)), graph.make_node('Cos', [im(graph, self)])]), drop])
+    real = graph.make_node('Sub', [graph.make_node('Mul', [call_operator(graph, dispatch, 'aten::expm1', re(graph, self)), graph.make_node('Cos', [im(graph, self)])]), drop])
     return complex_of(graph, real, graph.make_node('Mul', [graph.make_node('Exp', [re(graph, self)]), graph.make_node('Sin', [im(graph, self)])]))
 
 
@@ -299,14 +304,20 @@ def complex_aten_rsqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
-    return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), c_sqrt(graph, self))
+    return c_div(graph, as_complex(graph, 1, dtype_of(graph, self)), call_operator(graph, dispatch, 'aten::sqrt', self))
 
 
 def complex_aten_sqrt(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::sqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     graph.case = 2
-    return c_sqrt(graph, self)
+    across, up = (graph.make_node('Abs', [re(graph, self)]), graph.make_node('Abs', [im(graph, self)]))
+    half = const_like(graph, 0.5, across)
+    large = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Add', [c_abs(graph, self), across]), half])])
+    small = graph.make_node('Where', [graph.make_node('Equal', [large, const_like(graph, 0, large)]), large, graph.make_node('Div', [graph.make_node('Mul', [up, half]), large])])
+    left = is_sign_set(graph, re(graph, self))
+    imag = graph.make_node('Where', [left, large, small])
+    return complex_of(graph, graph.make_node('Where', [left, small, large]), graph.make_node('Where', [is_sign_set(graph, im(graph, self)), graph.make_node('Neg', [imag]), imag]))
 
 
 def complex_aten_square(graph: Graph, res: ResultSpec, self: Result) -> Result:

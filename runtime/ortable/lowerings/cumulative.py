@@ -25,7 +25,7 @@ from ortable.prelude.pointwise import larger_of, log1p_of, smaller_of
 from ortable.prelude.shapes import along_axis, iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled
 
-from .complex.functions import c_log1p
+from .complex.arithmetic import c_log1p
 from .shapes import cat_list
 
 __all__ = [

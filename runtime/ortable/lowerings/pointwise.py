@@ -14,9 +14,7 @@ from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Int, Result
 from ortable.prelude.pointwise import (
-    const_like,
     filled_like,
-    log1p_of,
     signs_differ,
     trap_free_divisor,
     truncated_remainder,
@@ -25,13 +23,10 @@ from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
 
 __all__ = [
-    "expm1_of",
     "fmod_of",
     "int_power",
     "is_nan",
     "remainder_of",
-    "sinh_of",
-    "softplus_of",
 ]
 
 
@@ -41,14 +36,6 @@ def is_nan(graph: Graph, x: Result | None) -> Bool:
         return False
     array = graph.get_constant(x)
     return array.size == 1 and bool(np.isnan(array.astype(np.float64)).item())
-
-
-def softplus_of(graph: Graph, x: Result) -> Result:
-    """``log(1 + exp(x))``, written out: ONNX Runtime's Softplus takes three times as long, and has
-    no kernel for float64."""
-    make = graph.make_node
-    positive = make("Max", [x, const_like(graph, 0, x)])
-    return make("Add", [positive, log1p_of(graph, make("Exp", [make("Neg", [make("Abs", [x])])]))])
 
 
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
@@ -85,26 +72,3 @@ def int_power(graph: Graph, x: Result, times: Int) -> Result:
         x = graph.make_node("Mul", [x, x]) if times else x
     assert result is not None
     return result
-
-
-def expm1_of(graph: Graph, x: Result) -> Result:
-    """``exp(x) - 1`` without cancellation near 0: 2t / (1 - t) with t = tanh(x / 2)."""
-    make, one = graph.make_node, const_like(graph, 1, x)
-    t = make("Tanh", [make("Mul", [x, const_like(graph, 0.5, x)])])
-    near = make("Div", [make("Add", [t, t]), make("Sub", [one, t])])
-    # ONNX Runtime's Where keeps the sign of 0 of its second choice alone
-    return make("Where", [make("Greater", [x, one]), make("Sub", [make("Exp", [x]), one]), near])
-
-
-def sinh_of(graph: Graph, x: Result) -> Result:
-    """The hyperbolic sine; written out for float64, for which ONNX Runtime has no kernel: near 0 by
-    e = exp(x) - 1 as (e + e / (e + 1)) / 2."""
-    make = graph.make_node
-    if graph.get_type(x) != dtypes.float64:
-        return make("Sinh", [x])
-    one = const_like(graph, 1, x)
-    grown = expm1_of(graph, x)
-    near = make("Add", [grown, make("Div", [grown, make("Add", [grown, one])])])
-    far = make("Sub", [make("Exp", [x]), make("Exp", [make("Neg", [x])])])
-    large = make("GreaterOrEqual", [make("Abs", [x]), one])
-    return make("Mul", [make("Where", [large, far, near]), const_like(graph, 0.5, x)])

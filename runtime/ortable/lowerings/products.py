@@ -9,11 +9,8 @@ import string
 from typing import Any
 
 from ortable import dims, dtypes
-from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
-from ortable.prelude.complex_arithmetic import c_scaled
-from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.facts import (
     Dtype,
     Ints,
@@ -22,26 +19,21 @@ from ortable.prelude.facts import (
     Scalar,
     Str,
     SymInt,
-    SymInts,
     dim_of,
     rank_of,
     shape_of,
 )
-from ortable.prelude.pointwise import const_like, scaled
 from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled, unsqueezed
+from ortable.prelude.values import cast, consts, unsqueezed
 
 __all__ = [
-    "c_weighted",
     "einsum_dtype",
     "einsum_equation",
     "einsum_product",
     "in_group",
     "rounded_to",
     "trilinear_product",
-    "weighted",
-    "without_product",
 ]
 
 
@@ -197,39 +189,9 @@ def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
     return ",".join(result) + "->" + right.replace("...", batch)
 
 
-def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Result:
-    """``beta * x + 0 * product`` of these sizes as torch computes it, without the product; zeros
-    where beta is 0, too."""
-    if beta == 0:
-        return filled(graph, sizes, 0, graph.get_type(x))
-    return graph.make_node("Expand", [scaled(graph, x, beta), as_vec(graph, sizes)])
-
-
 def rounded_to(value: Scalar, dtype: Dtype) -> Scalar:
     """A number as a kernel reads it that takes numbers in the dtype of its tensors: rounded to a
     16-bit float, where ``dtype`` is one; 1e-8 is 0 in float16. Numbers that only the running model
     knows, and complex ones, as they are."""
     half = dtype in (dtypes.float16, dtypes.bfloat16)
     return float(dtypes.as_array(value, dtype)) if half and type(value) in (int, float) else value
-
-
-def weighted(graph: Graph, x: Result, factor: Scalar) -> Result:
-    """``x`` times a number, but 0 where a number that only the call tells is 0: torch does not read
-    ``x`` then, so that its NaN must not leak."""
-    result = scaled(graph, x, factor)
-    if not isinstance(factor, SymDim):
-        return result
-    nothing = graph.make_node("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
-    return graph.make_node("Where", [nothing, const_like(graph, 0, x), result])
-
-
-def c_weighted(graph: Graph, x: ComplexValue, factor: Scalar) -> ComplexValue:
-    """``x`` times a number, but 0 where a number that only the call tells is 0, as ``weighted``."""
-    result = c_scaled(graph, x, factor)
-    if not isinstance(factor, SymDim):
-        return result
-    make = graph.make_node
-    nothing = make("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
-    zero = const_like(graph, 0, x.real)
-    real, imag = (make("Where", [nothing, zero, part]) for part in (result.real, result.imag))
-    return ComplexValue(real, imag, x.dtype)

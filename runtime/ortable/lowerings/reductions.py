@@ -14,7 +14,6 @@ from ortable.prelude.facts import (
     Bool,
     Dtype,
     Float,
-    Int,
     Ints,
     Result,
     Results,
@@ -24,13 +23,11 @@ from ortable.prelude.facts import (
     is_static,
 )
 from ortable.prelude.pointwise import const_like, filled_like
-from ortable.prelude.reductions import nan_bytes
 from ortable.prelude.sums import float_sum, is_long_sum, summed_over
 from ortable.prelude.values import as_scalar, cast, const, consts
 
 __all__ = [
     "distance_slope",
-    "extreme_index",
     "mean_over",
     "mean_var",
 ]
@@ -58,26 +55,6 @@ def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Fl
     if p < 1:
         lost = make("Or", [lost, make("Equal", [away, zero])])
     return make("Where", [lost, zero, result])
-
-
-def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bool) -> Result:
-    """The int64 index of the first largest (or smallest) element along ``axis``; the first NaN
-    counts as both."""
-    dtype = graph.get_type(x)
-    op = "ArgMax" if largest else "ArgMin"
-    value = cast(graph, x, dtypes.uint8) if dtype == dtypes.boolean else x
-    if dtype in (dtypes.int16, dtypes.bfloat16, dtypes.float16):
-        # ONNX allows them, ONNX Runtime has no kernel; the wider type orders them alike
-        value = cast(graph, x, dtypes.int32 if dtype == dtypes.int16 else dtypes.float32)
-    result = graph.make_node(op, [value], axis=axis, keepdims=int(keepdim))
-    if not dtypes.is_float_type(dtype):
-        return result
-    lost = nan_bytes(graph, x)
-    first = graph.make_node("ArgMax", [lost], axis=axis, keepdims=int(keepdim))
-    some = graph.make_node(
-        "ReduceMax", [lost, consts(graph, [axis], dtypes.int64)], keepdims=int(keepdim)
-    )
-    return graph.make_node("Where", [cast(graph, some, dtypes.boolean), first, result])
 
 
 def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:

@@ -78,13 +78,6 @@ def all_but(values: SymInts, axes: Ints) -> SymInts:
     return [value for place, value in enumerate(values) if place not in axes]
 
 
-def replaced_at(values: SymInts, axis: Int, value: SymInt) -> SymInts:
-    """``values`` with another one at ``axis``."""
-    result = list(values)
-    result[axis] = value
-    return result
-
-
 def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
     """``values`` with one more before the one at ``place``."""
     return [*values[:place], value, *values[place:]]

@@ -23,13 +23,10 @@ from ortable.prelude.values import (
     unsqueezed,
 )
 
-from .shapes import replaced_at
-
 __all__ = [
     "compressed",
     "equality_codes",
     "is_among",
-    "median_index",
     "new_runs",
     "run_lengths",
     "run_starts",
@@ -70,24 +67,6 @@ def new_runs(graph: Graph, x: Result) -> Result:
     first = graph.make_node("Equal", [places, const(graph, 0, dtypes.int64)])
     other = graph.make_node("Not", [graph.make_node("Equal", [x, before])])
     return graph.make_node("Or", [other, first])
-
-
-def median_index(graph: Graph, x: Result, axis: Int, skip_nan: Bool) -> Result:
-    """Where the lower median stands in the sorted order along one axis, which is kept as 1; the
-    first NaN counts as the median unless ``skip_nan``."""
-    size = dim_of(graph, x, axis)
-    kept = replaced_at(shape_of(graph, x), axis, 1)
-    middle = expanded(graph, const(graph, (size - 1) // 2, dtypes.int64), kept)
-    if not dtypes.is_float_type(graph.get_type(x)):
-        return middle
-    make, two = graph.make_node, const(graph, 2, dtypes.int64)
-    known = cast(graph, make("Not", [make("IsNaN", [x])]), dtypes.int64)
-    valid = make("ReduceSum", [known, as_vec(graph, axis)], keepdims=1)
-    if skip_nan:
-        half = make("Div", [make("Sub", [valid, const(graph, 1, dtypes.int64)]), two])
-        none = make("Equal", [valid, const(graph, 0, dtypes.int64)])
-        return make("Where", [none, middle, half])
-    return make("Where", [make("Equal", [valid, const(graph, size, dtypes.int64)]), middle, valid])
 
 
 def run_lengths(graph: Graph, starts: Result) -> Result:

@@ -14,10 +14,10 @@ from ortable.dims import SymDim
 from ortable.ir import Graph
 
 from .complex_value import ComplexValue, complex_type, part_type
-from .facts import Dtype, Result, Scalar, Tensor
+from .facts import Bool, Dtype, Result, Scalar, Tensor
 from .matrices import matrix_transpose
 from .pointwise import atan2_of, const_like, filled_like, hypot_of
-from .values import as_tensor, cast, const
+from .values import as_scalar, as_tensor, cast, const
 
 __all__ = [
     "as_complex",
@@ -107,11 +107,18 @@ def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
     return ComplexValue(real, imag, a.dtype)
 
 
-def c_scaled(graph: Graph, x: Complex, factor: Scalar) -> Complex:
-    """``x`` times a real or complex number; no node for 1."""
-    if not isinstance(factor, SymDim) and factor == 1:
+def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Complex:
+    """``x`` times a real or complex number; no node for 1; ``lazy`` as for ``scaled``."""
+    is_known = not isinstance(factor, SymDim)
+    if is_known and factor == 1:
         return x
-    return c_mul(graph, x, as_complex(graph, factor, x.dtype))
+    result = c_mul(graph, x, as_complex(graph, factor, x.dtype))
+    if is_known or not lazy:
+        return result
+    make, zero = graph.make_node, const_like(graph, 0, x.real)
+    nothing = make("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
+    real, imag = (make("Where", [nothing, zero, part]) for part in (result.real, result.imag))
+    return ComplexValue(real, imag, x.dtype)
 
 
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:

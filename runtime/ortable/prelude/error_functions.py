@@ -17,6 +17,7 @@ from .rational_tables import TABLES
 
 __all__ = [
     "erf_of",
+    "erfc_tail",
     "erfc_wide",
     "ratio_of",
 ]
@@ -45,7 +46,7 @@ def erf_near(graph: Graph, x: str) -> str:
     return graph.make_node("Mul", [x, ratio_of(graph, square, "erf_t", "erf_u")])
 
 
-def erfc_tail(graph: Graph, x: str) -> str:
+def erfc_tail(graph: Graph, x: Result) -> Result:
     """exp(x * x) * erfc(x) for x >= 1; beyond 50 five terms of the continued fraction."""
     make = graph.make_node
     middle = ratio_of(graph, x, "erfc_p", "erfc_q")

@@ -21,7 +21,7 @@ from .complex_value import by_parts
 from .facts import Bool, Dtype, Int, Result, Scalar, SymInt, Tensor, is_static, shape_of
 from .promotion import machine_epsilon, opmath, opmath_beside
 from .rational_tables import TABLES
-from .values import as_vec, cast, const, filled
+from .values import as_scalar, as_vec, cast, const, filled
 
 __all__ = [
     "arange_of",
@@ -290,14 +290,20 @@ def arange_of(graph: Graph, count: SymInt, start: Scalar, step: Scalar, dtype: D
     return cast(graph, graph.make_node("Add", [steps, const(graph, start, dtypes.float64)]), dtype)
 
 
-def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
-    """``x`` times a number; no node for 1."""
-    if not isinstance(factor, dims.SymDim) and factor == 1:
+def scaled(graph: Graph, x: Result, factor: Scalar, lazy: Bool = False) -> Result:
+    """``x`` times a number; no node for 1. ``lazy``: 0 where a number that only the call tells is
+    0, since torch does not read ``x`` then, and its NaN must not leak."""
+    is_known = not isinstance(factor, dims.SymDim)
+    if is_known and factor == 1:
         return x
     dtype = graph.get_type(x)
     wide = opmath_beside(graph, factor, dtype)
     product = graph.make_node("Mul", [cast(graph, x, wide), const(graph, factor, wide)])
-    return cast(graph, product, dtype)
+    result = cast(graph, product, dtype)
+    if is_known or not lazy:
+        return result
+    nothing = graph.make_node("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
+    return graph.make_node("Where", [nothing, const_like(graph, 0, x), result])
 
 
 def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False) -> Result:

@@ -103,12 +103,6 @@ def _extreme_of_long(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: b
     return unsqueezed(graph, alone, sorted(axes)) if keepdim else alone
 
 
-def nan_bytes(graph: Graph, x: str) -> str:
-    """1 where ``x`` is NaN, as uint8: the type for which every opset has a ReduceMax and an
-    ArgMax."""
-    return cast(graph, graph.make_node("IsNaN", [x]), dtypes.uint8)
-
-
 def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """Whether an element over ``axes`` is not 0; False for no elements."""
     marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.float32)

@@ -1,8 +1,7 @@
 """Lower-case words for complex tensors, which are pairs of real results while a graph is converted.
 
 ``Complex`` is the class of a tensor argument in a block of ``complex:``: a pair, or a real result
-where torch lets both stand. The elementary functions are in
-`functions`.
+where torch lets both stand.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from ortable.prelude.complex_arithmetic import (
     c_mul,
     on_both_parts,
 )
-from ortable.prelude.complex_value import ComplexValue, join_pair
-from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, dim_of, rank_of
+from ortable.prelude.complex_value import ComplexValue
+from ortable.prelude.facts import Bool, Int, Str, dim_of, rank_of
+from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, log1p_of
 from ortable.prelude.promotion import computation_dtype, promote_values
 from ortable.prelude.sums import product_over
 from ortable.prelude.values import consts, squeezed
@@ -31,15 +31,9 @@ from ortable.prelude.values import consts, squeezed
 __all__ = [
     "c_cumprod",
     "c_einsum",
-    "c_joined",
-    "c_mul_i",
+    "c_log1p",
     "c_prod",
 ]
-
-
-def c_joined(graph: Graph, x: Complex) -> Result:
-    """``torch.view_as_real``: both parts along a new last dimension."""
-    return join_pair(graph, x)
 
 
 def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
@@ -59,12 +53,17 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
     return ComplexValue(sums[0] or "", sums[1] or "", xs[0].dtype)
 
 
-def c_mul_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
-    """``i * x``, or ``-i * x`` for a sign of -1."""
-    make = graph.make_node
-    if sign == 1:
-        return ComplexValue(make("Neg", [x.imag]), x.real, x.dtype)
-    return ComplexValue(x.imag, make("Neg", [x.real]), x.dtype)
+def c_log1p(graph: Graph, x: Complex) -> Complex:
+    """``log(1 + x)``, without rounding 1 + x where x is small."""
+    make, one = graph.make_node, const_like(graph, 1, x.real)
+    across = make("Add", [x.real, one])
+    squares = make("Mul", [x.real, make("Add", [x.real, const_like(graph, 2, x.real)])])
+    squares = make("Add", [squares, make("Mul", [x.imag, x.imag])])
+    near = make("Mul", [log1p_of(graph, squares), const_like(graph, 0.5, squares)])
+    far = make("Log", [hypot_of(graph, across, x.imag)])
+    small = make("Less", [make("Abs", [squares]), const_like(graph, 0.5, squares)])
+    angle = atan2_of(graph, x.imag, across)
+    return ComplexValue(make("Where", [small, near, far]), angle, x.dtype)
 
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:

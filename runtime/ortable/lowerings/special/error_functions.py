@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 
 from ortable.ir import Graph
-from ortable.prelude.error_functions import erf_near, erf_of, erfc_tail, ratio_of
+from ortable.prelude.error_functions import erf_of, ratio_of
 from ortable.prelude.facts import Floats, Result
 from ortable.prelude.pointwise import const_like
 
 __all__ = [
-    "erfcx_of",
     "erfinv_newton",
-    "ndtri_tail",
 ]
 
 
@@ -32,33 +30,6 @@ def chebyshev_sum(graph: Graph, x: Result, values: Floats) -> Result:
         step = make("Sub", [make("Mul", [x, last]), before])
         result = make("Add", [step, const_like(graph, value, x)])
     return make("Mul", [make("Sub", [result, before]), const_like(graph, 0.5, x)])
-
-
-def erfcx_of(graph: Graph, x: Result) -> Result:
-    """``exp(x * x) * erfc(x)``, with the tables of Cephes' erfc: relative error 4e-16."""
-    make, one = graph.make_node, const_like(graph, 1, x)
-    size = make("Abs", [x])
-    grown = make("Exp", [make("Mul", [x, x])])
-    near = make("Mul", [grown, make("Sub", [one, erf_near(graph, size)])])
-    result = make("Where", [make("Less", [size, one]), near, erfc_tail(graph, size)])
-    left = make("Sub", [make("Mul", [grown, const_like(graph, 2, x)]), result])
-    return make("Where", [make("Less", [x, const_like(graph, 0, x)]), left, result])
-
-
-def ndtri_tail(graph: Graph, y: Result) -> Result:
-    """How far below the mean a normal variable is with probability ``y`` < 0.14: Cephes ndtri.c.
-
-    Infinite at 0, NaN below.
-    """
-    make = graph.make_node
-    log = make("Log", [y])
-    x = make("Sqrt", [make("Mul", [log, const_like(graph, -2, y)])])
-    z = make("Reciprocal", [x])
-    near, far = (ratio_of(graph, z, f"ndtri_p{k}", f"ndtri_q{k}") for k in (1, 2))
-    late = make("Less", [x, const_like(graph, 8, y)])
-    curve = make("Mul", [z, make("Where", [late, near, far])])
-    result = make("Sub", [make("Sub", [x, make("Mul", [make("Log", [x]), z])]), curve])
-    return make("Where", [make("Equal", [y, const_like(graph, 0, y)]), x, result])
 
 
 def erfinv_newton(graph: Graph, y: Result) -> Result:
