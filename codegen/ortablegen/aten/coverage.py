@@ -253,8 +253,7 @@ def _kinds(entries: Sequence[OpEntry]) -> list[str]:
 def _names(entry: OpEntry) -> set[str]:
     """The names in the blocks of an entry."""
     bodies = [line for case in entry.every_case() if case.do for line in case.do.body]
-    nodes = [node for line in bodies for node in ast.walk(line)]
-    return {node.id for node in nodes if isinstance(node, ast.Name)}
+    return {node.id for node in names_in(*bodies)}
 
 
 def _kind(entry: OpEntry) -> str:
