@@ -38,7 +38,7 @@ from ortable.exporter.language_models.folder import (
     write_json,
     written_folder,
 )
-from ortable.ir.proto.shared_weights import save_together
+from ortable.ir.proto.large_model import save_together
 
 OLD, NEW, ABSENT = "state_before", "state_after", "absent"
 

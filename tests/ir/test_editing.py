@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from ortable import GraphBuilder
 from ortable.errors import BuilderError
 from ortable.ir import editing
-from ortable.ir.uses import Uses
+from ortable.ir.editing import Uses
 
 FLOAT = TensorProto.FLOAT
 X = np.array([[-1.0, 2.0], [3.0, -4.0]], dtype=np.float32)

@@ -11,7 +11,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from ortable.builder import LargeModel
-from ortable.ir.proto.shared_weights import save_together
+from ortable.ir.proto.large_model import save_together
 
 
 def model(tensors: dict[str, np.ndarray]) -> LargeModel:

@@ -14,7 +14,7 @@ from onnx import TensorProto, numpy_helper
 
 import ortable
 from ortable import GraphBuilder, LargeModel
-from ortable.ir.proto import tensor_bytes
+from ortable.ir.proto import weight_files
 
 
 def places(path: Path) -> dict[str, dict[str, str]]:
@@ -55,7 +55,7 @@ def _layouts() -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", [64, 1 << 20])
 def test_every_layout_and_type_arrives(tmp_path, monkeypatch, size) -> None:
-    monkeypatch.setattr(tensor_bytes, "PIECE", size)
+    monkeypatch.setattr(weight_files, "PIECE", size)
     values = _layouts()
     builder = GraphBuilder(21)
     for name, value in values.items():
@@ -77,10 +77,10 @@ def test_every_layout_and_type_arrives(tmp_path, monkeypatch, size) -> None:
 
 def test_pieces_of_another_layout_are_small() -> None:
     tensor = torch.arange(3_000_000.0).reshape(1000, 3000).t()
-    found = list(tensor_bytes.pieces(tensor, "w"))
-    assert max(piece.nbytes for piece in found) <= tensor_bytes.PIECE
+    found = list(weight_files.pieces(tensor, "w"))
+    assert max(piece.nbytes for piece in found) <= weight_files.PIECE
     assert b"".join(found) == tensor.numpy().tobytes()
-    (whole,) = tensor_bytes.pieces(tensor.t(), "w")
+    (whole,) = weight_files.pieces(tensor.t(), "w")
     assert np.shares_memory(np.frombuffer(whole, np.uint8), tensor.t().numpy())
 
 
@@ -129,9 +129,9 @@ def test_weights_on_another_device_come_in_pieces() -> None:
             return self.as_subclass(torch.Tensor)
 
     tensor = torch.arange(1_500_000.0).reshape(3, 500_000)
-    found = b"".join(tensor_bytes.pieces(tensor.as_subclass(Remote), "w"))
+    found = b"".join(weight_files.pieces(tensor.as_subclass(Remote), "w"))
     assert found == tensor.numpy().tobytes()
-    assert max(moved) <= tensor_bytes.PIECE
+    assert max(moved) <= weight_files.PIECE
     assert sum(moved) == tensor.nbytes
 
 

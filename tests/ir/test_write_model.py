@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from ortable import GraphBuilder, dims, dtypes
 from ortable.builder import LargeModel
 from ortable.errors import BuilderError
-from ortable.ir.proto.node_names import name_nodes
+from ortable.ir.proto.node_proto import name_nodes
 
 
 def linear(opset=18, **options):

@@ -10,7 +10,7 @@ from onnx import FunctionProto, ModelProto, NodeProto
 
 from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, casts, inline_graph, versions
-from ortable.ir.proto import function_protos, read_model, write_model
+from ortable.ir.proto import read_model, write_model
 from ortable.ir.proto.large_model import LargeModel
 from ortable.passes import common_subexpressions, folding, identities, unused
 from ortable.passes.pipeline import FOLDED_BYTES, PassOptions, run_passes
@@ -325,4 +325,4 @@ class GraphBuilder(Graph):
                 reference, until the model is written; a builder that adds the function needs
                 them too.
         """
-        return function_protos.to_function(self, name, domain, external_threshold)
+        return write_model.to_function(self, name, domain, external_threshold)

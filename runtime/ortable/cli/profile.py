@@ -85,7 +85,7 @@ def _print(found: Profile, rows: int) -> None:
     if not console.is_terminal:
         print(found.text(rows))
         return
-    from ortable.debug.profiling.times import HEADS, head, tables_of
+    from ortable.debug.profiling.report import HEADS, head, tables_of
 
     console.print(head(found), style="bold", markup=False)
     for note in found.notes:

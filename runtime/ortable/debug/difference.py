@@ -25,7 +25,7 @@ from ortable.exporter.account.gaps import AskedTolerance
 from ortable.exporter.program import OnnxProgram
 from ortable.exporter.request.program import ExportOptions
 
-from .comparing.alone import Differs
+from .comparing.alone import Differs, writable
 from .comparing.decompositions import Decomposed, DecompositionWatch
 from .comparing.diagnosis import Way, captured, decomposed, described
 from .comparing.exports import compared_export, parts_of_export
@@ -33,7 +33,6 @@ from .comparing.graphs import Watch
 from .comparing.outcome import Call, Outcome, differing
 from .comparing.places import place_of_decomposition
 from .comparing.records import Comparison, Difference
-from .comparing.script import writable
 
 
 def first_difference(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ortable.ir.origins import KEY
+from ortable.ir.node import REWRITES
 from ortable.ir.proto.walk import nodes_below
 
 _PLACES = 3
@@ -42,10 +42,10 @@ def made_by_rules(model: Any) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
     for node, _ in (each for part in (model.graph, *model.functions) for each in nodes_below(part)):
         about = {each.key: each.value for each in node.metadata_props}
-        if KEY in about:
+        if REWRITES in about:
             where = about.get("source") or about.get("fx_node", "")
             line = re.match(r".*?:\d+(?=:|$)", where)
-            for rule in about[KEY].split(", "):
+            for rule in about[REWRITES].split(", "):
                 found.setdefault(rule, Counter())[line.group() if line else where] += 1
     return found
 

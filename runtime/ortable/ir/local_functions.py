@@ -13,8 +13,8 @@ from . import initializers
 from .captures import captured, subgraphs
 from .graph import Graph
 from .node import Node
-from .proto import function_protos
 from .proto.walk import graphs_inside
+from .proto.write_model import to_function
 from .state import GraphState
 
 _CONTENT = 4096  # elements up to which weights are compared by content, not by their memory
@@ -49,7 +49,7 @@ class FunctionTable:
             chosen = f"{name}_{number}"
         known[key] = chosen
         within = (metadata or {}).get("module_path", "")
-        proto = function_protos.to_function(body, chosen, domain, _REFERENCED, within)
+        proto = to_function(body, chosen, domain, _REFERENCED, within)
         domains = {"", *(called for called, _ in called_by_nodes(body.nodes))}
         imports = [each for each in proto.opset_import if each.domain in domains]
         del proto.opset_import[:]

@@ -15,11 +15,11 @@ from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 from ortable_generated.onnx.traits import ELEMENTWISE
 
-from . import casts, checks, constants, origins, versions
+from . import casts, checks, constants, versions
 from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
-from .node import Node
+from .node import Node, stem
 from .proto.node_proto import node_proto
 from .schemas import Schema, find_schema
 from .state import GraphState
@@ -163,12 +163,12 @@ class NodeMaker(GraphInterface):
 
     def _automatic_name(self, op_type: str, index: int | None) -> str:
         """A name for a result that torch has none for: after the FX node that is converted."""
-        stem = None if self.origin is None else origins.stem(self.origin)
-        if stem is None:
+        after = None if self.origin is None else stem(self.origin)
+        if after is None:
             return self.result_names.unique(f"_onx_{op_type.lower()}{index or 0}")
         if index is None:
-            return self.result_names.unique(f"{stem}.{op_type.lower()}")
-        return self.result_names.unique(f"{stem}.{op_type.lower()}_{index}")
+            return self.result_names.unique(f"{after}.{op_type.lower()}")
+        return self.result_names.unique(f"{after}.{op_type.lower()}_{index}")
 
     def _name_required(self, node: Node, schema: Schema) -> None:
         """Only an optional output may be left out: the others get a name, wanted or not (ONNX

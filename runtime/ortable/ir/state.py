@@ -11,8 +11,40 @@ from ortable.dims import Dim, Shape, SymDim
 from ortable.errors import BuilderError
 from ortable.inference.shape import ValueInfo
 
-from .names import Names
 from .node import Node
+
+
+class Names:
+    """Names already taken, for results or for nodes. Shared by a graph and its subgraphs."""
+
+    __slots__ = ("_next", "taken")
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def reserve(self, name: str) -> None:
+        """Takes a name that somebody else chose."""
+        self.taken.add(name)
+
+    def release(self, name: str) -> None:
+        """Gives a name back that nobody has any more."""
+        self.taken.discard(name)
+
+    def unique(self, prefix: str) -> str:
+        """Takes and returns the prefix, or the prefix with the first free number behind it."""
+        taken = self.taken
+        if prefix not in taken:
+            taken.add(prefix)
+            return prefix
+        number = self._next.get(prefix, 2)
+        name = f"{prefix}{number}"
+        while name in taken:
+            number += 1
+            name = f"{prefix}{number}"
+        self._next[prefix] = number + 1
+        taken.add(name)
+        return name
 
 
 class ScopedValues(dict[str, ValueInfo]):

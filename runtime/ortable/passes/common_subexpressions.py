@@ -8,8 +8,8 @@ from typing import Any
 
 from ortable.ir import Graph, editing, initializers
 from ortable.ir.captures import captured_by_protos, inner_graphs
+from ortable.ir.editing import replace_inputs
 from ortable.ir.node import Node
-from ortable.ir.uses import replace_inputs
 from ortable_generated.onnx.traits import RANDOM
 
 from .weight_transposes import TRANSPOSED

@@ -9,8 +9,7 @@ from ortable.errors import BuilderError
 from ortable.ir import Graph, constants, editing, initializers
 from ortable.ir.captures import inner_graphs
 from ortable.ir.casts import HALVES
-from ortable.ir.node import Node
-from ortable.ir.origins import Rewritten
+from ortable.ir.node import Node, Rewritten
 from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 
 _NO_LIMIT = float("inf")

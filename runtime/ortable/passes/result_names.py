@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ortable.ir import Graph, editing
 from ortable.ir.captures import captured_by_protos, inner_graphs
-from ortable.ir.origins import stem
+from ortable.ir.node import stem
 
 
 def inherit(graph: Graph) -> None:

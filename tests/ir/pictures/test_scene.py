@@ -11,7 +11,6 @@ import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import ortable
-from ortable.ir.pictures.fold import fold, gather_ends
 from ortable.ir.pictures.modules import (
     class_reader,
     compact_classes,
@@ -20,6 +19,7 @@ from ortable.ir.pictures.modules import (
 )
 from ortable.ir.pictures.read import scene_of
 from ortable.ir.pictures.scene import Group, Scene, boxes_of, groups_of
+from ortable.ir.pictures.view import fold, gather_ends
 from tests.ir.pictures.models import (
     MODELS,
     TIMES,

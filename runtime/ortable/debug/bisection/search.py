@@ -32,7 +32,7 @@ from ortable.debug.run import ReferenceBackend
 from ortable.errors import OrtableError, ProviderError
 from ortable.exporter.account.gaps import AskedTolerance
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.ir.origins import Rewritten
+from ortable.ir.node import Rewritten
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import Rule
 

@@ -17,7 +17,7 @@ from torch.fx import Node
 from ortable.exporter.account.gaps import Gap, intermediate_results
 from ortable.exporter.account.sessions import proto_of
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.ir.origins import KEY
+from ortable.ir.node import REWRITES
 from ortable.ir.proto.walk import graphs_inside
 
 from ..arrays import describe, node_text, to_numpy, to_torch
@@ -98,7 +98,7 @@ def _rules_behind(found: Found) -> list[str]:
     nodes = nodes_behind(found)
     for proto in reversed(nodes):
         about = {entry.key: entry.value for entry in proto.metadata_props}
-        rules += about.get(KEY, "").split(", ") if KEY in about else []
+        rules += about.get(REWRITES, "").split(", ") if REWRITES in about else []
     return list(dict.fromkeys(rules))
 
 

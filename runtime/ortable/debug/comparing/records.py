@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from ortable.errors import OptionError
 
 from .places import Place
-from .script import save_script
 
 GraphKind = Literal["inference", "forward", "backward", "export"]
 Culprit = Literal[
@@ -140,7 +141,11 @@ class Difference:
             raise OptionError(
                 f"FX node '{self.node}' has no script: it is no call that runs alone."
             )
-        return save_script(self.script, self.tensors, Path(path))
+        file = Path(path)
+        file.write_text(self.script, encoding="utf-8")
+        if self.tensors:
+            torch.save(dict(self.tensors), file.with_suffix(".pt"))
+        return file
 
     def __str__(self) -> str:
         lines = [

@@ -14,12 +14,21 @@ from ortable.compat.providers import CPU, check_providers
 from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError
 
-from .account import Accounts, accounts_of
-from .events import BACKWARD, IN_TORCH, KERNEL, OPERATOR, PART, RUN, TORCH, Span
+from .account import (
+    BACKWARD,
+    IN_TORCH,
+    KERNEL,
+    OPERATOR,
+    PART,
+    RUN,
+    TORCH,
+    Accounts,
+    Span,
+    accounts_of,
+)
 from .models import is_onnx_model, record_model
 from .record import GraphRecord, Recording, record_call
-from .report import Profile
-from .times import (
+from .report import (
     AROUND_TORCH,
     IN_AUTOGRAD,
     IN_PYTHON,
@@ -27,6 +36,7 @@ from .times import (
     NO_LINE,
     GraphTime,
     NodeTime,
+    Profile,
     Row,
     Step,
     module_rows,

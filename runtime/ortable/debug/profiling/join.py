@@ -21,7 +21,7 @@ from ortable.ir.pictures.modules import texts_in
 from ortable.ir.proto.walk import nodes_below, nodes_between
 
 from .inline import PATH, RESULT
-from .times import shared_parts
+from .report import shared_parts
 
 ADDED = "added by ONNX Runtime"
 UNKNOWN = "no ATen operator is known"

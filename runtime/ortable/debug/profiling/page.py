@@ -11,7 +11,7 @@ from typing import Any
 
 from ortable.errors import OrtableError
 
-from .times import AROUND_TORCH, HEADS, IN_SESSION, NO_LINE, Table, Times, head, tables_of
+from .report import AROUND_TORCH, HEADS, IN_SESSION, NO_LINE, Profile, Table, head, tables_of
 
 _COLORS = {
     "call": "#cfd8dc",
@@ -24,7 +24,7 @@ _READABLE = {"minsize": 11, "mode": "hide"}  # smaller text is left out
 _ROWS = 40  # of a table in the page
 
 
-def _boxes(profile: Times) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
+def _boxes(profile: Profile) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
     """What the flame graph is made of, each with the way from the call, what it is, what to say of
     it, and its own microseconds: modules in the order of the table, kernels, and what is in no
     kernel."""
@@ -77,7 +77,7 @@ tr:nth-child(even) {{ background: #f4f6f7; }}
 """
 
 
-def html_of(profile: Times) -> str:
+def html_of(profile: Profile) -> str:
     """The page."""
     try:
         import plotly.graph_objects as go
@@ -103,7 +103,7 @@ def html_of(profile: Times) -> str:
     )
 
 
-def _icicle(profile: Times) -> dict[str, Any]:
+def _icicle(profile: Profile) -> dict[str, Any]:
     """The boxes as plotly has them: lists of the same length. A box is as long as those on it."""
     known = {(): (profile.model, "call", "the call")}
     times: dict[tuple[str, ...], float] = defaultdict(float)

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .times import Step, Times, shared_parts
+from .report import Profile, Step, shared_parts
 
 _CATEGORIES = (
     "call", "backward", "torch", "partition", "session", "module", "operator", "kernel"
 )  # fmt: skip
 
 
-def trace_of(profile: Times) -> dict[str, Any]:
+def trace_of(profile: Profile) -> dict[str, Any]:
     """The trace, times in microseconds."""
     threads = _main_first(profile.timeline)
     names = [("process_name", 0, f"ortable: {profile.model}")]
@@ -61,7 +61,7 @@ class _Around:
     modules: list[tuple[str, float]] = field(default_factory=list)
 
 
-def _events(profile: Times, steps: Iterable[Step], thread: int) -> Iterator[dict[str, Any]]:
+def _events(profile: Profile, steps: Iterable[Step], thread: int) -> Iterator[dict[str, Any]]:
     """The events of the steps of a thread, with those of the modules around them."""
     around = [_Around(math.inf, [])]
     last = 0.0
@@ -95,7 +95,7 @@ def _events(profile: Times, steps: Iterable[Step], thread: int) -> Iterator[dict
         last = around.pop().end
 
 
-def _said(profile: Times, step: Step) -> tuple[str, dict[str, str]]:
+def _said(profile: Profile, step: Step) -> tuple[str, dict[str, str]]:
     """What a step is called, and what is told of its node."""
     if step.node < 0:
         return "backward" if step.graph < 0 else profile.graphs[step.graph].label, {}

@@ -17,7 +17,7 @@ from ortable.builder import LargeModel
 from ortable.errors import OptionError
 from ortable.exporter.language_models.folder import genai_config
 from ortable.exporter.request.program import ExportOptions
-from ortable.ir.proto.shared_weights import save_together
+from ortable.ir.proto.large_model import save_together
 from ortable.passes.weight_codes import WeightOptions, checked_weights
 
 from ..to_onnx import export

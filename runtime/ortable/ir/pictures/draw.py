@@ -15,14 +15,13 @@ from onnx import GraphProto, ModelProto
 
 from ortable.errors import OptionError, OrtableError
 from ortable.ir.proto.atomic_files import write_file
-from ortable.ir.proto.model_files import graph_of_file
+from ortable.ir.proto.trust import graph_of_file
 
 from .dot import dot_of
 from .explorer import Overlay, explorer_files
-from .fold import fold, gather_ends
 from .read import scene_of
 from .scene import Scene
-from .view import View, part_of, shown, view_of
+from .view import View, fold, gather_ends, part_of, shown, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ortable.errors import InputError, OptionError
-from ortable.ir.origins import KEY as REWRITES
+from ortable.ir.node import REWRITES
 
 from .dot import color_of
 from .scene import Box, Constant, Edge, Group, Scene

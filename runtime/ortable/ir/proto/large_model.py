@@ -1,10 +1,11 @@
 """A model whose large tensors stay outside of protobuf: given to a session as they are, or saved
-to files next to the model."""
+to files next to the model; and several models of one folder that share a data file."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from .tensor_proto import (
     nested_tensors,
 )
 from .trust import check_readable, parsed_model
+from .weight_files import identity, pieces
 
 Progress = Callable[[int, int, str], None]
 
@@ -118,10 +120,9 @@ class LargeModel:
         entries = [*self.tensors.items(), *self.nested.items()]
         shards = weight_files.plan(entries, all_tensors_to_one_file, max_shard_bytes)
         weight_files.check_space(target, self.nbytes)
-        report = progress or _no_progress
         with FileSet(target) as files:
             names = shards.names(target.name)
-            places = weight_files.write(files, shards, names, report)
+            places = weight_files.write(files, shards, names, progress)
             files.publish(lambda renamed: self.located(places, renamed).SerializeToString())
 
     @classmethod
@@ -251,5 +252,64 @@ def _refill(proto: TensorProto, value: Any) -> None:
         proto.doc_string = path
 
 
-def _no_progress(done: int, total: int, name: str) -> None:
-    """Nothing is shown."""
+def save_together(models: Mapping[str, LargeModel], folder: Path) -> None:
+    """Write models to a new folder: their tensors to the data file of the first one, those with
+    equal bytes once.
+
+    Args:
+        models: by file name. Their tensors may differ in names.
+        folder: where none of the files exists yet.
+
+    Raises:
+        BuilderError: the data of a tensor cannot be read.
+        OSError: what the system refuses.
+    """
+    first = next(iter(models))
+    entries, keys = _distinct(models)
+    shards = weight_files.plan(list(entries.items()))
+    weight_files.check_space(folder / first, sum(map(initializers.nbytes_of, entries.values())))
+    with FileSet(folder / first) as files:
+        written = weight_files.write(files, shards, shards.names(first))
+        places = {
+            name: {tensor: written[key] for tensor, key in of_model.items()}
+            for name, of_model in keys.items()
+        }
+        files.publish(lambda _: models[first].located(places[first]).SerializeToString())
+    for name, model in models.items():
+        if name != first:
+            content = model.located(places[name]).SerializeToString()
+            (folder / name).write_bytes(content)
+
+
+def _distinct(
+    models: Mapping[str, LargeModel],
+) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+    """The tensors that differ, by a key of our own; and the key of each tensor of each model."""
+    entries: dict[str, Any] = {}
+    known: dict[Any, str] = {}
+    keys: dict[str, dict[str, str]] = {}
+    for name, model in models.items():
+        of_model = keys[name] = {}
+        for tensor, value in _tensors(model):
+            memory = identity(value)
+            key = known.get(memory)
+            if key is None:
+                content = _digest(value, tensor)
+                key = known.setdefault(content, f"{name}/{tensor}")
+                known[memory] = key
+                entries.setdefault(key, value)
+            of_model[tensor] = key
+    return entries, keys
+
+
+def _tensors(model: LargeModel) -> Iterator[tuple[str, Any]]:
+    yield from model.tensors.items()
+    yield from model.nested.items()
+
+
+def _digest(value: Any, name: str) -> str:
+    """Equal for tensors of equal bytes: a type or shape is said by each model itself."""
+    found = hashlib.sha256()
+    for piece in pieces(value, name):
+        found.update(piece)
+    return found.hexdigest()

@@ -1,6 +1,6 @@
-"""The only place that writes nodes and types of values as protobuf, field by field, straight into
-their final messages. In come a graph or a node and an empty message; called by `write_model`,
-`function_protos` and `ir.constants`."""
+"""The only place that names nodes and writes them and types of values as protobuf, field by field,
+straight into their final messages. In come a graph or a node and an empty message; called by
+`write_model` and `ir.constants`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from onnx import (
 from ortable.dims import SymDim
 from ortable.errors import BuilderError
 from ortable.inference import ValueInfo
-from ortable.ir import initializers, origins
-from ortable.ir.node import Node
-from ortable.ir.origins import Rewritten
+from ortable.ir import initializers
+from ortable.ir.captures import inner_graphs
+from ortable.ir.node import REWRITES, Node, Rewritten, stem
 from ortable.ir.schemas import find_schema
 from ortable.ir.state import GraphState
 
@@ -141,7 +141,7 @@ class NodeWriter:
             elif self.graph.origin_metadata is not None and made_for is not None:
                 found = self.graph.origin_metadata(made_for) or {}
             if isinstance(origin, Rewritten):
-                found = {**found, origins.KEY: origin.rules()}
+                found = {**found, REWRITES: origin.rules()}
             entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in found.items()]
         for key, value in entries:
             entry = proto.metadata_props.add()
@@ -314,3 +314,33 @@ def _kind_of_list(values: Sequence[Any]) -> int:
     if not kinds <= set(several):
         raise BuilderError("no attribute is a list of lists, of types or of sparse tensors")
     return several[kinds.pop()]
+
+
+def name_nodes(graph: GraphState, within: str = "") -> None:
+    """Names the nodes that were made for an FX node, here and in the graphs inside nodes. A name
+    that somebody chose stays. ``within``: the module whose body this is; paths start there."""
+    read = graph.origin_metadata
+    declared = {info.name for info in graph.outputs}
+    for node in graph.nodes:
+        for inner in inner_graphs(node) if node.attrs else ():
+            name_nodes(inner, within)
+        made_for = node.origin.original() if isinstance(node.origin, Rewritten) else node.origin
+        source = None if made_for is None else stem(made_for)
+        if source is None or not _is_automatic(node):
+            continue
+        if isinstance(made_for, dict):
+            about = made_for
+        else:
+            about = {} if read is None else read(made_for)
+        label = next((name for name in node.outputs if name), source)
+        if label in declared:
+            label = source
+        path = about.get("module_path", "")
+        if within and path.startswith(within):
+            path = path[len(within) :].lstrip(".")
+        node.name = graph.node_names.unique(f"{path}/{label}" if path else label)
+
+
+def _is_automatic(node: Node) -> bool:
+    rest = node.name.removeprefix(node.op_type)
+    return not rest or (rest.isdecimal() and rest != node.name)

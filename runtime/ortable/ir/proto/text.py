@@ -27,8 +27,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir.initializers import proto_to_numpy
 
-from .model_files import graph_of_file
-from .trust import check_readable, parsed_model
+from .trust import check_readable, graph_of_file, parsed_model
 
 if TYPE_CHECKING:
     from .large_model import LargeModel

@@ -1,5 +1,6 @@
 """What is asked of a model of somebody else before anything walks it. In comes a ModelProto or a
-part of one, out goes nothing; called by readers of models, of their text and of their pictures."""
+part of one, out goes nothing; or bytes or a path, out goes the model. Called by readers of models,
+of their text and of their pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, load
 
 from ortable.errors import BuilderError, InputError
 
@@ -117,3 +118,23 @@ def expanded_nodes(model: ModelProto) -> float:
         return known[key]
 
     return count(model.graph.node)
+
+
+def graph_of_file(path: str | os.PathLike[str]) -> ModelProto:
+    """The model of a file, whose external weights are not read.
+
+    Raises FileNotFoundError, and InputError for a folder and for a file that is no ONNX model.
+    """
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        raise InputError(f"'{name}' is a folder; give the file of a model")
+    try:
+        model = load(name, load_external_data=False)
+    except OSError:
+        raise
+    except Exception as error:  # each of onnx's formats, told by the name, has errors of its own
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"'{name}' is no ONNX model: {first}") from None
+    if not model.HasField("graph"):
+        raise InputError(f"'{name}' is no ONNX model: it has no graph")
+    return model

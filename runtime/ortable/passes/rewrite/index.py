@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from ortable.ir.captures import captured_by_protos, reads
+from ortable.ir.editing import Uses, replace_inputs
 from ortable.ir.node import Node
-from ortable.ir.uses import Uses, replace_inputs
 
 from .matcher import Matcher
 

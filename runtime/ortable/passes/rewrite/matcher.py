@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ortable.ir.editing import Uses
 from ortable.ir.node import Node
-from ortable.ir.uses import Uses
 from ortable.passes.analysis.constants import small_constant
 
 _NONE: Mapping[str, Any] = {}

@@ -11,11 +11,10 @@ from ortable.dtypes import name as dtype_name
 from ortable.errors import OrtableError
 from ortable.inference.shape import ValueInfo
 from ortable.ir.captures import reads
-from ortable.ir.node import Node
-from ortable.ir.origins import Rewritten
+from ortable.ir.editing import replace_inputs
+from ortable.ir.node import Node, Rewritten
 from ortable.ir.result import ResultSpec
 from ortable.ir.state import describe_shape
-from ortable.ir.uses import replace_inputs
 
 from .index import GraphIndex
 from .rule import Match, Rule
