@@ -9,8 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from ortable.cli.examples import EXAMPLES
-from ortable.cli.main import _parser
+from ortable.cli.main import EXAMPLES, _parser
 from tests.packaging.files import ROOT
 
 PAGE = ROOT / "docs" / "shell.md"

@@ -13,8 +13,7 @@ import torch
 import transformers
 
 import ortable
-from ortable.cli.examples import EXAMPLES, FIRST_STEPS
-from ortable.cli.main import main
+from ortable.cli.main import EXAMPLES, FIRST_STEPS, main
 
 MODELS = """
 import torch

@@ -12,8 +12,7 @@ import onnx
 import pytest
 
 import ortable
-from ortable.cli.examples import EXAMPLES
-from ortable.cli.main import _parser, main
+from ortable.cli.main import EXAMPLES, _parser, main
 
 from .conftest import Refused
 
@@ -147,7 +146,7 @@ def test_every_command_has_two_examples_that_it_accepts() -> None:
     parser = _parser()
     (commands,) = parser._subparsers._group_actions
     missing = set(commands.choices) - set(EXAMPLES)
-    assert not missing, f"add examples of {missing} to cli/examples.py"
+    assert not missing, f"add examples of {missing} to cli/main.py"
     for name, calls in EXAMPLES.items():
         shown = commands.choices[name].format_help()
         for call in calls:

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 import ortable
-from ortable.cli.hugging_face_inputs import example_call
+from ortable.cli.hugging_face import example_call
 from ortable.cli.main import main
 from ortable.compat.transformers import models_of
 from ortable.errors import InputError, VersionError

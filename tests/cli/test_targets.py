@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from ortable.cli.arguments import Parser, pairs
-from ortable.cli.example_inputs import made_inputs
 from ortable.cli.main import main
+from ortable.cli.model_call import made_inputs
 from ortable.errors import OptionError
 
 from .conftest import Refused

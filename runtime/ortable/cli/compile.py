@@ -18,10 +18,10 @@ from .arguments import (
     add_target,
     at_least,
     backend_options,
+    folder,
     how_compiled,
     only_json,
 )
-from .files import folder
 from .progress import progress
 from .rewrites import named_rules
 from .target import call_of

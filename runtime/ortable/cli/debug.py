@@ -17,8 +17,8 @@ from .arguments import (
     distance,
     how_compiled,
     only_json,
+    writable,
 )
-from .files import writable
 from .progress import progress
 from .target import call_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ortable.errors import OptionError
 
-from .files import existing
+from .arguments import existing
 
 _NO_VIEWER = (
     "no viewer is installed: `pip install ai-edge-model-explorer` or `pip install netron`, or give "

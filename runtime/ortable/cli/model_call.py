@@ -1,14 +1,20 @@
-"""A model and a call of it, as commands of the shell run them. In comes what `target` found, out go
-calls, eager and compiled; called by the commands about torch.compile and by `target`."""
+"""A model and a call of it, as commands of the shell run them, with inputs as a command line writes
+them: ``f32[2,10]``, ``x=f32[batch=2,10]``, ``"i64[4] in 0..100"``. In comes what `target` found,
+out go calls, eager and compiled; called by the commands about torch.compile and by `target`."""
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from ortable.errors import InputError
+from ortable.errors import InputError, OptionError
+
+if TYPE_CHECKING:
+    from ortablegen.language.samples import TensorSample
 
 
 @dataclass(frozen=True)
@@ -97,3 +103,99 @@ def check_called(words: str, target: Target) -> None:
             f"{words}: what is {type(target.model).__name__} called with? Give --inputs {example}, "
             "with your sizes; or an attribute example_inputs of the model"
         )
+
+
+_HOW = 'an input is written "f32[2,10]", "x=f32[batch=2,10]" or "i64[4] in 0..100"'
+_NAME = re.compile(r"(\w+)\s*=(?!=)\s*(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Values of a call, and their dynamic dimensions in the same form; None without any."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    shapes: Any = None
+
+
+def made_inputs(words: Sequence[str]) -> Inputs:
+    """Random tensors, the same each time, or numbers: ``scale=2.0``.
+
+    A dimension with a name, ``batch=2``, is dynamic, and one name is one size. Integers without
+    a range are 0 and 1, which every table of embeddings has.
+
+    Raises OptionError for a word that is not an input, and for a name of two sizes.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    sizes: dict[str, int] = {}
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    dims: dict[Any, Any] = {}
+    for word in words:
+        name, text = _split(word)
+        value, dynamic = _value(word, text, sizes, generator)
+        if not name and kwargs:
+            raise OptionError(f"--inputs: {word!r} has no name, and stands behind one that has")
+        if name in kwargs:
+            raise OptionError(f"--inputs: {name!r} is given twice")
+        dims[name or len(args)] = dynamic
+        if name:
+            kwargs[name] = value
+        else:
+            args.append(value)
+    return Inputs(tuple(args), kwargs, _shapes(args, kwargs, dims))
+
+
+def _shapes(args: Sequence[Any], kwargs: Mapping[str, Any], dims: Mapping[Any, Any]) -> Any:
+    if not any(dims.values()):
+        return None
+    if args and kwargs:  # by the names of forward's parameters: positions have none here
+        raise OptionError("--inputs: give all inputs a name, or none, where dimensions have names")
+    return {name: dims[name] for name in kwargs} if kwargs else tuple(dims[i] for i in dims)
+
+
+def _split(word: str) -> tuple[str, str]:
+    found = _NAME.fullmatch(word)
+    return (found[1], found[2]) if found else ("", word)
+
+
+def _value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple[Any, Any]:
+    """A tensor with its dynamic dimensions, or a literal."""
+    from ortable.debug.harness.values import draw
+    from ortablegen.language.samples import SampleProblem, tensor_sample
+
+    try:
+        sample = tensor_sample(text.strip())
+    except SampleProblem as problem:
+        raise OptionError(f"--inputs: {problem}") from None
+    if sample is None:
+        return _literal(word, text), None
+    dynamic = {}
+    for axis, (size, name) in enumerate(sample.dims):
+        if not name:
+            continue
+        if not name.isidentifier():
+            raise OptionError(f"--inputs: {name!r} in {word!r} is no name of a dimension")
+        if sizes.setdefault(name, size) != size:
+            raise OptionError(f"--inputs: {name} is {sizes[name]}, and in {word!r} {size}")
+        dynamic[axis] = name
+    try:
+        return draw(_bounded(sample), sample.shape, generator), dynamic or None
+    except (RuntimeError, ValueError, MemoryError) as error:  # too large, for one
+        reason = str(error).strip().partition("\n")[0]
+        raise OptionError(f"--inputs: no tensor can be made for {word!r}: {reason}") from error
+
+
+def _bounded(sample: TensorSample) -> TensorSample:
+    integer = sample.dtype.startswith(("int", "uint"))
+    free = sample.low is None and sample.values is None
+    return replace(sample, low=0, high=2) if integer and free else sample
+
+
+def _literal(word: str, text: str) -> Any:
+    try:
+        return ast.literal_eval(text.strip())
+    except (SyntaxError, ValueError):
+        raise OptionError(f"--inputs: cannot read {word!r}; {_HOW}") from None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .files import existing
+from .arguments import existing
 
 
 def add_ops(commands: Any) -> None:

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import OptionError
 
-from .arguments import add_compile_arguments, add_target, at_least, how_compiled, pairs
-from .files import existing, writable
+from .arguments import (
+    add_compile_arguments,
+    add_target,
+    at_least,
+    existing,
+    how_compiled,
+    pairs,
+    writable,
+)
 from .progress import progress
 from .target import call_of
 

@@ -17,9 +17,8 @@ from typing import Any
 
 from ortable.errors import ExportError, OptionError
 
-from .example_inputs import Inputs, made_inputs
 from .hugging_face import from_transformers, names_transformers
-from .model_call import ModelCall, Target, check_called, needed_parameters
+from .model_call import Inputs, ModelCall, Target, check_called, made_inputs, needed_parameters
 
 ABOUT = (
     "module:name or file.py:name of a function that returns (model, args[, kwargs[, "

@@ -1,10 +1,13 @@
 """What `profile` returns: a Profile of times by module, source line, ATen operator and kernel, as
-text, as JSON, as files. Made by `call`; read by users and by the shell."""
+text, as JSON, as a trace of Chrome, as a page of HTML. In come nodes with their times, out go rows
+by name, the tree of modules, and texts. Made by `call`; read by users and by the shell."""
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
+import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ortable.errors import OrtableError
 from ortable.ir.proto.atomic_files import write_file
 
 NO_LINE = "no source line is known"
@@ -181,7 +185,7 @@ class Profile:
     def trace(self) -> dict[str, Any]:
         """The call of middle length as a trace of Chrome: modules above their kernels, times in
         microseconds."""
-        from .trace import trace_of
+        from .report import trace_of
 
         return trace_of(self)
 
@@ -211,7 +215,7 @@ class Profile:
         Raises:
             OrtableError: plotly is absent: `pip install 'ortable[profile]'`.
         """
-        from .page import html_of
+        from .report import html_of
 
         write_file(Path(path), html_of(self).encode())
 
@@ -362,3 +366,243 @@ def lines_of(table: Table) -> Iterator[str]:
 
 def _short(name: str) -> str:
     return name if len(name) <= _WIDEST else f"{name[: _WIDEST - 3]}..."
+
+
+# -- the trace
+
+
+_CATEGORIES = (
+    "call", "backward", "torch", "partition", "session", "module", "operator", "kernel"
+)  # fmt: skip
+
+
+def trace_of(profile: Profile) -> dict[str, Any]:
+    """The trace, times in microseconds."""
+    threads = _main_first(profile.timeline)
+    names = [("process_name", 0, f"ortable: {profile.model}")]
+    names += [("thread_name", place, f"thread {place}") for place in threads.values()]
+    events = [
+        {"ph": "M", "name": name, "pid": 1, "tid": tid, "args": {"name": text}}
+        for name, tid, text in dict.fromkeys(names)
+    ]
+    about = {"calls": profile.calls}
+    events.append(_event(profile.model, "call", 0.0, profile.timeline_us, 0, about))
+    for thread, place in threads.items():
+        steps = (step for step in profile.timeline if step.thread == thread)
+        events += _events(profile, steps, place)
+    events.sort(key=_order)
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _main_first(timeline: Sequence[Step]) -> dict[int, int]:
+    """Threads by number; those of graphs that torch runs a part of are the first's."""
+    found: dict[int, int] = {}
+    for step in sorted(timeline, key=lambda step: step.what == "kernel"):
+        found.setdefault(step.thread, 0 if step.what != "kernel" else len(set(found.values())))
+    return found
+
+
+def _order(event: dict[str, Any]) -> tuple[Any, ...]:
+    """What lasts around another event comes before it, also where both are as long."""
+    path = str(event["args"].get("module", ""))
+    inner = _CATEGORIES.index(event["cat"]) if "cat" in event else -1
+    return event["tid"], event.get("ts", -1.0), -event.get("dur", 0.0), inner, len(path)
+
+
+@dataclass
+class _Around:
+    """A step that lasts until `end`, its module, and the modules inside it that are open, the
+    innermost last, with their begin."""
+
+    end: float
+    path: list[str]
+    modules: list[tuple[str, float]] = field(default_factory=list)
+
+
+def _events(profile: Profile, steps: Iterable[Step], thread: int) -> Iterator[dict[str, Any]]:
+    """The events of the steps of a thread, with those of the modules around them."""
+    around = [_Around(math.inf, [])]
+    last = 0.0
+
+    def close(kept: int) -> Iterator[dict[str, Any]]:
+        modules = around[-1].modules
+        while len(modules) > kept:
+            path = [*around[-1].path, *(name for name, _ in modules)]
+            name, begin = modules.pop()
+            yield _event(name, "module", begin, last - begin, thread, {"module": ".".join(path)})
+
+    def order(step: Step) -> tuple[float, float, int]:
+        return step.begin_us, -step.us, _CATEGORIES.index(step.what)
+
+    for step in sorted(steps, key=order):
+        while around[-1].end <= step.begin_us:
+            yield from close(0)
+            last = around.pop().end
+        name, about = _said(profile, step)
+        path = about["module"].split(".") if about.get("module") else []
+        outer = around[-1]
+        inside = path[: len(outer.path)] == outer.path
+        parts = path[len(outer.path) :] if inside else []
+        shared = shared_parts([parts, [name for name, _ in outer.modules]])
+        yield from close(shared)
+        outer.modules += [(name, step.begin_us) for name in parts[shared:]]
+        yield _event(name, step.what, step.begin_us, step.us, thread, about)
+        around.append(_Around(step.begin_us + step.us, path))
+    while around:
+        yield from close(0)
+        last = around.pop().end
+
+
+def _said(profile: Profile, step: Step) -> tuple[str, dict[str, str]]:
+    """What a step is called, and what is told of its node."""
+    if step.node < 0:
+        return "backward" if step.graph < 0 else profile.graphs[step.graph].label, {}
+    node = profile.nodes[step.node]
+    told = ("kernel", "provider", "module", "operator", "line")
+    about = {"node": node.name, **{key: getattr(node, key) for key in told}}
+    return f"{node.kernel}: {node.operator}" if step.what == "kernel" else node.operator, about
+
+
+def _event(
+    name: str, category: str, begin: float, length: float, thread: int, about: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": 1,
+        "tid": thread,
+        "ts": round(begin, 3),
+        "dur": round(length, 3),
+        "args": about,
+    }
+
+
+# -- the page
+
+
+_COLORS = {
+    "call": "#cfd8dc",
+    "graph": "#90a4ae",
+    "module": "#ffcc80",
+    "kernel": "#e57373",
+    "rest": "#b0bec5",
+}
+_READABLE = {"minsize": 11, "mode": "hide"}  # smaller text is left out
+_ROWS = 40  # of a table in the page
+
+
+def _boxes(profile: Profile) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
+    """What the flame graph is made of, each with the way from the call, what it is, what to say of
+    it, and its own microseconds: modules in the order of the table, kernels, and what is in no
+    kernel."""
+    for number, graph in enumerate(profile.graphs):
+        yield (graph.label,), "graph", graph.where, 0.0
+        for module in profile.modules:
+            parts = module.path.split(".") if module.path and module.graph == number else []
+            for depth in range(1, len(parts) + 1):
+                yield (graph.label, *parts[:depth]), "module", ".".join(parts[:depth]), 0.0
+        for node in profile.nodes:
+            if node.graph == number:
+                torch = node.kernel == node.operator
+                label = f"torch: {node.operator}" if torch else f"{node.kernel}: {node.operator}"
+                about = f"{node.module or 'the root'}, {node.line or NO_LINE}"
+                parts = node.module.split(".") if node.module else []
+                yield (graph.label, *parts, label), "kernel", about, node.us
+        for label, us in ((IN_SESSION, graph.session_us), (AROUND_TORCH, graph.torch_us)):
+            if us:
+                yield (graph.label, label), "rest", label, us
+    for row in profile.rest:
+        if row.name not in (IN_SESSION, AROUND_TORCH):  # which are of their graphs
+            yield (row.name,), "rest", row.name, row.us
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: #222; }}
+h1 {{ font-size: 1.2rem; margin: 0 0 .4rem; }}
+h2 {{ font-size: 1rem; margin: 1.6rem 0 .4rem; }}
+table {{ border-collapse: collapse; }}
+td, th {{ padding: .1rem .7rem; text-align: right; white-space: pre; }}
+td:first-child, th:first-child {{ text-align: left; font-family: ui-monospace, monospace; }}
+tr:nth-child(even) {{ background: #f4f6f7; }}
+</style>
+</head>
+<body>
+<h1>{head}</h1>
+{notes}
+{figure}
+{tables}
+</body>
+</html>
+"""
+
+
+def html_of(profile: Profile) -> str:
+    """The page."""
+    try:
+        import plotly.graph_objects as go
+        import plotly.io
+    except ImportError as error:
+        raise OrtableError(
+            "The page of a profile needs the Python package 'plotly': install the extra with "
+            "`pip install 'ortable[profile]'`. text(), json() and trace() need nothing."
+        ) from error
+    figure = go.Figure(go.Icicle(**_icicle(profile)))
+    figure.update_layout(
+        margin={"t": 10, "l": 0, "r": 0, "b": 10}, height=620, uniformtext=_READABLE
+    )
+    drawn = plotly.io.to_html(
+        figure, include_plotlyjs=True, full_html=False, config={"displayModeBar": False}
+    )
+    return _PAGE.format(
+        title=html.escape(f"{profile.model}: profile"),
+        head=html.escape(head(profile)),
+        notes="".join(f"<p>{html.escape(note)}</p>" for note in profile.notes),
+        figure=drawn,
+        tables="".join(map(_table, tables_of(profile, _ROWS))),
+    )
+
+
+def _icicle(profile: Profile) -> dict[str, Any]:
+    """The boxes as plotly has them: lists of the same length. A box is as long as those on it."""
+    known = {(): (profile.model, "call", "the call")}
+    times: dict[tuple[str, ...], float] = defaultdict(float)
+    for way, what, about, us in _boxes(profile):
+        known.setdefault(way, (way[-1], what, about))
+        for depth in range(1, len(way) + 1):
+            times[way[:depth]] += us
+    times[()] = profile.call_us
+    numbers = {way: str(number) for number, way in enumerate(known)}
+    return {
+        "ids": list(numbers.values()),
+        "parents": [numbers[way[:-1]] if way else "" for way in known],
+        "labels": [html.escape(label) for label, _, _ in known.values()],
+        "values": [times[way] / 1000 for way in known],
+        "customdata": [
+            [html.escape(about), 100 * times[way] / profile.call_us]
+            for way, (_, _, about) in known.items()
+        ],
+        "marker": {"colors": [_COLORS[what] for _, what, _ in known.values()]},
+        "branchvalues": "total",
+        "sort": False,
+        "tiling": {"orientation": "v"},
+        "texttemplate": "%{label}<br>%{value:.3f} ms",
+        "hovertemplate": (
+            "<b>%{label}</b><br>%{customdata[0]}<br>%{value:.3f} ms, %{customdata[1]:.1f} %"
+            "<extra></extra>"
+        ),
+    }
+
+
+def _table(table: Table) -> str:
+    heads = "".join(f"<th>{each}</th>" for each in ("", *HEADS))
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table.rows
+    )
+    return f"<h2>{html.escape(table.title)}</h2><table><tr>{heads}</tr>{rows}</table>"
