@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortablegen.language.parse import called, onnx_call
+from ortablegen.language.parse import called, names_in, onnx_call
 from ortablegen.language.samples import TensorSample
 from ortablegen.language.vocabulary import prelude
 from ortablegen.source.templates import header
