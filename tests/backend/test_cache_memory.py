@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 import time
 import weakref
 
@@ -20,6 +19,7 @@ from ortable.backend.cache.session_keys import session_key
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
+from tests.backend.threads import in_threads
 
 
 class Watched:
@@ -398,22 +398,13 @@ class Thing:
 
 
 def test_threads_wait_for_one_session():
-    table, made, barrier = Sessions(), [], threading.Barrier(8)
-    found = []
+    table, made, found = Sessions(), [], []
 
     def make():
         made.append(Thing())
         return made[-1]
 
-    def ask():
-        barrier.wait()
-        found.append(table.shared("key", (), make))
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, lambda _: found.append(table.shared("key", (), make)))
     assert len(made) == 1 and len(set(map(id, found))) == 1
 
 
@@ -460,20 +451,11 @@ def test_threads_that_ask_for_one_key_get_one_session():
         """What weak references can point to."""
 
     made, got = [], []
-    barrier = threading.Barrier(3)
 
     def make():
         time.sleep(0.05)  # the others arrive while it is made
         made.append(Session())
         return made[-1]
 
-    def ask():
-        barrier.wait()
-        got.append(shared_session("a key of this test", (), make))
-
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(3, lambda _: got.append(shared_session("a key of this test", (), make)))
     assert len(made) == 1 and got == made * 3

@@ -19,6 +19,7 @@ from tests.backend.freezing import (
     make_model,
     rests,
 )
+from tests.backend.threads import in_threads
 
 
 @pytest.mark.parametrize(
@@ -257,19 +258,13 @@ def test_first_calls_at_the_same_time_make_one_session(backends):
     backend._sets.clear()
     backend._call = backend._key = None  # its session of before would be shared
     backend.sessions.clear()
-    barrier = threading.Barrier(4)
     results = []
 
-    def work():
-        barrier.wait()
+    def work(_):
         with torch.no_grad():
             results.append(compiled(BATCH))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert backend.sessions == [True]
     with torch.no_grad():
         expected = model(BATCH)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
 
 from ortable.backend.partition.placement import is_draw, is_ordered
 from ortable_generated import sessions
 from ortable_generated.aten import dispatch
+from tests.backend.threads import in_threads
 
 KEY = "session.intra_op.spin_duration_us"
 
@@ -245,17 +244,14 @@ def test_threads_share_a_partitioned_graph(in_torch):
     with torch.no_grad():
         fast(inputs[0])
 
-    def work(x):
+    def work(number):
+        x = inputs[number]
         with torch.no_grad():
             for _ in range(50):
                 if not torch.allclose(fast(x), fn(x), atol=1e-5):
                     wrong.append(x)
 
-    threads = [threading.Thread(target=work, args=(x,)) for x in inputs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not wrong
 
 

@@ -3,12 +3,11 @@ like."""
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
 
 from tests.backend.against_eager import every_warning_an_error
+from tests.backend.threads import in_threads
 
 
 def test_float_graph(run_both):
@@ -235,11 +234,7 @@ def test_four_threads_on_one_compiled_function():
             if not torch.allclose(fn(x, w), torch.relu(x @ w) + x.sum(), atol=1e-4):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert wrong == []
 
 

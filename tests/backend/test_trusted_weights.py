@@ -4,13 +4,13 @@ weights that dynamo leaves in the graph (`install_free_tensors`), which are not 
 from __future__ import annotations
 
 import copy
-import threading
 
 import pytest
 import torch
 
 import ortable
 from ortable.backend.cache.memory import forget
+from tests.backend.threads import in_threads
 
 from .freezing import BATCH, backends, check, compile_frozen, is_frozen, make_model, rests
 
@@ -156,16 +156,12 @@ def test_several_threads_and_a_write(backends):
     expected = run(model)
     wrong = []
 
-    def work():
+    def work(_):
         for _ in range(100):
             if not torch.allclose(run(compiled), expected, rtol=1e-5, atol=1e-5):
                 wrong.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not wrong
     double(model)
     check(compiled, model)

@@ -3,11 +3,10 @@ synchronizes between what writes an argument and what reads a result."""
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
 
+from tests.backend.threads import in_threads
 from tests.cuda.against_eager import compiled
 
 SIZE = 1 << 20
@@ -109,9 +108,5 @@ def test_threads_with_streams_of_their_own(run):
                 if total != SIZE * (2 * value + 1):
                     wrong.append((number, turn, total))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert wrong == []

@@ -13,6 +13,7 @@ import torch
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import in_onnx_export
+from tests.backend.threads import in_threads
 
 from .helpers import assert_close, assert_same, feeds_of, run_onnx
 
@@ -140,11 +141,7 @@ def test_exports_in_threads_say_so_until_the_last_one_ends() -> None:
             seen.append(torch.onnx.is_in_onnx_export())
             seen.append(read_by_dynamo(Chooses()) == [operator.mul])
 
-    threads = [threading.Thread(target=each) for each in (first, second)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(2, lambda number: (first, second)[number]())
     assert seen == [True, True]
     assert not torch.onnx.is_in_onnx_export()
     assert read_by_dynamo(Chooses()) == [operator.add]

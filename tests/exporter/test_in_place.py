@@ -7,13 +7,13 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import onnxruntime
 import pytest
 import torch
 
 from ortable import Dispatcher, ExportError, ExportOptions, to_onnx
 from ortable.interpreter.mutation import elidable_mutations
 from ortable.interpreter.tables import generated_tables
+from tests.onnx_runs import run
 
 
 class Model(torch.nn.Module):
@@ -129,12 +129,8 @@ def test_results_equal_eager(function: Callable[..., Any]) -> None:
     expected = Model(function).eval()(x.clone())
     expected = expected if isinstance(expected, tuple) else (expected,)
     proto = to_onnx(copy.deepcopy(program))
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    got = session.run(None, {"x": x.numpy()})
-    for value, wanted in zip(got, expected, strict=False):
-        torch.testing.assert_close(torch.from_numpy(value), wanted)
+    for value, wanted in zip(run(proto, x), expected, strict=False):
+        torch.testing.assert_close(value, wanted)
 
 
 def dropout_of_what_is_written(m: Model, x: torch.Tensor) -> Any:
@@ -202,13 +198,9 @@ def test_a_write_into_what_an_operator_returns_unsaid_is_seen(
     proto = to_onnx(program, export_options=ExportOptions(decomposition_table=table))
     assert [(node.target, node.args, node.kwargs) for node in program.graph.nodes] == before
     expected = Model(function).eval()(x.clone())
-    got = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    ).run(None, {"x": x.numpy()})
-    for value, wanted in zip(
-        got, [expected] if torch.is_tensor(expected) else expected, strict=False
-    ):
-        torch.testing.assert_close(torch.from_numpy(value), wanted)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for value, wanted in zip(run(proto, x), expected, strict=False):
+        torch.testing.assert_close(value, wanted)
 
 
 @pytest.mark.parametrize("function", [dropout_of_nothing, part_of_an_unsafe_split])

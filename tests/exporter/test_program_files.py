@@ -31,6 +31,7 @@ from ortable.errors import (
 )
 from ortable.exporter import program as program_module
 from ortable.exporter.account.sessions import make_session
+from tests.backend.threads import in_threads
 
 from .program_helpers import Small, X, check, module_of
 
@@ -167,17 +168,7 @@ def test_threads_make_one_session(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(program_module, "make_session", counted)
     expected, found = program_module.OnnxProgram.__call__, []
-    start = threading.Barrier(4)
-
-    def call() -> None:
-        start.wait()
-        found.append(expected(program, *X))
-
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, lambda _: found.append(expected(program, *X)))
     assert len(made) == 1 and len(found) == 4
     assert all(torch.equal(each, found[0]) for each in found)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from torch.export import Dim
 
 from ortable import match_input_parameters, to_onnx
 from ortable.errors import ConversionError, ExportError, FunctionNotFoundError
+from tests.onnx_runs import run
 
 from ..interpreter.small_tables import CONVERTERS
 from .test_arguments import Neuron
@@ -23,15 +23,6 @@ def export(module, args=(), **kwargs):
 
 def steps(model: onnx.ModelProto) -> str:
     return next((p.value for p in model.metadata_props if p.key == "ortable.steps"), "")
-
-
-def run(model, *inputs):
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    names = [v.name for v in session.get_inputs()]
-    feeds = {n: v.detach().numpy() for n, v in zip(names, inputs, strict=True)}
-    return session.run(None, feeds)
 
 
 def test_a_module_and_its_exported_program_give_the_same_model() -> None:
@@ -305,10 +296,6 @@ def test_a_decomposed_operator_equals_eager(
 ) -> None:
     x = torch.randn(*shape)
     proto = to_onnx(module, (x,), input_names=["x"])
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    (got,) = session.run(None, {"x": x.numpy()})
-    torch.testing.assert_close(torch.from_numpy(got), module(x), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(run(proto, x), [module(x)], atol=1e-5, rtol=1e-5)
     steps = {entry.key: entry.value for entry in proto.metadata_props}["ortable.steps"]
     assert "decomposed: aten::" in steps

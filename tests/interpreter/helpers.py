@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import torch
 
 from ortable.builder import GraphBuilder
 from ortable.interpreter.interpreter import DynamoInterpreter
+from tests import onnx_runs
 
 from .small_tables import TABLES
 
@@ -29,16 +29,8 @@ def interpret(graph_module: Any, **kwargs: Any) -> DynamoInterpreter:
 
 def run(interpreter: DynamoInterpreter, *inputs: Any) -> list[np.ndarray]:
     """Outputs of the ONNX graph in ONNX Runtime."""
-    model = interpreter.builder.to_onnx()
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    names = [value.name for value in session.get_inputs()]
-    feeds = {
-        name: value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
-        for name, value in zip(names, inputs, strict=True)
-    }
-    return session.run(None, feeds)
+    found = onnx_runs.run(interpreter.builder.to_onnx(), *map(torch.as_tensor, inputs))
+    return [each.numpy() for each in found]
 
 
 class Function(torch.nn.Module):

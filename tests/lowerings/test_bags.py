@@ -3,12 +3,11 @@ the room, else row by row; torch.compile leaves it to torch."""
 
 from __future__ import annotations
 
-import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 import ortable
+from tests.onnx_runs import run
 
 SIZES = {
     "even": [3, 3, 3, 3],
@@ -31,12 +30,6 @@ class _Bag(torch.nn.Module):
         return torch.nn.functional.embedding_bag(indices, weight, offsets, mode=self.mode)
 
 
-def _run(model: object, *args: torch.Tensor) -> torch.Tensor:
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    feeds = {known.name: arg.numpy() for known, arg in zip(session.get_inputs(), args, strict=True)}
-    return torch.from_numpy(np.asarray(session.run(None, feeds)[0]))
-
-
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("name", SIZES)
 def test_offsets_of_any_sizes(mode: str, name: str) -> None:
@@ -49,7 +42,7 @@ def test_offsets_of_any_sizes(mode: str, name: str) -> None:
     args = (WEIGHT, indices, offsets)
     model = ortable.to_onnx(_Bag(mode), args)
     wanted = _Bag(mode)(*args)
-    torch.testing.assert_close(_run(model, *args), wanted, atol=1e-3, rtol=1e-4, equal_nan=True)
+    torch.testing.assert_close(run(model, *args)[0], wanted, atol=1e-3, rtol=1e-4, equal_nan=True)
     kinds = [node.op_type for node in model.graph.node]
     assert "Loop" not in kinds
     assert ("If" in kinds) == (mode != "max")
@@ -65,7 +58,7 @@ def test_two_axes_need_no_branch(batch: object) -> None:
     ]  # fmt: skip
     other = indices if batch is None else torch.randint(0, 6, (9, 3))
     wanted = _Bag("sum")(WEIGHT, other)
-    torch.testing.assert_close(_run(model, WEIGHT, other), wanted, equal_nan=True)
+    torch.testing.assert_close(run(model, WEIGHT, other)[0], wanted, equal_nan=True)
 
 
 @pytest.mark.parametrize("offsets", [[0, 2], [0, 3, 5], [0, 0, 4], [0, 7]])
@@ -77,4 +70,4 @@ def test_offsets_may_be_constants(mode: str, offsets: list[int]) -> None:
             return torch.nn.functional.embedding_bag(indices, weight, starts, mode=mode)
 
     args = torch.randn(6, 4), torch.tensor([1, 5, 2, 2, 0, 3, 4])
-    torch.testing.assert_close(_run(ortable.to_onnx(Model(), args), *args), Model()(*args))
+    torch.testing.assert_close(run(ortable.to_onnx(Model(), args), *args)[0], Model()(*args))

@@ -3,12 +3,12 @@ off, older ones cut it off first. And numbers between bounds that only the call 
 
 from __future__ import annotations
 
-import onnxruntime
 import pytest
 import torch
 
 import ortable
 from ortable.prelude.pointwise import int_range
+from tests.onnx_runs import run
 
 
 class Arange(torch.nn.Module):
@@ -30,11 +30,7 @@ def test_the_step_of_an_integer_range_is_cut_off(bounds: tuple[float, float, flo
     except ValueError as error:  # torch 2.13: a step below 1 is 0
         assert str(error) == "step must be nonzero"
         return
-    proto = ortable.to_onnx(model, (x,))
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    (got,) = session.run(None, {proto.graph.input[0].name: x.numpy()})
+    (got,) = run(ortable.to_onnx(model, (x,)), x)
     assert got.tolist() == expected.tolist()
 
 
@@ -42,10 +38,7 @@ def test_a_step_of_zero_repeats_the_start() -> None:
     """On every version of torch: Range itself refuses a step of 0."""
     builder = ortable.GraphBuilder(18)
     builder.make_tensor_output(int_range(builder, 5, 10, -0.5), indexed=False)
-    session = onnxruntime.InferenceSession(
-        builder.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    assert session.run(None, {})[0].tolist() == [5] * 10
+    assert run(builder.to_onnx())[0].tolist() == [5] * 10
 
 
 class _Between(torch.nn.Module):
@@ -68,11 +61,7 @@ def test_linspace_between_sizes_and_numbers_of_the_call() -> None:
     program = torch.export.export(
         model, (torch.arange(3.0),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
     )
-    session = onnxruntime.InferenceSession(
-        ortable.to_onnx(program).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    converted = ortable.to_onnx(program)
     for size in (3, 17):
         x = torch.arange(float(size))
-        found = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-        for got, expected in zip(found, model(x), strict=True):
-            torch.testing.assert_close(torch.from_numpy(got), expected)
+        torch.testing.assert_close(run(converted, x), list(model(x)))

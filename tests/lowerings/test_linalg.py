@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 import ortable
+from tests.onnx_runs import run
 
 _KINDS = [(torch.float32, False), (torch.complex128, False), (torch.complex128, True)]
 
@@ -28,17 +27,7 @@ def _run(
     function: Callable[..., object], *args: torch.Tensor, dynamic: object = None
 ) -> list[torch.Tensor]:
     program = torch.export.export(_Call(function), args, dynamic_shapes=dynamic)
-    return _session_run(program, *args)
-
-
-def _session_run(program: torch.export.ExportedProgram, *args: torch.Tensor) -> list[torch.Tensor]:
-    model = ortable.to_onnx(program)
-    proto = getattr(model, "model_proto", model)
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    feeds = {value.name: arg.numpy() for value, arg in zip(session.get_inputs(), args, strict=True)}
-    return [torch.from_numpy(np.array(found)) for found in session.run(None, feeds)]
+    return run(ortable.to_onnx(program), *args)
 
 
 def _matrix(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -102,7 +91,7 @@ def test_nothing_of_a_dynamic_batch(
     batch = torch.export.Dim.DYNAMIC
     given = (torch.zeros(2, *shape[1:]),)
     program = torch.export.export(_Call(function), given, dynamic_shapes=(({0: batch},),))
-    found = _session_run(program, torch.zeros(shape))
+    found = run(ortable.to_onnx(program), torch.zeros(shape))
     assert [each.shape for each in found] == [each.shape for each in function(torch.zeros(shape))]
 
 

@@ -7,12 +7,12 @@ import copy
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 
 import ortable
 from ortable.errors import OrtableError
+from tests.onnx_runs import run
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 
@@ -23,14 +23,6 @@ def _model_and_ops(
     model = ortable.to_onnx(copy.deepcopy(module), args, **options)
     proto = getattr(model, "model_proto", model)
     return proto, [node.op_type for node in proto.graph.node]
-
-
-def _run(proto: object, *args: torch.Tensor) -> list[np.ndarray]:
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    feeds = {value.name: arg.numpy() for value, arg in zip(session.get_inputs(), args, strict=True)}
-    return session.run(None, feeds)
 
 
 class _First(torch.nn.Module):
@@ -50,7 +42,7 @@ def test_recurrent_networks_take_another_batch(kind: str) -> None:
     module = _First(inner).eval()
     proto, _ = _model_and_ops(module, torch.randn(2, 5, 3), dynamic_shapes=({0: DYNAMIC},))
     other = torch.randn(4, 5, 3)
-    np.testing.assert_allclose(_run(proto, other)[0], module(other).detach(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(proto, other)[0], module(other).detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_indices_that_nobody_reads_cost_no_node() -> None:
@@ -71,7 +63,7 @@ def test_shapes_of_pools_whose_last_window_would_start_in_the_padding_are_what_o
     module = _First(lambda x: torch.nn.functional.max_pool3d(x, 2, 3, 1, ceil_mode=True))
     model, _ = _model_and_ops(module, x, target_opset=opset)
     onnx.shape_inference.infer_shapes(model, strict_mode=True)
-    np.testing.assert_array_equal(_run(model, x)[0], module(x).numpy())
+    np.testing.assert_array_equal(run(model, x)[0], module(x).numpy())
 
 
 def test_gemm_reads_transposed_matrices_the_other_way_round() -> None:
@@ -79,7 +71,7 @@ def test_gemm_reads_transposed_matrices_the_other_way_round() -> None:
     module = _First(lambda a: (torch.addmm(c, a.t(), b.t()), torch.mm(a.t(), b.t())))
     proto, ops = _model_and_ops(module, a)
     assert ops == ["Gemm"]
-    assert np.allclose(_run(proto, a)[0], module(a).numpy(), atol=1e-5)
+    assert np.allclose(run(proto, a)[0], module(a).numpy(), atol=1e-5)
 
 
 def test_values_alone_of_a_maximum_need_no_index() -> None:
@@ -95,7 +87,7 @@ def test_adaptive_maximum_without_indices_takes_uneven_regions() -> None:
     module = _First(lambda x: torch.ops.aten.adaptive_max_pool2d(x, [3, 2]))
     x = torch.randn(1, 2, 7, 5)
     proto, _ = _model_and_ops(module, x)
-    assert np.array_equal(_run(proto, x)[0], module(x).numpy())
+    assert np.array_equal(run(proto, x)[0], module(x).numpy())
 
 
 @pytest.mark.parametrize(("opset", "used"), [(18, False), (23, True)])
@@ -119,7 +111,7 @@ def test_exported_dropout_in_training_draws_in_onnx_and_is_refused_for_the_backe
     x = torch.ones(4, 100)
     proto, ops = _model_and_ops(module, x)
     assert "Dropout" in ops
-    assert set(np.unique(_run(proto, x)[0])) == {0.0, 2.0}
+    assert set(np.unique(run(proto, x)[0])) == {0.0, 2.0}
     with pytest.raises(OrtableError, match="manual_seed"):
         _model_and_ops(module, x, target="onnxruntime")
 
@@ -132,7 +124,7 @@ def test_exported_alpha_dropout_keeps_or_drops_as_its_paper_says(p: float) -> No
     b = -a * p * dropped
     module = torch.nn.AlphaDropout(p).train()
     proto, _ = _model_and_ops(module, x)
-    for found in (module(x), torch.from_numpy(_run(proto, x)[0])):
+    for found in (module(x), run(proto, x)[0]):
         kept = torch.isclose(found, a * x + b, atol=1e-5)
         assert torch.isclose(found[~kept], torch.tensor(a * dropped + b), atol=1e-5).all()
         assert abs(kept.float().mean() - (1 - p)) < 0.15
@@ -142,7 +134,7 @@ def test_batch_norm_in_training_returns_its_new_statistics() -> None:
     module = torch.nn.BatchNorm2d(3).train()
     x = torch.randn(4, 3, 5, 5)
     proto, _ = _model_and_ops(module, x)
-    found = _run(proto, x)
+    found = run(proto, x)
     expected = module(x)
     for wanted in (expected, module.running_mean, module.running_var):
         assert wanted is not None

@@ -3,13 +3,13 @@ library registers. Each has an entry, or stands here with the reason."""
 
 from __future__ import annotations
 
-import onnxruntime
 import pytest
 import torch
 
 import ortable
 from ortable_generated.aten.dispatch import CALLABLES, CONVERTERS, HOPS
 from ortable_generated.decompositions import DECOMPOSE
+from tests.onnx_runs import run
 
 # Core overloads without an entry of their own: they are in-place or `out=` forms, or torch replaces
 # them before a graph is converted.
@@ -102,13 +102,11 @@ def test_what_functionalisation_makes_of_them_is_converted(
     targets = {node.target.name() for node in traced.nodes if hasattr(node.target, "_schema")}
     assert name in targets, "torch's graph no longer holds it: name another reason above"
     model = ortable.to_onnx(module(), args)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    feeds = {known.name: arg.numpy() for known, arg in zip(session.get_inputs(), args, strict=True)}
     eager = module()
     results = eager(*args)
     wanted = list(results) if isinstance(results, tuple) else [results]
     wanted += list(eager.buffers())  # what is written comes out, too
-    found = [torch.from_numpy(each) for each in session.run(None, feeds)]
+    found = run(model, *args)
     torch.testing.assert_close(found[: len(wanted)], wanted, atol=1e-5, rtol=1e-5)
 
 

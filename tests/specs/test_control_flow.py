@@ -6,11 +6,11 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-import onnxruntime
 import pytest
 import torch
 
 import ortable
+from tests.onnx_runs import run
 
 
 def check(
@@ -21,17 +21,9 @@ def check(
     module.eval()
     converted = ortable.to_onnx(module, calls[0], **options)
     model = getattr(converted, "model_proto", converted)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    names = [value.name for value in session.get_inputs()]
     for call in calls:
-        expected = module(*call)
-        got = session.run(None, dict(zip(names, (each.numpy() for each in call), strict=True)))
-        wanted = torch.utils._pytree.tree_leaves(expected)
-        assert len(got) == len(wanted)
-        for left, right in zip(got, wanted, strict=True):
-            torch.testing.assert_close(torch.from_numpy(left), right.detach())
+        wanted = torch.utils._pytree.tree_leaves(module(*call))
+        torch.testing.assert_close(run(model, *call), [each.detach() for each in wanted])
     return [node.op_type for node in model.graph.node]
 
 

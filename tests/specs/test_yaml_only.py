@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import onnxruntime
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -20,6 +19,7 @@ from ortable.interpreter import tables
 from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable_generated.aten import dispatch, traits
+from tests.onnx_runs import run
 
 LIBRARY = torch.library.Library("ortable_test_traits", "DEF")
 LIBRARY.define("rows_of(Tensor x) -> SymInt")
@@ -53,12 +53,10 @@ def _check(module: torch.nn.Module, edit: Callable[[Any], None] = lambda program
         module, (torch.ones(4, 3),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},)
     )
     edit(program)
-    session = onnxruntime.InferenceSession(ortable.to_onnx(program).SerializeToString())
+    converted = ortable.to_onnx(program)
     for rows in (4, 7):
         x = torch.arange(3.0 * rows).reshape(rows, 3)
-        (name,) = (each.name for each in session.get_inputs())
-        got = torch.from_numpy(session.run(None, {name: x.numpy()})[0])
-        torch.testing.assert_close(got, module(x), rtol=1e-6, atol=0)
+        torch.testing.assert_close(run(converted, x), [module(x)], rtol=1e-6, atol=0)
 
 
 class Sized(torch.nn.Module):
