@@ -124,10 +124,14 @@ class _Branches(torch.nn.Module):
 @pytest.mark.parametrize(
     ("args", "kwargs", "words"),
     [
-        ("", "", "the submodule is called without its argument 'input'"),
-        ("xxx", "", r"the submodule takes 1 argument \(input\), and is called with 3"),
-        ("x", "y", "the submodule has no argument 'y'"),
-        ("x", "input", "the submodule is called with two values for its argument 'input'"),
+        ("", "", r"the submodule takes the arguments \(input\), and is called with 0 by place"),
+        ("xxx", "", r"the submodule takes the arguments \(input\), and is called with 3 by place"),
+        ("x", "y", r"the submodule takes .*, and is called with 1 by place and with y by name"),
+        (
+            "x",
+            "input",
+            r"the submodule takes .*, and is called with 1 by place and with input by name",
+        ),
     ],
 )
 def test_a_submodule_that_is_called_wrongly_is_an_error_that_names_the_call(

@@ -54,7 +54,6 @@ def module_operands(
     Raises ConversionError when an argument is missing, or is one too many, and UnsupportedCase for
     a forward of any number of arguments: FX has one placeholder for all of them.
     """
-    operands = list(args)
     inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     names = [str(node.target) for node in inputs]
     several = [name for name in names if name.startswith("*")]
@@ -63,27 +62,17 @@ def module_operands(
             f"the submodule takes any number of arguments ({', '.join(several)}), which its graph "
             "does not tell apart; give example inputs (args)"
         )
-    if len(operands) > len(names):
-        plural = "" if len(names) == 1 else "s"
+    given: dict[str, Any] = {str(node.target): node.args[0] for node in inputs if node.args}
+    given.update(zip(names, args, strict=False))
+    twice = [name for name in kwargs if name in names[: len(args)]]
+    given.update(kwargs)
+    if twice or len(args) > len(names) or given.keys() != set(names):
+        by_name = ", ".join(kwargs)
         raise ConversionError(
-            f"the submodule takes {len(names)} argument{plural} ({', '.join(names)}), and is "
-            f"called with {len(operands)}"
+            f"the submodule takes the arguments ({', '.join(names)}), and is called with "
+            f"{len(args)} by place" + (f" and with {by_name} by name" if by_name else "")
         )
-    for name in kwargs:
-        if name not in names:
-            raise ConversionError(f"the submodule has no argument '{name}'")
-        if name in names[: len(operands)]:
-            raise ConversionError(
-                f"the submodule is called with two values for its argument '{name}'"
-            )
-    for node in inputs[len(operands) :]:
-        if node.target in kwargs:
-            operands.append(kwargs[node.target])
-        elif node.args:
-            operands.append(node.args[0])
-        else:
-            raise ConversionError(f"the submodule is called without its argument '{node.target}'")
-    return operands
+    return [given[name] for name in names]
 
 
 def find_attribute(module: Any, path: str, default: Any = ...) -> Any:

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch.fx import Node
 
 from ortable.ir import Graph
 from ortable.prelude.values import as_scalar
 
-from .. import dims, dtypes
+from .. import dims
 from ..errors import ConversionError
 
 InputRole = Literal["tensor", "dimension", "constant", "none", "initializer", "unused"]
@@ -107,26 +108,13 @@ def emit(graph: Graph, record: OutputRecord, name: str) -> str:
     """
     result = record.source
     if record.role == "constant":
-        result = graph.make_initializer("", constant_tensor(record.value))
+        result = graph.make_initializer("", np.array(record.value))
     elif record.role == "dimension":
         result = as_scalar(graph, record.value)
     graph.make_node("Identity", [result], [name])
     info = graph.values[name]
     graph.make_tensor_output(name, info.dtype, info.shape, indexed=False)
     return name
-
-
-def constant_tensor(value: Any) -> Any:
-    """A Python number (or list of ints) as the array of the dtype that torch gives it."""
-    import numpy as np
-
-    if isinstance(value, bool):
-        return np.array(value, dtype=np.bool_)
-    if isinstance(value, float):
-        return np.array(value, dtype=np.float64)
-    if isinstance(value, complex):
-        return np.array(value, dtype=dtypes.to_numpy(dtypes.complex128))
-    return np.array(value, dtype=np.int64)
 
 
 def is_number(value: Any) -> bool:

@@ -67,7 +67,7 @@ def report_text(
             rows = [tuple("" if each is None else str(each) for each in row) for row in ranges]
             parts.append(markdown_table(("dimension", "smallest", "largest"), rows))
         domains = [(entry.domain or "ai.onnx", str(entry.version)) for entry in proto.opset_import]
-        parts += [_sizes(proto, model), markdown_table(("domain", "opset"), domains)]
+        parts += [f"{_counts(model)}.", markdown_table(("domain", "opset"), domains)]
         parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
     if program is not None:
         parts += ["## Torch operators", _operators("calls", torch_operators(program))]
@@ -252,16 +252,6 @@ def _values(proto: onnx.ModelProto) -> str:
             dtype = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
             rows.append((kind, value.name, dtype, _shape_text(value)))
     return markdown_table(("", "name", "dtype", "shape"), rows)
-
-
-def _sizes(proto: onnx.ModelProto, model: Any) -> str:
-    size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
-    outside = getattr(model, "tensors", {})
-    text = (
-        f"{len(proto.graph.node)} nodes, {len(proto.functions)} local functions, "
-        f"{len(proto.graph.initializer)} initializers, {_bytes(size)} of them in the model"
-    )
-    return f"{text}; {len(outside)} tensors outside." if outside else f"{text}."
 
 
 def _compared(record: ExportRecord) -> str:

@@ -21,24 +21,10 @@ from ortable.errors import ExportError, OptionError, ProviderError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 
-_NUMPY_LACKS = {
-    "bfloat16": onnx.TensorProto.BFLOAT16,
-    "float8_e4m3fn": onnx.TensorProto.FLOAT8E4M3FN,
-    "float8_e4m3fnuz": onnx.TensorProto.FLOAT8E4M3FNUZ,
-    "float8_e5m2": onnx.TensorProto.FLOAT8E5M2,
-    "float8_e5m2fnuz": onnx.TensorProto.FLOAT8E5M2FNUZ,
-    "int4": onnx.TensorProto.INT4,
-    "uint4": onnx.TensorProto.UINT4,
-}
-_FLOATS8 = tuple(each for name, each in _NUMPY_LACKS.items() if name.startswith("float8"))
-
 
 def proto_of(model: Any) -> onnx.ModelProto:
     """The proto of a ModelProto or LargeModel; the weights of the latter are not in it."""
     return model if isinstance(model, onnx.ModelProto) else model.proto
-
-
-_TWO_IN_A_BYTE = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
 
 
 # -- sessions
@@ -152,10 +138,10 @@ def ort_value(array: np.ndarray) -> Any:
     """An OrtValue that holds an array by reference."""
     import onnxruntime
 
-    onnx_type = _NUMPY_LACKS.get(array.dtype.name)
-    if onnx_type is None:
+    if array.dtype.isbuiltin == 1:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    if onnx_type in _TWO_IN_A_BYTE:
+    onnx_type = dtypes.from_numpy(array.dtype)
+    if onnx_type in dtypes.SUB_BYTE:
         array = _packed(array)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx_type)
 
@@ -166,7 +152,7 @@ def _tensor(value: Any) -> torch.Tensor:
     element = value.element_type()
     if element == onnx.TensorProto.BOOL:
         return torch.from_numpy(value.numpy().copy())
-    if element in _FLOATS8:  # ONNX Runtime has no word of dlpack for them
+    if element in dtypes.FLOAT8_TYPES:  # ONNX Runtime has no word of dlpack for them
         made = torch.empty(value.shape(), dtype=dtypes.to_torch(element))
         ctypes.memmove(made.data_ptr(), value.data_ptr(), made.numel())
         return made
