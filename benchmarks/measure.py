@@ -1,9 +1,5 @@
-"""Measuring: candidates take turns in one process, and every figure is a median over the rounds.
-
-A ratio is formed inside a round, between calls that lie close together, so that a machine that
-slows down for a while slows both. One candidate is measured twice; how far its two series differ
-is the band in which nothing can be told (the A/A band).
-"""
+"""What `ortable.backend.timing` measured, and where. One candidate is measured twice; how far its
+two series differ is the band in which nothing can be told (the A/A band)."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from typing import Any
 
 from rich.text import Text
 
-Call = Callable[[], object]
+from ortable.backend.timing import Call, in_turns, time_block
 
 
 def timed(function: Callable[[], Any]) -> tuple[float, Any]:
@@ -32,74 +28,10 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - started, result
 
 
-def settle() -> None:
-    """Waits until the threads of whoever ran before have gone to sleep: OpenMP's and ONNX Runtime's
-    wait for more work for up to 20 ms, on the processors that the next candidate needs."""
-    time.sleep(0.03)
-
-
-def _block(call: Call, count: int, warm: bool = True) -> float:
-    """Seconds per call of `count` calls in a row, after one that is not counted if `warm`."""
-    settle()
-    if warm:
-        call()
-    begin = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - begin) / count
-
-
 def after_pauses(calls: Mapping[str, Call], rounds: int) -> dict[str, list[float]]:
     """Seconds of single calls of every candidate, one figure per round: before each call nothing
     ran for a while, so that threads which wait busily have gone to sleep."""
-    return _rounds(calls, rounds, lambda name: _block(calls[name], 1, warm=False))
-
-
-def count_for(once: float, block: float) -> int:
-    """How many calls of so many seconds fill a block."""
-    return max(1, min(2000, round(block / max(once, 1e-7))))
-
-
-def interleave(
-    calls: Mapping[str, Call],
-    rounds: int,
-    block: float = 0.03,
-    once: Mapping[str, float] | None = None,
-) -> dict[str, list[float]]:
-    """Seconds per call of every candidate, one figure per round.
-
-    :param calls: name -> call; each round starts at the next one
-    :param block: seconds that the calls in a row of one candidate should last
-    :param once: seconds of one call of each, when they are known; they are taken here otherwise
-    """
-    counts = {}
-    for name, call in calls.items():
-        first = once[name] if once is not None else min(_block(call, 1) for _ in range(3))
-        counts[name] = count_for(first, block)
-    return _rounds(calls, rounds, lambda name: _block(calls[name], counts[name]))
-
-
-def _rounds(
-    calls: Mapping[str, Call], rounds: int, measure: Callable[[str], float]
-) -> dict[str, list[float]]:
-    """A figure per candidate and round; each round starts at the next one."""
-    names = list(calls)
-    found: dict[str, list[float]] = {name: [] for name in names}
-    gc.collect()
-    gc.disable()
-    try:
-        for number in range(rounds):
-            shift = number % len(names)
-            for name in names[shift:] + names[:shift]:
-                found[name].append(measure(name))
-    finally:
-        gc.enable()
-    return found
-
-
-def median_ratio(found: Mapping[str, Sequence[float]], name: str, base: str) -> float:
-    """Median over the rounds of `name` / `base`."""
-    return statistics.median(a / b for a, b in zip(found[name], found[base], strict=True))
+    return in_turns(calls, rounds, lambda name: time_block(calls[name], 1, warm=False))
 
 
 def band(found: Mapping[str, Sequence[float]], name: str, again: str) -> float:

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from benchmarks.backend import measure as backend_measure
-from benchmarks.measure import band, interleave, median_ratio
+from benchmarks.measure import band
 from benchmarks.models.inference import build
+from ortable.backend.timing import interleave, median_ratio
 
 FIRST = 16  # calls, after which graphs of more than 5 ms are decided
 _ENOUGH = 30.0  # seconds that a decision may take; calls of microseconds take hundreds
@@ -92,7 +93,7 @@ def _forget() -> None:
     torch._dynamo.reset()
     gc.collect()
     conversions.clear()
-    decisions.forget()
+    decisions.STORE.clear()
 
 
 def _kept(graph: Any) -> str:

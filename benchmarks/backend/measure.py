@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import after_pauses, band, interleave, median_ratio, reason, timed
+from benchmarks.measure import after_pauses, band, reason, timed
 from benchmarks.models.inference import build
+from ortable.backend.timing import interleave, median_ratio
 
 from . import candidates
 

@@ -17,8 +17,9 @@ import torch
 
 import ortable
 from benchmarks.decode.measure import SIZES, VOCABULARY, build
-from benchmarks.measure import band, interleave, machine, median_ratio, origin
+from benchmarks.measure import band, machine, origin
 from benchmarks.report import publish
+from ortable.backend.timing import interleave, median_ratio
 
 from .report import markdown
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import band, interleave, median_ratio, reason, timed
+from benchmarks.measure import band, reason, timed
 from benchmarks.models.architectures import ARCHITECTURES, build_architecture
 from benchmarks.models.bert import bert, narrow_bert
 from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
+from ortable.backend.timing import interleave, median_ratio
 
 OURS, THEIRS = "ortable", "torch.onnx"
 LARGE, WHOLE = "weights left in torch", "one ModelProto"

@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import band, median_ratio, reason
+from benchmarks.measure import band, reason
 from benchmarks.models.inference import MODELS
 from benchmarks.models.training import TRAINABLES
+from ortable.backend.timing import in_turns, median_ratio
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 # Enough of a batch that a call is no matter of launching kernels alone, but for `mlp`.
@@ -39,21 +40,11 @@ def _timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
-def _in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    names = list(calls)
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for name in names * 3:
-        _timed(calls[name])
-    for number in range(rounds):
-        shift = number % len(names)
-        for name in names[shift:] + names[:shift]:
-            found[name].append(_timed(calls[name]))
-    return found
-
-
 def _figures(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
     """Medians of all candidates, ratios to eager, and the A/A band of eager with itself."""
-    found = _in_turns(calls, rounds)
+    for call in [*calls.values()] * 3:
+        _timed(call)
+    found = in_turns(calls, rounds, lambda name: _timed(calls[name]))
     compared = [name for name in calls if not name.startswith("eager")]
     return {
         "ms": {name: statistics.median(taken) * 1e3 for name, taken in found.items()},

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import band, interleave, median_ratio, reason, timed
+from benchmarks.measure import band, reason, timed
+from ortable.backend.timing import interleave, median_ratio
 
 from .peers import OpenVino, Session
 from .sizes import SIZES, VOCABULARY, Lengths, build

@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 from benchmarks.conversion.measure import deep_bert
-from benchmarks.measure import band, count_for, interleave, reason, timed
+from benchmarks.measure import band, reason, timed
 from benchmarks.models.inference import MODELS, build
 from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
+from ortable.backend.timing import count_for, interleave
 
 Record = dict[str, Any]
 Call = Callable[[], Any]

@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import band, interleave, median_ratio, settle
+from benchmarks.measure import band
 from benchmarks.models.training import TRAINABLES
+from ortable.backend.timing import SETTLE, interleave, median_ratio
 
 _BLOCK = 0.1  # seconds of steps in a row: threads that wait after one are there in the next
 _MOST_STEPS = 1000
@@ -59,7 +60,7 @@ def measure_rewrites(
     taken: list[list[float]] = [[] for _ in choices]
     for _ in range(rounds + 1):  # the first round is not counted
         for model, times in zip(models, taken, strict=True):
-            settle()
+            time.sleep(SETTLE)
             times.append(statistics.median([step(model, arguments, clock) for _ in range(4)][1:]))
     graphs = [[record.onnx for record in each if record.onnx] for each in records]
     nodes = [sum(len(model.graph.node) for model in each) for each in graphs]

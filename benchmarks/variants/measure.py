@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 import ortable
-from benchmarks.measure import band, interleave, median_ratio, reason
+from benchmarks.measure import band, reason
 from benchmarks.sessions import difference, quiet, session, torch_onnx
+from ortable.backend.timing import interleave, median_ratio
 
 from .layers import build
 from .operators import OPERATORS

@@ -27,9 +27,9 @@ TURNS = 6  # calls of a scripted trial
 
 @pytest.fixture(autouse=True)
 def nothing_decided():
-    decisions.forget()
+    decisions.STORE.clear()
     yield
-    decisions.forget()
+    decisions.STORE.clear()
 
 
 @pytest.fixture
@@ -452,7 +452,7 @@ def test_a_decision_is_found_on_disk(keep, tmp_path):
     assert calls_measured(model(), turns, **folder) == TURNS
     (path,) = tmp_path.glob("*.autotune")
     assert json.loads(path.read_text())["kept"] == "torch"
-    decisions.forget()
+    decisions.STORE.clear()
     assert calls_measured(model(), turns, **folder) == 0
 
 
@@ -465,7 +465,7 @@ def test_a_damaged_file_is_measured_again(keep, tmp_path, content):
     calls_measured(model(), turns, **folder)
     (path,) = tmp_path.glob("*.autotune")
     path.write_text(content)
-    decisions.forget()
+    decisions.STORE.clear()
     with pytest.warns(RuntimeWarning, match="is measured again"):
         assert calls_measured(model(), turns, **folder) == TURNS
     assert json.loads(path.read_text())["kept"] == "torch"
@@ -476,7 +476,7 @@ def test_another_machine_measures_again(keep, tmp_path, monkeypatch, what):
     turns = keep("torch")
     folder = {"cache_dir": str(tmp_path)}
     calls_measured(model(), turns, **folder)
-    decisions.forget()
+    decisions.STORE.clear()
     threads = torch.get_num_threads()
     if what == "processor":
         monkeypatch.setattr(decisions, "processor", lambda: "another one")

@@ -22,8 +22,8 @@ from torch._dynamo.utils import counters
 
 from ortable.backend.aot import compilation as aot_compilation
 from ortable.backend.aot.entry import compile_with_autograd
-from ortable.backend.cache import codec, disk, envelope
-from ortable.backend.cache.graph_key import Uncacheable, _GraphWriter
+from ortable.backend.cache import codec, envelope
+from ortable.backend.cache.graph_key import _GraphWriter
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.memory import conversions
 from ortable.backend.execute.runner import run_with_onnxruntime
@@ -36,6 +36,7 @@ from ortable.backend.roles import (
     OutputRoleKind,
     ViewStep,
 )
+from ortable.backend.store import Uncacheable
 from ortable.dims.expression import RECIPES
 
 aten = torch.ops.aten
@@ -142,8 +143,8 @@ GRAPHS = {
 
 
 def assert_read_as_written(compiled, folder):
-    assert disk.save(str(folder), "k", compiled)
-    read = disk.load(str(folder), "k")
+    assert conversions.save(str(folder), "k", compiled)
+    read = conversions.load(str(folder), "k")
     for field in dataclasses.fields(CompiledGraph):
         if field.name not in ("timings", "key", "cache", "label"):  # each call has its own
             assert getattr(read, field.name) == getattr(compiled, field.name), field.name
@@ -206,11 +207,11 @@ def test_what_a_file_cannot_hold_is_skipped(tmp_path):
     step = ViewStep(aten.add.Tensor, (1,), {})
     for role in (odd, dataclasses.replace(odd, value=None, steps=(step,))):
         with pytest.raises(Uncacheable, match="cannot hold"):
-            disk.save(str(tmp_path), "k", one_graph(outputs=(role,)))
+            conversions.save(str(tmp_path), "k", one_graph(outputs=(role,)))
     model = onnx.ModelProto()
     model.graph.initializer.add(name="w", data_location=onnx.TensorProto.EXTERNAL)
     with pytest.raises(Uncacheable, match="its model keeps tensors in files of its own"):
-        disk.save(str(tmp_path), "k", one_graph(model=model))
+        conversions.save(str(tmp_path), "k", one_graph(model=model))
     assert entries(tmp_path) == []
 
 
@@ -218,7 +219,7 @@ def test_a_skipped_graph_runs_and_is_told(tmp_path, capsys, monkeypatch):
     def refuse(*args):
         raise Uncacheable("an odd constant")
 
-    monkeypatch.setattr(disk, "save", refuse)
+    monkeypatch.setattr(conversions, "save", refuse)
     _, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"), verbose=1)
     torch.testing.assert_close(got, torch.ones(3).exp())
     assert "an odd constant" in capsys.readouterr().out
@@ -231,20 +232,20 @@ def test_a_skipped_graph_runs_and_is_told(tmp_path, capsys, monkeypatch):
 @pytest.fixture
 def entry(tmp_path):
     compiled = one_graph()
-    assert disk.save(str(tmp_path), "k", compiled)
-    return disk.entry_path(str(tmp_path), "k"), compiled
+    assert conversions.save(str(tmp_path), "k", compiled)
+    return conversions.path(str(tmp_path), "k"), compiled
 
 
 def refused(folder, match):
     with pytest.warns(RuntimeWarning, match=match) as seen:
-        assert disk.load(str(folder), "k") is None
+        assert conversions.load(str(folder), "k") is None
     assert len(seen) == 1
 
 
 def test_an_absent_entry_is_a_silent_miss(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert disk.load(str(tmp_path / "nothing"), "k") is None
+        assert conversions.load(str(tmp_path / "nothing"), "k") is None
 
 
 def test_flipped_bytes_are_noticed_wherever_they_are(entry):
@@ -285,7 +286,7 @@ def test_another_graph_s_entry_is_noticed(entry):
     path, _ = entry
     path.rename(path.with_name("other.ortable"))
     with pytest.warns(RuntimeWarning, match="another graph"):
-        assert disk.load(str(path.parent), "other") is None
+        assert conversions.load(str(path.parent), "other") is None
 
 
 @pytest.mark.parametrize("name", ["code", "torch", "onnx", "onnxruntime"])
@@ -361,8 +362,8 @@ def _write_and_read(folder, compiled, failures):
     for _ in range(50):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            disk.save(folder, "k", compiled)
-            read = disk.load(folder, "k")
+            conversions.save(folder, "k", compiled)
+            read = conversions.load(folder, "k")
         if read is None or read.outputs != compiled.outputs or read.model != compiled.model:
             failures.put(os.getpid())
 

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ortable.backend import folder as room
-from ortable.backend.cache import disk
-from ortable.backend.folder import Limits
+from ortable.backend import store as room
+from ortable.backend.cache import conversion
 from ortable.backend.options import OrtOptions
+from ortable.backend.store import Limits
 from ortable.compat.torch import CacheArtifactManager, loaded_cache_artifacts
 from ortable.errors import OptionError
 
@@ -78,13 +78,13 @@ def test_the_least_recently_used_go_where_the_folder_is_full(tmp_path, monkeypat
         age(path, 3 - index)
     first, second, third = sorted(entries(folder))
     limits = Limits(size=int(2.5 * max(sizes)))
-    monkeypatch.setattr(disk, "limits_of", lambda options: limits)
+    monkeypatch.setattr(conversion, "limits_of", lambda options: limits)
     compile_all(folder, [torch.tanh])
     left = names(folder)
     assert first.name not in left and second.name not in left and third.name in left
     assert len(left) == 2
     # what was just written stays, whatever its size
-    monkeypatch.setattr(disk, "limits_of", lambda options: Limits(size=1))
+    monkeypatch.setattr(conversion, "limits_of", lambda options: Limits(size=1))
     compile_all(folder, [torch.abs])
     assert len(names(folder)) == 1
 

@@ -15,14 +15,14 @@ import sympy
 import torch
 from torch import nn
 
-from ortable.backend.cache import graph_key, keys
-from ortable.backend.cache.graph_key import Uncacheable, constant_text, digest_of, graph_text
-from ortable.backend.cache.keys import conversion_key
-from ortable.backend.cache.memory import Conversions, Sessions
-from ortable.backend.cache.session_keys import session_key
+from ortable.backend.cache import graph_key
+from ortable.backend.cache.graph_key import constant_text, conversion_key, digest_of, graph_text
+from ortable.backend.cache.keys import session_key
+from ortable.backend.cache.memory import Sessions, new_conversions
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_marks import mark_untracked_writes
 from ortable.backend.options import OrtOptions
+from ortable.backend.store import Uncacheable
 
 RULES = """
 - rewrite: twice_the_same
@@ -72,7 +72,7 @@ def test_what_new_memory_holds_is_in_the_key() -> None:
 
 def test_the_specs_of_the_user_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key()
-    monkeypatch.setattr(keys, "LOADED", [*keys.LOADED, SimpleNamespace(source="a file")])
+    monkeypatch.setattr(graph_key, "LOADED", [*graph_key.LOADED, SimpleNamespace(source="a file")])
     assert key() != before
 
 
@@ -208,7 +208,7 @@ def test_the_memory_of_weights_lives_as_long_as_their_session() -> None:
 
 def test_the_conversion_that_was_not_used_for_longest_goes_first() -> None:
     model = SimpleNamespace(model=SimpleNamespace(ByteSize=lambda: 10))
-    kept = Conversions(graphs=2, size=25)
+    kept = new_conversions(count=2, size=25)
     kept.put("a", model)  # type: ignore[arg-type]
     kept.put("b", model)  # type: ignore[arg-type]
     assert kept.get("a") is model

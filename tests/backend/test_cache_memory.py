@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from ortable.backend.aot.entry import compile_with_autograd
-from ortable.backend.cache.graph_key import Uncacheable
-from ortable.backend.cache.keys import conversion_key
-from ortable.backend.cache.memory import Conversions, Sessions, shared_session
-from ortable.backend.cache.session_keys import session_key
+from ortable.backend.cache.graph_key import conversion_key
+from ortable.backend.cache.keys import session_key
+from ortable.backend.cache.memory import Sessions, new_conversions, shared_session
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
+from ortable.backend.store import Uncacheable
 from tests.backend.threads import in_threads
 
 
@@ -381,11 +381,11 @@ def test_sessions_die_with_their_last_user():
 def test_conversions_are_bounded_by_number_and_size():
     backend = compiled_twice(torch.exp, torch.sin, X)
     first, second = (made.compiled for made in backend.made)
-    kept = Conversions(graphs=1)
+    kept = new_conversions(count=1)
     kept.put("first", first)
     kept.put("second", second)
     assert kept.get("first") is None and kept.get("second") is second and len(kept) == 1
-    kept = Conversions(size=first.model.ByteSize() + second.model.ByteSize())
+    kept = new_conversions(size=first.model.ByteSize() + second.model.ByteSize())
     for name in ("first", "second", "first"):
         kept.put(name, first if name == "first" else second)
     assert len(kept) == 2

@@ -22,7 +22,7 @@ import ortable
 from ortable.backend.cache import envelope
 from ortable.backend.cache.memory import conversions
 from ortable.backend.precompile import pack
-from ortable.backend.precompile.callable import Precompiled
+from ortable.backend.precompile.artifact import Precompiled
 from ortable.errors import OptionError, PrecompileError
 
 from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
@@ -232,10 +232,11 @@ def test_damaged_and_foreign_bytes_are_refused(monkeypatch):
     for foreign in (b"", b"PK\x03\x04", content[1:], "text"):
         with pytest.raises(PrecompileError, match="no compiled graph of ortable"):
             load(foreign)
-    with pytest.raises(PrecompileError, match="part of a function"):
-        load(pack.pack(load(content).run.__closure__[0].cell_contents, ortable.OrtOptions()))
-    with pytest.raises(PrecompileError, match="of kind 'graph alone', where 'graph' was saved"):
-        pack.unpack(content)
+    conversion = envelope.seal("conversion", {}, b"")
+    with pytest.raises(PrecompileError, match="of kind 'conversion', where 'entry' was saved"):
+        load(conversion)
+    with pytest.raises(PrecompileError, match="of kind 'conversion', where 'graph' was saved"):
+        pack.unpack(conversion)
     versions = {**envelope.versions(), "torch": "1.0"}
     monkeypatch.setattr(envelope, "versions", lambda: versions)
     with pytest.raises(PrecompileError, match=r"made by other versions: torch .* \(here 1.0\)"):
@@ -301,7 +302,7 @@ def test_a_model_with_files_of_its_own_is_not_kept():
 
 def test_options_of_a_run_go_along(tmp_path):
     content = sealed(freeze="off", session_options={"session.x": "1"}, verbose=0)
-    header, _ = envelope.unseal("graph", envelope.unseal("graph alone", content)[1].tobytes())
+    header, _ = envelope.unseal("graph", content)
     options = pack.options_of(header["options"])
     assert options.freeze == "off" and options.session_options == {"session.x": "1"}
     assert options.providers == ("CPUExecutionProvider",) and options.cache_dir is None

@@ -56,7 +56,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("good", "wrong", "refused")
     monkeypatch.setattr(tables, "SEARCHED", dict.fromkeys(names, (1,)))
     monkeypatch.setattr(tables, "RANGES", dict.fromkeys(names, (0, 1)))
-    monkeypatch.setattr(tune, "_kept", {})
+    tune.STORE.clear()
 
 
 @pytest.mark.usefixtures("table")
@@ -68,13 +68,13 @@ def test_what_is_faster_and_right_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     # the same process, then another one, then one whose file says what no session takes
     never = Pretended()
     assert tuned_settings(model(2, 3), never, {}, 30, str(tmp_path)).found == "memory"
-    monkeypatch.setattr(tune, "_kept", {})
+    tune.STORE.clear()
     assert tuned_settings(model(2, 3), never, {}, 30, str(tmp_path)).found == "disk"
     assert not never.made
     (entry,) = tmp_path.glob("*.tuned.json")
     for text in ('{"settings": {"good": 7}, "ratio": 0.5, "tried": 1}', "[]", "{"):
         entry.write_text(text)
-        monkeypatch.setattr(tune, "_kept", {})
+        tune.STORE.clear()
         with pytest.warns(RuntimeWarning, match="measured again"):
             assert tuned_settings(model(2, 3), make, {}, 0.2, str(tmp_path)).found == "searched"
 

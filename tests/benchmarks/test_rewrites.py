@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.measure import count_for
 from benchmarks.models.inference import MODELS
 from benchmarks.rewrites import report
 from benchmarks.rewrites.measure import LONGER, Size, figures, rounds_for, size_of
 from benchmarks.sessions import difference
+from ortable.backend.timing import count_for
 
 SERIES = {
     "torch.onnx": [2.0, 4.0, 2.0, 2.0, 2.0],

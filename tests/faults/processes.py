@@ -21,9 +21,8 @@ from typing import Any
 
 import torch
 
-from ortable.backend.cache import disk
-from ortable.backend.cache.memory import forget
-from ortable.backend.folder import CONVERSION, Limits
+from ortable.backend.cache.memory import conversions, forget
+from ortable.backend.store import CONVERSION, Limits
 
 from .scenarios import ABSENT, NEW, NUMBERS, OLD, SCENARIOS, _compiled
 
@@ -159,15 +158,15 @@ def writes_and_reads(folder: Path) -> Work:
 def fills(folder: Path, keys: int = 6, kept: int = 3) -> Work:
     """More entries than the folder may hold, so that each writer removes what others read."""
     states = {f"key{number}": (OLD, NEW)[number % 2] for number in range(keys)}
-    size = max(len(disk._content(_compiled(state), "key0")) for state in (OLD, NEW))
+    size = max(len(conversions._encode("key0", _compiled(state))) for state in (OLD, NEW))
 
     def once(draw: random.Random) -> str:
         key = draw.choice(sorted(states))
         with damage_is_told() as told:
-            found = disk.load(str(folder), key)
+            found = conversions.load(str(folder), key)
             if found is None:
                 compiled = _compiled(states[key])
-                assert disk.save(str(folder), key, compiled, Limits(size=kept * size))
+                assert conversions.save(str(folder), key, compiled, Limits(size=kept * size))
         if found is not None:
             assert found.model == _compiled(states[key]).model, f"{key} is another graph's"
         return "damaged" if told else "missing" if found is None else "found"

@@ -9,7 +9,7 @@ import functools
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ from onnx import TensorProto, helper, numpy_helper
 import ortable
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.autotune import decisions
-from ortable.backend.cache import disk
+from ortable.backend.cache.memory import conversions
 from ortable.backend.execute.runner import run_with_onnxruntime
-from ortable.backend.folder import Limits
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions import tune
+from ortable.backend.store import Limits
 from ortable.exporter.capture import pt2
 from ortable.exporter.conversion import write_model
 from ortable.exporter.language_models.folder import (
@@ -164,13 +164,13 @@ def _compiled(state: str) -> CompiledGraph:
 def _write_entry(folder: Path, state: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the folder does not let it
-        disk.save(str(folder), "key", _compiled(state), Limits(size=1 << 20))
+        conversions.save(str(folder), "key", _compiled(state), Limits(size=1 << 20))
 
 
 def _entry_state(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # that an entry is damaged
-        found = disk.load(str(folder), "key")
+        found = conversions.load(str(folder), "key")
     if found is None:
         return ABSENT
     return next(state for state in NUMBERS if found.model == _compiled(state).model)
@@ -178,23 +178,23 @@ def _entry_state(folder: Path) -> str:
 
 def _write_settings(folder: Path, state: str) -> None:
     found = tune.Tuned({"intra_op_num_threads": 1}, NUMBERS[state], 3, "")
-    tune._FILES.save(str(folder), "key", asdict(found))
+    tune.STORE.save(str(folder), "key", found)
 
 
 def _settings_state(folder: Path) -> str:
-    found = tune._FILES.load(str(folder), "key")
+    found = tune.STORE.load(str(folder), "key")
     return ABSENT if found is None else _state_of(found.ratio)
 
 
 def _write_decision(folder: Path, state: str) -> None:
     decision = decisions.Decision("torch", NUMBERS[state], 1.0)
-    decisions._FILES.save(str(folder), "d", asdict(decision))
+    decisions.STORE.save(str(folder), "d", decision)
 
 
 def _decision_state(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = decisions._FILES.load(str(folder), "d")
+        found = decisions.STORE.load(str(folder), "d")
     return ABSENT if found is None else _state_of(found.onnxruntime)
 
 

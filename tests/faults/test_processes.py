@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ortable.backend import folder as room
+from ortable.backend import store as room
 from ortable.ir.proto.atomic_files import NEW as BESIDE
 from tests.rotation import turn
 

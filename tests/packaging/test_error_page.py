@@ -134,7 +134,7 @@ def no_provider() -> None:
 
 
 def not_ours() -> None:
-    from ortable.backend.precompile.callable import Precompiled
+    from ortable.backend.precompile.artifact import Precompiled
 
     Precompiled.deserialize_compile_artifacts(b"of another backend")
 

@@ -31,8 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.lowerings", "ortable.passes"),
     ("ortable_generated.aten", "ortable_generated.rewrites"),
     ("ortable.builder", "ortable.interpreter"),
-    ("ortable.exporter",),
-    ("ortable.backend",),
+    ("ortable.exporter", "ortable.backend"),
     ("ortable.debug",),
     ("ortable.cli",),
 )

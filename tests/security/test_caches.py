@@ -16,11 +16,12 @@ import pytest
 import torch
 from onnx import ModelProto
 
-from ortable.backend import folder as folders
+from ortable.backend import store as folders
 from ortable.backend.autotune.decisions import Decisions
-from ortable.backend.cache import codec, disk
+from ortable.backend.cache import codec
 from ortable.backend.cache.envelope import seal, unseal
-from ortable.backend.cache.session_keys import versions
+from ortable.backend.cache.keys import versions
+from ortable.backend.cache.memory import conversions
 from ortable.backend.roles import (
     CompiledGraph,
     Fetch,
@@ -56,14 +57,14 @@ def _written(
     graph = _graph()
     header = {"key": KEY, "versions": versions(), "graph": codec.encode(graph)}
     change(header)
-    path = disk.entry_path(str(folder), KEY)
+    path = conversions.path(str(folder), KEY)
     path.write_bytes(seal("conversion", header, (model or graph.model).SerializeToString()))
     return path
 
 
 def test_an_entry_that_is_sound_is_read(tmp_path: Path) -> None:
     _written(tmp_path, lambda header: None)
-    found = disk.load(str(tmp_path), KEY)
+    found = conversions.load(str(tmp_path), KEY)
     assert found is not None
     assert found.inputs == _graph().inputs
     assert found.fetches == _graph().fetches
@@ -91,7 +92,7 @@ def test_text_is_no_number(place: str, name: str, value: Any, tmp_path: Path) ->
 
     _written(tmp_path, change)
     with pytest.warns(RuntimeWarning, match="is not used"):
-        assert disk.load(str(tmp_path), KEY) is None
+        assert conversions.load(str(tmp_path), KEY) is None
 
 
 CHANGES: dict[str, Callable[[Any], object]] = {
@@ -125,28 +126,27 @@ def _nested(levels: int) -> Any:
 def test_forged_entries(name: str, tmp_path: Path) -> None:
     _written(tmp_path, CHANGES[name])
     with pytest.warns(RuntimeWarning, match="is not used"):
-        assert disk.load(str(tmp_path), KEY) is None
+        assert conversions.load(str(tmp_path), KEY) is None
 
 
 def test_an_entry_reads_no_other_file(tmp_path: Path) -> None:
     _written(tmp_path, lambda header: None, models.external("../secret"))
     with pytest.warns(RuntimeWarning, match="it reads other files"):
-        assert disk.load(str(tmp_path), KEY) is None
+        assert conversions.load(str(tmp_path), KEY) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"ortable precompiled 1\n", b"\x80\x04.", b"\0" * 99])
 def test_entries_of_other_bytes(content: bytes, tmp_path: Path) -> None:
-    disk.entry_path(str(tmp_path), KEY).write_bytes(content)
+    conversions.path(str(tmp_path), KEY).write_bytes(content)
     with pytest.warns(RuntimeWarning, match="is not used"):
-        assert disk.load(str(tmp_path), KEY) is None
+        assert conversions.load(str(tmp_path), KEY) is None
 
 
 # -- folders that others may write
 
 
 def _decision_path(decisions: Decisions, folder: Path) -> Path:
-    name = decisions._name(decisions._key((1,)) or "")
-    return folder / f"{name}{folders.DECISION}"
+    return folder / f"{decisions.names((1,))[1]}{folders.DECISION}"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders of Windows have no such mode")
@@ -156,11 +156,11 @@ def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     _written(shared, lambda header: None)
     shared.chmod(0o1777)  # also with the bit that keeps others from removing files
     with pytest.warns(RuntimeWarning, match="everybody may write into it"):
-        assert disk.load(str(shared), KEY) is None
+        assert conversions.load(str(shared), KEY) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # said once
-        assert disk.load(str(shared), KEY) is None
-        assert tune._FILES.load(str(shared), KEY) is None
+        assert conversions.load(str(shared), KEY) is None
+        assert tune.STORE.load(str(shared), KEY) is None
         decisions = Decisions(["part"], str(shared))
         path = _decision_path(decisions, shared)
         told = {"kept": "torch", "onnxruntime": 1, "torch": 1}
@@ -170,7 +170,7 @@ def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
         found = decisions.find((1,))
         assert found is not None
         assert found.kept == "torch"
-    assert disk.load(str(shared), KEY) is not None
+    assert conversions.load(str(shared), KEY) is not None
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders of Windows have no owner")
@@ -211,7 +211,7 @@ def test_a_folder_that_is_made_is_read(tmp_path: Path) -> None:
 def test_settings_that_are_none(content: bytes, tmp_path: Path) -> None:
     (tmp_path / f"{KEY}{folders.SETTINGS}").write_bytes(content)
     with pytest.warns(RuntimeWarning, match="measured again"):
-        assert tune._FILES.load(str(tmp_path), KEY) is None
+        assert tune.STORE.load(str(tmp_path), KEY) is None
 
 
 @pytest.mark.parametrize(

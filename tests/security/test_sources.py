@@ -42,7 +42,7 @@ ALLOWED = {
     ("codegen/ortablegen/language/served.py", "compile"): "as exec",
     ("codegen/ortablegen/source/yaml_source.py", "yaml.load"): "with the safe loader: tables of "
     "this repository",
-    ("runtime/ortable/backend/precompile/callable.py", "pickle"): "an artifact of torch's cache "
+    ("runtime/ortable/backend/precompile/artifact.py", "pickle"): "an artifact of torch's cache "
     "and of aot_compile, which torch unpickles, too: it is code, docs/security.md",
     ("runtime/ortable/exporter/capture/pt2.py", "torch.export.load"): "after pt2_trust",
     ("runtime/ortable/exporter/capture/pt2_trust.py", "torch.load"): "weights_only",

@@ -7,16 +7,21 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ortable.errors import OptionError
+from ortable.ir.versions import checked_opset
 from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
 
 if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import RunOptions, SessionOptions
 
-    from ortable.exporter.request.program import ExportOptions
+    class ExportOptions(Protocol):
+        """What the backend reads of `ortable.ExportOptions`."""
+
+        def table(self) -> dict[Any, Callable[..., Any]] | None: ...
+
 
 _DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # those that converters write
 _PATHS = {"dump_prefix": "files without their number", "cache_dir": "a folder"}
@@ -248,8 +253,6 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 
 
 def _check_opset(name: str, value: Any) -> Any:
-    from ortable.exporter.arguments import checked_opset
-
     try:
         opsets = checked_opset(value)
     except OptionError as error:

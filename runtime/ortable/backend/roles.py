@@ -1,5 +1,6 @@
-"""What each argument and each result of a compiled graph is, decided once when it is compiled: made
-by `lower`, kept by `cache`, read by the call path and the records; names are for people."""
+"""What each argument, each result and each operator of a compiled graph is, decided once when it is
+compiled: made by `lower` and `partition`, kept by `cache`, read by the call path and the records;
+names are for people."""
 
 from __future__ import annotations
 
@@ -217,6 +218,21 @@ class Mutation:
 
     source: int
     result: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
+    given for what runs in torch, and `by` is "fallback" where only that option lets it. `draft` is
+    then the YAML of an entry to start from, where the specs have none for the operator."""
+
+    node: str
+    operator: str
+    where: str
+    why: str = ""
+    line: str = ""
+    by: str = ""
+    draft: str = ""
 
 
 def names_read(nodes: Iterable[NodeProto]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from .arguments import (
@@ -84,6 +85,8 @@ def _explain(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     options = backend_options(args)
     rounds = args.rounds
+    from ortable.backend.timing import interleave, median_ratio
+
     with only_json(args.json):
         call = call_of(args)
         compiled = call.compiled(_backend(options), args.dynamic)
@@ -93,22 +96,21 @@ def _bench(args: argparse.Namespace) -> int:
             first = time.perf_counter() - begin
             call(compiled)
             step("measuring")
-            eager, ours = _interleaved(
-                lambda: call(call.model), lambda: call(compiled), rounds, step
-            )
-    ratios = [b / a for a, b in zip(eager, ours, strict=True)]
-    ratio = statistics.median(ratios)
+            calls = {"eager": partial(call, call.model), "compiled": partial(call, compiled)}
+            found = interleave(calls, rounds, 0.02, tell=step)
+    eager, ours = found.values()
+    ratio = median_ratio(found, "compiled", "eager")
     if args.json:
-        found = {
+        record = {
             "model": args.target,
             "train": args.train,
-            "rounds": len(ratios),
+            "rounds": rounds,
             "first_call_s": first,
             "eager_ms": _spread(eager),
             "ortable_ms": _spread(ours),
             "ratio": ratio,
         }
-        print(json.dumps(found, indent=2))
+        print(json.dumps(record, indent=2))
         return 0
     print(f"first call, with compilation: {first:.2f} s")
     for name, values in (("eager", eager), ("compiled", ours)):
@@ -116,7 +118,7 @@ def _bench(args: argparse.Namespace) -> int:
         low, high = f"{of['least']:.3f}", f"{of['most']:.3f}"
         print(f"{name:9} {of['median']:9.3f} ms a call  [{low} .. {high}]")
     what = ", forward and backward" if args.train else ""
-    print(f"compiled takes {ratio:.2f} of eager's time ({len(ratios)} rounds{what})")
+    print(f"compiled takes {ratio:.2f} of eager's time ({rounds} rounds{what})")
     varied = max(max(values) / min(values) for values in (eager, ours))
     if varied > _STEADY:
         print(f"times of one model vary by a factor of {varied:.0f}: this machine does other work")
@@ -139,34 +141,6 @@ def _spread(seconds: list[float]) -> dict[str, float]:
     milliseconds = [1e3 * value for value in seconds]
     median = statistics.median(milliseconds)
     return {"median": median, "least": min(milliseconds), "most": max(milliseconds)}
-
-
-def _interleaved(
-    first: Callable[[], Any],
-    second: Callable[[], Any],
-    rounds: int,
-    step: Callable[..., None],
-) -> tuple[list[float], list[float]]:
-    """Seconds a call of both, measured in turns; each turn lasts about 20 ms."""
-    once = min(_seconds(first, 1), _seconds(second, 1))
-    count = max(1, min(1000, round(0.02 / max(once, 1e-7))))
-    a: list[float] = []
-    b: list[float] = []
-    for number in range(rounds):
-        order = ((first, a), (second, b)) if number % 2 else ((second, b), (first, a))
-        for function, found in order:
-            time.sleep(0.02)  # the threads of the one before go to sleep
-            found.append(_seconds(function, count))
-        step()
-    return a, b
-
-
-def _seconds(function: Callable[[], Any], count: int) -> float:
-    function()
-    begin = time.perf_counter()
-    for _ in range(count):
-        function()
-    return (time.perf_counter() - begin) / count
 
 
 # -- tune

@@ -1,9 +1,7 @@
-"""Parts of a compilation that can be switched off one by one, to find which of them is wrong. In
-comes the question whether an application of a part (a rule at a place, a pass, an optimizer, a
-converted node) is off, out goes yes or no; the parts themselves ask, while they compile.
+"""Parts of a compilation that can be switched off one by one, to find which of them is wrong.
 
-Two searches answer: ortable's own (`ortable debug`), and torch's CompilerBisector, which is private
-and the same in 2.13, 2.14 and 2.15. While neither runs, a question is two look-ups."""
+Two searches answer: ortable's own (`ortable debug`), and torch's CompilerBisector, which is
+private and the same in 2.13, 2.14 and 2.15. While neither runs, a question is two look-ups."""
 
 from __future__ import annotations
 

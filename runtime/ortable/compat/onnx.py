@@ -1,5 +1,4 @@
-"""What of onnx is private or moves between releases: inner classes of its reference evaluator.
-Comes in: a name; goes out: the class of onnx 1.23, from which `debug` derives its own."""
+"""What of onnx is private or moves between releases: inner classes of its reference evaluator."""
 
 # The imports below are for type checkers; whoever imports one gets it from `NAMES`.
 # ruff: noqa: F401

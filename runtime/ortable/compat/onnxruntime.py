@@ -1,6 +1,4 @@
-"""What of onnxruntime is private or differs between 1.31 and 1.32. In come tensors and texts, out
-come OrtValues and the lines that make them. Called by the backend, and by whoever feeds a session
-without numpy."""
+"""What of onnxruntime is private or differs between 1.31 and 1.32."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Names that a library does not promise. In comes where one is and what it serves, out comes the
-object itself, or, where the installed version has none, a stand-in that says so when it is used.
-Called by the modules beside it, one a library."""
+"""Names that a library does not promise: the object itself, or, where the installed version has
+none, a stand-in that says so when it is used."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Execution providers and settings of ONNX Runtime by name, refused where the installed one does
-not have them. In come names and values, out come errors that say what there is. Called by the
-sessions of the exporter and of the backend."""
+not have them."""
 
 from __future__ import annotations
 

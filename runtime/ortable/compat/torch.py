@@ -1,11 +1,8 @@
-"""What of torch is private or moves between releases. In comes a name, out comes torch's own object
-(the same one: no call goes through here), or a function over what torch keeps to itself. Called by
-every package above; `NAMES` says what each name is and what it serves.
+"""What of torch is private or moves between releases; `NAMES` says what each name serves.
 
-The names are the same in torch 2.13, 2.14 and 2.15 where nothing else is said. They are looked up
-when first imported from here, those of torch._dynamo, torch._functorch and torch._inductor too:
-import them in the function that needs them.
-"""
+The names are the same in torch 2.13, 2.14 and 2.15 where nothing else is said. They are looked
+up when first imported from here, those of torch._dynamo, torch._functorch and torch._inductor
+too: import them in the function that needs them."""
 
 # The imports below are for type checkers; whoever imports one gets it from `NAMES`.
 # ruff: noqa: F401

@@ -1,6 +1,6 @@
 """What of dynamo one needs to look at a compilation and leave no trace in those of the user; the
-same in 2.13, 2.14 and 2.15. All is private, but for `torch.compile(isolate_recompiles=True)`, which
-stubs of 2.13 do not declare. Called by `ortable.explain` and the shell."""
+same in 2.13, 2.14 and 2.15. All is private, but for `torch.compile(isolate_recompiles=True)`,
+which stubs of 2.13 do not declare."""
 
 from __future__ import annotations
 

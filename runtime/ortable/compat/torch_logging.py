@@ -1,9 +1,8 @@
 """torch's means to tell what a compilation does, all private: records for TORCH_TRACE, events of
-its timeline, the name of a compilation. The same in 2.13, 2.14 and 2.15. Called by the backend
-while it compiles, never by a compiled graph.
+its timeline, the name of a compilation. The same in 2.13, 2.14 and 2.15.
 
-TORCH_LOGS and `torch._logging.set_logs(modules=...)` need nothing from here: torch takes the name
-of any module that can be imported, `ortable` and those below it."""
+TORCH_LOGS and `torch._logging.set_logs(modules=...)` need nothing from here: torch takes the
+name of any module that can be imported, `ortable` and those below it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which classes of models transformers has for a task. In comes a class that chooses among them,
-AutoModelForMaskedLM, out goes its table; called by the shell."""
+"""Which classes of models transformers has for a task."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Changes of what belongs to others, for a block: torch's tables, the user's module, a logger. In
-comes what takes a change back, which happens whatever ends the block. Called by every package that
-replaces something for a while."""
+"""Changes of what belongs to others, for a block: torch's tables, the user's module, a logger."""
 
 from __future__ import annotations
 

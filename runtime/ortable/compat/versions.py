@@ -1,6 +1,5 @@
-"""The versions of the libraries that ortable is tested with, and what is said of others. In comes
-nothing, out comes a warning or an error; called by `to_onnx` and by the backend when they are first
-used, never when ortable is imported."""
+"""The versions of the libraries that ortable is tested with, and what is said of others. Looked
+at when `to_onnx` or the backend is first used, never when ortable is imported."""
 
 from __future__ import annotations
 

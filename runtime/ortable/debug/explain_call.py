@@ -31,8 +31,7 @@ from ortable.backend.autotune.graphs import TunedGraph
 from ortable.backend.autotune.tuned import Tuned
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.placement import Placement
-from ortable.backend.roles import CompiledGraph
+from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.providers import check_providers
 from ortable.compat.torch_explain import (
     breaks_collected,

@@ -35,10 +35,9 @@ from ortable.interpreter.tables import generated_tables
 from ortable.ir.versions import (
     CODED_OPSET,
     DEFAULT_OPSET,
-    OLDEST_OPSET,
     RUNTIME_OPSET,
     TARGETS,
-    newest_opset,
+    checked_opset,
 )
 from ortable.passes import pipeline
 from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
@@ -144,7 +143,7 @@ def checked_request(
     modules, validate = given["export_modules_as_functions"], given["validate"]
     weights = _checked_rounding(given["weights"], given["max_error"], validate, modules)
     target = checked_target(given["target"])
-    opsets = checked_opset(given["target_opset"], target, isinstance(weights, WeightOptions))
+    opsets = chosen_opset(given["target_opset"], target, isinstance(weights, WeightOptions))
     passes = pipeline.chosen(
         given["optimize"],
         given["rewrites"],
@@ -327,82 +326,20 @@ def _checked_rounding(
     return options
 
 
-def checked_opset(
-    opset: Any, target: str | None = None, coded: bool = False
-) -> int | dict[str, int]:
-    """The opset to write: an int for the main domain, or a dict by domain. None: 18, 21 where
-    weights are ``coded`` as integers in groups, or 23 for ONNX Runtime.
-
-    Raises:
-        OptionError: not an int or dict of ints, no main domain in the dict, or outside the
-            supported range.
-    """
+def chosen_opset(opset: Any, target: str | None, coded: bool = False) -> int | dict[str, int]:
+    """The opset to write. None: 18, 21 where weights are ``coded`` as integers in groups, or 23 for
+    ONNX Runtime."""
     if opset is None:
         plain = CODED_OPSET if coded else DEFAULT_OPSET
         return plain if target is None else RUNTIME_OPSET
-    if coded:
-        found = checked_opset(opset)
-        main = found if isinstance(found, int) else found[""]
-        if main < CODED_OPSET:
-            raise OptionError(
-                f"weights= needs opset {CODED_OPSET}, the first with scales for groups of codes, "
-                f"and target_opset is {main}"
-            )
-        return found
-    if isinstance(opset, Mapping):
-        wrong = {
-            k: v
-            for k, v in opset.items()
-            if not isinstance(k, str) or isinstance(v, bool) or not isinstance(v, int)
-        }
-        if wrong:
-            raise OptionError(
-                f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
-            )
-        same = opset.get("ai.onnx", opset.get(""))
-        if opset.get("", same) != same:
-            raise OptionError(
-                f"target_opset has {opset['']} for '' and {same} for 'ai.onnx', which are one "
-                "domain: give one of them"
-            )
-        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
-        if "" not in opset:
-            raise OptionError(
-                "target_opset as a dict needs the main domain '', for example "
-                "{'': 18, 'com.microsoft': 1}"
-            )
-        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
-        return {"": _checked_version(opset[""]), **others}
-    return _checked_version(opset)
-
-
-def _checked_domain(domain: str, version: int) -> int:
-    """The version of a domain other than the main one: at least 1, and one that exists where the
-    domain is onnx's or ONNX Runtime's."""
-    import onnx.defs
-
-    newest = 1 if domain == "com.microsoft" else None
-    if domain == "ai.onnx.ml":
-        newest = onnx.defs.onnx_ml_opset_version()
-    if version < 1 or (newest is not None and version > newest):
-        known = "1 and more" if newest is None else f"1 to {newest}"
+    found = checked_opset(opset)
+    main = found if isinstance(found, int) else found[""]
+    if coded and main < CODED_OPSET:
         raise OptionError(
-            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+            f"weights= needs opset {CODED_OPSET}, the first with scales for groups of codes, "
+            f"and target_opset is {main}"
         )
-    return version
-
-
-def _checked_version(version: Any) -> int:
-    newest = newest_opset()
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise OptionError(
-            f"target_opset is an int between {OLDEST_OPSET} and {newest}, not {version!r}"
-        )
-    if not OLDEST_OPSET <= version <= newest:
-        raise OptionError(
-            f"opset {version} is not supported; supported are {OLDEST_OPSET} to {newest}"
-        )
-    return version
+    return found
 
 
 # -- habits of torch.onnx.export

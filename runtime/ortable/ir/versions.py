@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx import defs, helper
 
-from ortable.errors import BuilderError
+from ortable.errors import BuilderError, OptionError
 
 OLDEST_OPSET = 18  # of those that converters are generated for
 DEFAULT_OPSET = 18  # of a model for any runtime
@@ -110,3 +110,64 @@ def ir_version(
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     smallest = int(helper.find_min_ir_version_for(imports, ignore_unknown=True))
     return max(smallest, 8) if functions else smallest  # local functions exist since 8
+
+
+def checked_opset(opset: Any) -> int | dict[str, int]:
+    """The opset that a user asks for: an int for the main domain, or a dict by domain.
+
+    Raises:
+        OptionError: not an int or dict of ints, no main domain in the dict, or outside the
+            supported range.
+    """
+    if isinstance(opset, Mapping):
+        wrong = {
+            k: v
+            for k, v in opset.items()
+            if not isinstance(k, str) or isinstance(v, bool) or not isinstance(v, int)
+        }
+        if wrong:
+            raise OptionError(
+                f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
+            )
+        same = opset.get("ai.onnx", opset.get(""))
+        if opset.get("", same) != same:
+            raise OptionError(
+                f"target_opset has {opset['']} for '' and {same} for 'ai.onnx', which are one "
+                "domain: give one of them"
+            )
+        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
+        if "" not in opset:
+            raise OptionError(
+                "target_opset as a dict needs the main domain '', for example "
+                "{'': 18, 'com.microsoft': 1}"
+            )
+        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
+        return {"": _checked_version(opset[""]), **others}
+    return _checked_version(opset)
+
+
+def _checked_domain(domain: str, version: int) -> int:
+    """The version of a domain other than the main one: at least 1, and one that exists where the
+    domain is onnx's or ONNX Runtime's."""
+    newest = 1 if domain == "com.microsoft" else None
+    if domain == "ai.onnx.ml":
+        newest = defs.onnx_ml_opset_version()
+    if version < 1 or (newest is not None and version > newest):
+        known = "1 and more" if newest is None else f"1 to {newest}"
+        raise OptionError(
+            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+        )
+    return version
+
+
+def _checked_version(version: Any) -> int:
+    newest = newest_opset()
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise OptionError(
+            f"target_opset is an int between {OLDEST_OPSET} and {newest}, not {version!r}"
+        )
+    if not OLDEST_OPSET <= version <= newest:
+        raise OptionError(
+            f"opset {version} is not supported; supported are {OLDEST_OPSET} to {newest}"
+        )
+    return version

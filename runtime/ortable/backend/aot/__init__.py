@@ -1,2 +1,2 @@
 """The entry points of torch.compile: options, AOTAutograd with forward and backward compilers,
-decompositions, cached artifacts. In comes what dynamo hands over, out comes a callable."""
+decompositions, cached artifacts."""

@@ -1,6 +1,5 @@
 """One graph of AOTAutograd to what runs it: placed, partitioned, converted, given to a runner,
-recorded. In come a GraphModule and OrtOptions, out comes a callable; called by `entry` for each
-graph that AOTAutograd makes, and by `artifact` for one that torch's cache names."""
+recorded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decompositions handed to AOTAutograd: torch's core ATen table without what ortable converts
 whole. An operator with a converter stays whole: one node for it beats the many of its
-decomposition. Out comes a table of functions; called by `entry`, and by users."""
+decomposition."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from ortable.backend.options import OrtOptions
 from ortable.compat.bisector import Application, disabled, searches
 from ortable.interpreter.tables import generated_tables
 
@@ -85,31 +86,22 @@ def filter_decomposition_table(
     return {op: fct for op, fct in existing_table.items() if filter_fct(op)}
 
 
-def resolve_table(export_options: Any) -> Table | None:
+def users_table(options: OrtOptions) -> Table | None:
     """The decompositions that ExportOptions ask for; None where they leave whole what ortable
     converts, which is the backend's own choice."""
-    return None if export_options is None else export_options.table()
-
-
-def are_given(compilation: Compilation) -> bool:
-    """Whether the user chose the decompositions."""
-    return resolve_table(compilation.options.export_options) is not None
+    return None if options.export_options is None else options.export_options.table()
 
 
 def note(compilation: Compilation) -> None:
     """Note the user's decompositions."""
-    compilation.decompositions = resolve_table(compilation.options.export_options)
+    compilation.decompositions = users_table(compilation.options)
 
 
 def table_of(compilation: Compilation) -> Table:
-    """What AOTAutograd takes apart: as the user says, or else what has no converter."""
+    """What AOTAutograd takes apart: as the user says, or else what has no converter; functions that
+    do nothing where a search for a fault has switched them off."""
     table = compilation.decompositions
-    return _switchable(get_decomposition_table() if table is None else table)
-
-
-def _switchable(table: Table) -> Table:
-    """The table, with functions that do nothing where a search for a fault has switched them off;
-    the same one when none runs."""
+    table = get_decomposition_table() if table is None else table
     if not searches("decompositions"):
         return table
 

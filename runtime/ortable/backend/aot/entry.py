@@ -1,7 +1,7 @@
 """The entry points of torch.compile: `ortable` and `onnxrt`, which the group
 `torch_dynamo_backends` names, and `onnx_custom_backend`, as a backend or as one of the compilers
-of the user's own AOTAutograd. In comes a graph of dynamo or of AOTAutograd, out comes what torch
-calls in its place; which of the two it is is read from the tracing context and from the graph."""
+of the user's own AOTAutograd. Which of the two is handed over is read from the tracing context
+and from the graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph
 from .compilation import Compilation
-from .decompositions import redecompose, resolve_table
+from .decompositions import redecompose, users_table
 from .pipeline import compile_in_steps
 
 _log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def compile_from_torch(
             "ortable.to_onnx converts a model without running it."
         )
     if context.fw_metadata is not None and _is_aten(graph_module):
-        table = resolve_table(options.export_options)
+        table = users_table(options)
         if table is not None:
             graph_module = redecompose(graph_module, table)
         mark_argument_strides(graph_module, args)

@@ -1,6 +1,5 @@
-"""What a compilation tells those who listen: lines of logging, and records in TORCH_TRACE. In come
-a graph, its conversions and what runs where; called by `build` and `entry` once a graph, and free
-while nobody listens. The loggers are those of the modules, below "ortable"."""
+"""What a compilation tells those who listen: lines of logging, and records in TORCH_TRACE. The
+loggers are those of the modules, below "ortable". All of it is free while nobody listens."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ortable.backend.partition.placement import Placement, report_placements
-from ortable.backend.roles import CompiledGraph
+from ortable.backend.partition.placement import report_placements
+from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.torch_logging import compiled_code, frame_compilation, trace_artifact
 from ortable.ir.proto.text import pretty_onnx
 
@@ -108,6 +107,7 @@ def _log_compiled(
 ) -> None:
     seconds = _seconds(parts)
     found = Counter(_FOUND[part.cache] for part in parts)
+    where = [each if len(found) == 1 else f"{count} {each}" for each, count in found.items()]
     sessions = sum(bool(part.fetches) for part in parts)
     _log.info(
         "compiled %s: %s -> %d ONNX nodes in %s; %s, %.3f s (%s)",
@@ -115,16 +115,10 @@ def _log_compiled(
         _counted(len(placement), "operator") if placement else "operators not traced",
         sum(len(part.model.graph.node) for part in parts),
         _counted(sessions, "session"),
-        _found_text(found) if parts else "all in torch",
+        ", ".join(where) if parts else "all in torch",
         sum(seconds.values()),
         ", ".join(f"{phase} {taken:.3f}" for phase, taken in seconds.items()),
     )
-
-
-def _found_text(found: Counter[str]) -> str:
-    if len(found) == 1:
-        return next(iter(found))
-    return ", ".join(f"{count} {where}" for where, count in found.items())
 
 
 def _log_weights(part: CompiledGraph, run: Any) -> None:

@@ -1,13 +1,12 @@
 """Forward graphs whose results nobody differentiates: a module in eval mode, called with gradients
-on. In come what runs the forward and the backward graph, and what AOTAutograd knows of them; out
-comes what dynamo calls; made by `entry`.
+on.
 
 A graph that may be differentiated hands out what its backward needs, and takes its weights as
-inputs. When the first calls show that nobody asks for gradients (what would compute them is gone,
-and never ran), later calls run the graph for inference instead, with its weights as constants of
-the session. Their results can be differentiated all the same: the backward then runs the forward
-graph first, on the same arguments. It does that once: from then on the forward graph runs at every
-call."""
+inputs. When the first calls show that nobody asks for gradients (what would compute them is
+gone, and never ran), later calls run the graph for inference instead, with its weights as
+constants of the session. Their results can be differentiated all the same: the backward then
+runs the forward graph first, on the same arguments. It does that once: from then on the forward
+graph runs at every call."""
 
 from __future__ import annotations
 
@@ -18,6 +17,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -50,28 +50,16 @@ Run = Callable[..., Any]
 MakeInference = Callable[[GraphModule], Callable[[list[Any]], Any]]
 
 
+@dataclass(frozen=True, eq=False)
 class ForwardGraph:
-    """A forward graph that was compiled: the graph itself, what runs it, and what AOTAutograd says
-    of it.
+    """A forward graph that was compiled, what runs it, and what AOTAutograd says of it; `make`
+    compiles it for inference, `static` are positions of its parameters and buffers."""
 
-    :param make: compiles the graph for inference
-    :param static: positions of the arguments that are parameters and buffers
-    """
-
-    def __init__(
-        self,
-        graph: AotGraph,
-        run: Any,
-        metadata: Any,
-        make: MakeInference,
-        static: frozenset[int] = frozenset(),
-    ) -> None:
-        self.graph = graph
-        self.graph_module = graph.module
-        self.run = run
-        self.metadata = metadata
-        self.make = make
-        self.static = static
+    graph: AotGraph
+    run: Any
+    metadata: Any
+    make: MakeInference
+    static: frozenset[int] = frozenset()
 
 
 def note(compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]) -> None:
@@ -105,23 +93,20 @@ def watched(compilation: Compilation, run: Run) -> Run:
     compiled = getattr(forward.run, "compiled", None)
     if compiled is not None and compiled.is_partition:
         return run
-    graph, nodes = forward.graph, forward.graph_module.graph.nodes
+    graph, nodes = forward.graph, forward.graph.module.graph.nodes
     if graph.device != "cpu" or any(is_ordered(each) for each in nodes):
         return run
     if len(graph.inputs.nodes) != count or any(graph.is_mutation(each) for each in nodes):
         return run
-    if not is_idle(forward.metadata, count, marks=False) or not _has_tensors_only(forward.metadata):
+    if not is_idle(forward.metadata, count, marks=False):
         return run
-    if any(True for _ in run_time_checks(forward.graph_module.graph)):
+    if any(True for _ in run_time_checks(forward.graph.module.graph)):
+        return run
+    results = forward.metadata.output_info
+    tensors = all(issubclass(each.raw_type, torch.Tensor) for each in results)
+    if not tensors or not any(each.requires_grad for each in results):
         return run
     return run if is_one_of_several_processes() else _ForwardOnly(run, forward).caller
-
-
-def _has_tensors_only(metadata: Any) -> bool:
-    """Whether all results are tensors, and one of them can be differentiated."""
-    results = metadata.output_info
-    tensors = all(issubclass(each.raw_type, torch.Tensor) for each in results)
-    return tensors and any(each.requires_grad for each in results)
 
 
 _alive: weakref.WeakSet[_ForwardOnly] = weakref.WeakSet()
@@ -252,14 +237,14 @@ class _ForwardOnly:
 
 def _made(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
     """The graph for inference; None where it cannot be compiled, or only for some of the sizes."""
-    before = _count_guards(forward.graph_module)
-    module = _inference_form(forward.graph_module, len(forward.metadata.output_info))
+    before = _count_guards(forward.graph.module)
+    module = _inference_form(forward.graph.module, len(forward.metadata.output_info))
     try:
         made = forward.make(module)
     except OrtableError as error:
         _log.info("a forward graph has no form for inference: %s", str(error).partition("\n")[0])
         return None
-    if _count_guards(forward.graph_module) != before:
+    if _count_guards(forward.graph.module) != before:
         _log.info("a forward graph has no form for inference: not for all of its sizes")
         return None
     _log.info("results of a forward graph are not differentiated: it runs as one for inference")

@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.placement import Placement
+from ortable.backend.roles import Placement
 from ortable.compat.bisector import searches
 from ortable.errors import FallbackWarning, GradientsOnWarning
 

@@ -1,6 +1,5 @@
-"""Compiled functions that go into files, for processes that neither trace nor convert: what torch
-gets where it precompiles. In comes what AOTAutograd returned, out comes what `aot_compile` saves,
-or the same with a note for dynamo; called by `entry`."""
+"""Compiled functions that go into files, for processes that neither trace nor convert: what
+torch gets where it precompiles."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ def keep_for_processes(compilation: Compilation, made: Callable[..., Any]) -> Ca
     Raises:
         PrecompileError: a file is asked for, and would not have the weights.
     """
-    from ortable.backend.precompile.callable import (  # imports inductor
+    from ortable.backend.precompile.artifact import (  # imports inductor
         Precompiled,
         precompiled_content,
         record_for_dynamo,

@@ -67,10 +67,6 @@ def _note_untracked_writes(compilation: Compilation) -> None:
         warn_of_constants()
 
 
-def _note_names(compilation: Compilation) -> None:
-    compilation.names = argument_names(compilation.graph_module)
-
-
 def _note_break(compilation: Compilation) -> None:
     alone = compilation.is_native and not is_one_of_several_processes()
     compilation.cut_off = alone and is_cut_off(compilation.graph_module)
@@ -85,7 +81,10 @@ def _compile(compilation: Compilation, graph_module: GraphModule, _: Sequence[An
 BEFORE = (
     Step("search", "a fault is searched: no caches, no timings", search.restrict, search.is_on),
     Step("providers", "what ONNX Runtime lacks is an error at once", _check_providers),
-    Step("decompositions", "the user has a table", decompositions.note, decompositions.are_given),
+    Step(
+        "decompositions", "the user has a table", decompositions.note,
+        lambda c: decompositions.users_table(c.options) is not None,
+    ),
     Step("files", _FILE, keep.check, keep.is_asked),
     Step("recompilation", "the log tells of it", lambda c: tell_recompiled()),
     Step(
@@ -98,7 +97,9 @@ BEFORE = (
         recurrent.refuse_lost_dropout, recurrent.drops,
     ),
     Step("untracked writes", _PEFT, _note_untracked_writes),
-    Step("argument names", _NAMES, _note_names),
+    Step(
+        "argument names", _NAMES, lambda c: setattr(c, "names", argument_names(c.graph_module))
+    ),
     Step("graph breaks", _FRAGMENT, _note_break),
 )  # fmt: skip
 # `run(compilation)`: a context in which AOTAutograd traces.

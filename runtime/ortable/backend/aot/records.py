@@ -1,6 +1,5 @@
 """What is told of a compiled graph: a record in a dict of the caller, files, lines on the
-screen. In come a CompiledGraph and what runs it; called by `build` once a graph. Calls of the
-compiled graph never touch any of it."""
+screen. Calls of the compiled graph never touch any of it."""
 
 from __future__ import annotations
 
@@ -13,8 +12,14 @@ from typing import Any
 from onnx import ModelProto, printer
 from torch.fx import GraphModule
 
-from ortable.backend.partition.placement import Placement
-from ortable.backend.roles import CompiledGraph, InputRole, Mutation, OutputRole, OutputRoleKind
+from ortable.backend.roles import (
+    CompiledGraph,
+    InputRole,
+    Mutation,
+    OutputRole,
+    OutputRoleKind,
+    Placement,
+)
 from ortable.ir.proto.atomic_files import write_file
 
 _numbers = itertools.count()

@@ -1,6 +1,6 @@
 """Recurrent networks in a graph of dynamo. AOTAutograd unrolls them in time for their gradients,
 which takes four times as long as torch's own kernels, and loses the dropout between their layers
-(torch 2.13). In comes the graph before AOTAutograd sees it; `entry` asks here who runs it."""
+(torch 2.13)."""
 
 from __future__ import annotations
 

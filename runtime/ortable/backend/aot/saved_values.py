@@ -1,11 +1,10 @@
 """Forward and backward of a joint graph, where what is saved for the backward keeps its value.
-In comes what AOTAutograd gives to its `partition_fn`, out go two GraphModules; called by `entry`.
 
 The partition prefers to save an argument and to compute again what follows from it. Where the
 graph also writes into that argument, its copy_ stands in the forward graph, and the backward
 would compute from what was written: a buffer that counts its calls would be counted twice in
-gradients. aot_eager and inductor of torch 2.13 and 2.15 do that. Here a copy is saved, made before
-anything is written."""
+gradients. aot_eager and inductor of torch 2.13 and 2.15 do that. Here a copy is saved, made
+before anything is written."""
 
 from __future__ import annotations
 

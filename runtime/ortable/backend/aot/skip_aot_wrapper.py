@@ -1,6 +1,5 @@
 """Inference graphs for which AOTAutograd has nothing to do at run time: called without its
-wrappers, which cost about as much as a small session. In come what AOTAutograd returned and what it
-compiled, out comes what dynamo calls; called by `entry`."""
+wrappers, which cost about as much as a small session."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces
-nor converts, forward or backward.
+"""Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces nor
+converts, forward or backward.
 
-In comes a function that compiles, out comes a compiler whose results torch may keep; a step of
-`pipeline`. What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a
-conversion, or those of the partitions of a graph and a description of what torch runs around
-them; models stand in `cache_dir` alone, but where torch precompiles: then it pickles all of them.
-Torch's key does not know the backend: an attribute of the graph module adds versions, options and
-the values of constants, so that nobody loads what another backend or other options made."""
+What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a conversion, or
+those of the partitions of a graph and a description of what torch runs around them; models stand
+in `cache_dir` alone, but where torch precompiles: then it pickles all of them. Torch's key does
+not know the backend: an attribute of the graph module adds versions, options and the values of
+constants, so that nobody loads what another backend or other options made."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from ortable.backend.cache.graph_key import Uncacheable, constant_text
-from ortable.backend.cache.keys import disk_key
-from ortable.backend.cache.session_keys import option_settings
+from ortable.backend.cache.graph_key import constant_text
+from ortable.backend.cache.keys import disk_key, option_settings
 from ortable.backend.partition.host_graph import HostGraph
 from ortable.backend.roles import CompiledGraph
+from ortable.backend.store import Uncacheable
 from ortable.compat.torch import OpOverload, OpOverloadPacket, precompiles, unset_fake_temporarily
 from ortable.compat.undone import undone, value_set
 

@@ -2,8 +2,7 @@
 registers the decomposition as their kernel: while it traces, they have the kernels of eager.
 
 Such a decomposition is slower than the operator (a gather for each corner of a pixel), and some
-compute something else. Called by `entry`.
-"""
+compute something else."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """What is measured: a graph of dynamo compiled for inference, whole, against itself, which is
 eager, and one that trains, a step of it; a forward or backward graph of AOTAutograd, or a partition
-of one, against the same operators in torch. In come what runs it with ONNX Runtime, the graph and
-OrtOptions, out comes what to call; called by `aot`.
+of one, against the same operators in torch.
 
-Torch gets a graph only as it is: with operators alone, whose results are those of eager, and on the
-CPU, where a call is over when it returns."""
+Torch gets a graph only as it is: with operators alone, whose results are those of eager, and on
+the CPU, where a call is over when it returns."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.backend.cache.session_keys import session_key
+from ortable.backend.cache.keys import session_key
 from ortable.backend.execute.results import own
 from ortable.backend.execute.runner import is_one_of_several_processes
 from ortable.backend.lower.aot_graph import AotGraph
@@ -28,15 +27,14 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.partition.host_graph import join_partitions
 from ortable.backend.partition.partition import partition_graph
 from ortable.backend.roles import CompiledGraph, OutputRoleKind
+from ortable.backend.timing import SETTLE
 from ortable.compat.torch import HigherOrderOperator, TracingContext
 from ortable.interpreter.modules import find_attribute
 
 from .decisions import Decisions
-from .step import TunedStep
-from .tuned import SizeSource, Tuned
+from .tuned import SizeSource, Tuned, TunedStep
 
 _log = logging.getLogger(__name__)
-_SETTLE = 0.025  # see `Trial`
 
 
 class TunedGraph:
@@ -158,7 +156,7 @@ def _tell(tuned: Tuned, options: OrtOptions) -> None:
 def _settle(trains: bool) -> float:
     """How long threads may wait for work after a call. One thread waits for nobody; and those of
     the optimizer wait beside every step that trains."""
-    return 0.0 if trains or torch.get_num_threads() == 1 else _SETTLE
+    return 0.0 if trains or torch.get_num_threads() == 1 else SETTLE
 
 
 def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:

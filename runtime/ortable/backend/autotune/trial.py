@@ -1,5 +1,4 @@
-"""Which of two candidates runs the next call, and when enough is known to keep one. In come the
-seconds of calls, out comes a decision; called by `tuned`, once a call while it is open.
+"""Which of two candidates runs the next call, and when enough is known to keep one.
 
 Each call runs one candidate, so that nothing happens twice, and the two take turns in blocks:
 threads of the one that ran before wait for work for some 20 ms, on the processors that the other
@@ -10,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ortable.backend.timing import SETTLE
+
 Candidate = Literal["onnxruntime", "torch"]
 
 _WARM = 2  # calls of ONNX Runtime in front: the session is made, then memory grows
-_SETTLE = 0.025  # seconds after a turn in which threads of the other one may still wait
 # how much faster one must be after 1, 2, 3, and 4 turns of both to be kept at once
 _MARGINS = (1.25, 1.1, 1.05, 1.0)
 _CLEARLY = 0.97  # and torch at the end, at most this much of ONNX Runtime's time
@@ -48,7 +48,7 @@ class Trial:
     :param settle: seconds after a turn that do not count; 0 where nobody has threads that wait
     """
 
-    def __init__(self, settle: float = _SETTLE) -> None:
+    def __init__(self, settle: float = SETTLE) -> None:
         self.turn: Candidate = "onnxruntime"
         self.decision: Decision | None = None
         self.calls = 0
@@ -78,7 +78,8 @@ class Trial:
         return seconds > _OBVIOUS * min(ours)
 
     def _end_turn(self) -> None:
-        self._lows[self.turn].append(_lower_median(self._counted))
+        # the lower median: some calls are interrupted, and threads meet at every other one
+        self._lows[self.turn].append(sorted(self._counted)[(len(self._counted) - 1) // 2])
         self._counted, self._began = [], None
         if self.turn == "onnxruntime":
             self.turn = "torch"
@@ -108,8 +109,3 @@ def _wanted(counted: list[float]) -> int:
     """How many calls of a turn count: fewer of long ones, which vary less."""
     least = min(counted)
     return 2 if least > _LONG else 5 if least > 5e-4 else 25
-
-
-def _lower_median(values: list[float]) -> float:
-    """What a call takes, where some are interrupted and where threads meet at every other one."""
-    return sorted(values)[(len(values) - 1) // 2]

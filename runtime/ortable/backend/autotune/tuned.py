@@ -1,9 +1,8 @@
-"""A graph that is measured in its first calls. In come what runs it with ONNX Runtime and what runs
-it with torch, out comes a Tuned, whose `run` is called in their place; made by `graphs`.
+"""A graph that is measured in its first calls.
 
-A call runs one of the two, once: nothing is computed twice, so that writes into arguments, random
-numbers and assertions are what they are without it. What is kept for sizes of one class, from a
-power of two up to the next, is kept for as long as the graph lives."""
+A call runs one of the two, once: nothing is computed twice, so that writes into arguments,
+random numbers and assertions are what they are without it. What is kept for sizes of one class,
+from a power of two up to the next, is kept for as long as the graph lives."""
 
 from __future__ import annotations
 
@@ -11,9 +10,14 @@ import functools
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
+
+from ortable.compat.torch import pytree
 
 from .decisions import Decisions
 from .trial import Candidate, Decision, Trial
@@ -23,6 +27,7 @@ Run = Callable[..., Any]
 SizeSource = tuple[int, int | None]  # an argument, and which of its dimensions; None: an int
 
 _MOST_CLASSES = 64  # of sizes of one graph: those beyond run with ONNX Runtime
+_MOST_IDLE = 8  # calls in a row whose backward never came
 
 
 @dataclass(frozen=True)
@@ -209,3 +214,87 @@ class Tuned:
         self.run = run
         if self._caller is not None:
             self._caller.__setstate__((run, (), {}, None))
+
+
+class TunedStep(Tuned):
+    """A graph of dynamo that trains, measured whole: eager's step is what nobody should be slower
+    than. The graphs that AOTAutograd cuts it into are measured first, against their own operators;
+    those are decomposed, and eager's are not.
+
+    Candidates are timed from the call to its return, and from the first gradient that comes back to
+    the last one that goes on; the next call notes it.  A call without a backward tells nothing, nor
+    does one that another call follows before its backward; after some of them ONNX Runtime is kept.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._step: _Step | None = None  # the call whose backward is awaited
+        self._idle = 0  # calls since a backward came
+
+    def __str__(self) -> str:
+        if self._idle > _MOST_IDLE:
+            return f"{self.label}: not measured, its calls have no backward of their own"
+        return super().__str__()
+
+    @property
+    def is_open(self) -> bool:
+        return self._idle <= _MOST_IDLE and super().is_open
+
+    def _trial(self, sizes: tuple[int, ...]) -> Trial | None:
+        trial = super()._trial(sizes)
+        if trial is not None and self._idle > _MOST_IDLE and self._ours is not None:
+            self._run_from_now(self._ours)
+            return None
+        return trial
+
+    def _begin_call(self, call: MeasuredCall, given: Sequence[Any], result: Any) -> None:
+        self._step = _Step(call)
+        self._step.watch(given, result)
+
+    def _end_call(self) -> None:
+        """Notes the step before this one, whose backward is over if there was one."""
+        step, self._step = self._step, None
+        if step is not None:
+            seconds = step.end()
+            self._idle = 0 if seconds is not None else self._idle + 1
+            if seconds is not None:
+                self._note(step.call, seconds, "steps")
+
+
+class _Step:
+    """One call and its backward."""
+
+    def __init__(self, call: MeasuredCall) -> None:
+        self.call = call
+        self._first: float | None = None  # gradient of a result
+        self._last: float | None = None  # gradient of an argument
+        self._handles: list[Any] = []
+
+    def watch(self, args: Sequence[Any], result: Any) -> None:
+        """Looks at the gradients of what the call took and returned."""
+        this = weakref.ref(self)  # the hooks go when the step does
+        for watched, method in ((pytree.tree_leaves(result), _Step._begins), (args, _Step._ends)):
+            for each in watched:
+                if isinstance(each, torch.Tensor) and each.requires_grad:
+                    self._handles.append(each.register_hook(functools.partial(_call, this, method)))
+
+    def end(self) -> float | None:
+        """The seconds of both; None without a backward."""
+        for handle in self._handles:
+            handle.remove()
+        if self._first is None or self._last is None:
+            return None
+        return self.call.seconds + self._last - self._first
+
+    def _begins(self) -> None:
+        if self._first is None:
+            self._first = time.perf_counter()
+
+    def _ends(self) -> None:
+        self._last = time.perf_counter()
+
+
+def _call(this: weakref.ref[_Step], method: Any, _: Any) -> None:
+    step = this()
+    if step is not None:
+        method(step)

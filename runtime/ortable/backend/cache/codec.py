@@ -1,8 +1,7 @@
 """A CompiledGraph without its model as JSON and back: dataclasses of roles by their fields,
 dimensions as exact polynomials, view operators by name. Nothing that is read is executed or
-imported: names are looked up in fixed tables, and view operators among torch's own; fields of roles
-have the types that roles declare, since some become source text. Called by `disk`, and by
-`precompile.host_graph` for arguments."""
+imported: names are looked up in fixed tables, and view operators among torch's own; fields of
+roles have the types that roles declare, since some become source text."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""`compile_graph` behind the caches: memory first, then the folder of option `cache_dir`. In
-come an AotGraph and resolved OrtOptions, out comes a CompiledGraph; called by `aot.build` and
-`precompile.artifact`."""
+"""`compile_graph` behind the caches: memory first, then the folder of option `cache_dir`."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -13,11 +12,11 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
+from ortable.backend.store import Limits, Uncacheable
 from ortable.compat.bisector import searched
 
-from . import disk
-from .graph_key import Uncacheable
-from .keys import conversion_key, disk_key
+from .graph_key import conversion_key
+from .keys import disk_key
 from .memory import conversions
 
 _log = logging.getLogger(__name__)
@@ -41,28 +40,19 @@ def compile_cached(
         _say(options, f"not cached: {exc}")
         return compile_graph(graph, options, static, whole)
     seconds = {"key": time.perf_counter() - begin}
+    # kept are positions in place of the names of nodes, which equal graphs may have others of
+    names = {str(i): node.name for i, node in enumerate(graph.module.graph.nodes)}
     found = _find(key, options, seconds)
     if found is None:
         _log.debug("no conversion of the %s graph is kept under %s", graph.kind, key)
         made = compile_graph(graph, options, static, whole)
         seconds |= made.timings
-        found = _with_positions(graph, replace(made, key=key))
+        positions = {name: position for position, name in names.items()}
+        found = _renamed(replace(made, key=key), positions)
         conversions.put(key, found)
         _save(key, found, options)
     # timings are those of this graph, and so are the names of nodes
-    return _with_names(graph, replace(found, timings=seconds))
-
-
-def _with_positions(graph: AotGraph, compiled: CompiledGraph) -> CompiledGraph:
-    """`fx_names` and `cases` with positions in place of names, which equal graphs may have others
-    of."""
-    positions = {node.name: str(i) for i, node in enumerate(graph.module.graph.nodes)}
-    return _renamed(compiled, positions)
-
-
-def _with_names(graph: AotGraph, compiled: CompiledGraph) -> CompiledGraph:
-    """The inverse of `_with_positions`, for another graph of the same key."""
-    return _renamed(compiled, {str(i): n.name for i, n in enumerate(graph.module.graph.nodes)})
+    return _renamed(replace(found, timings=seconds), names)
 
 
 def _renamed(compiled: CompiledGraph, names: Mapping[str, str]) -> CompiledGraph:
@@ -92,37 +82,35 @@ def _find(key: str, options: OrtOptions, seconds: dict[str, float]) -> CompiledG
     found = conversions.get(key)
     if found is not None:
         _save(key, found, options, again=False)
-        _log.debug("the conversion %s is in memory", key)
         found = replace(found, cache="memory")
     elif options.cache_dir is not None:
-        found = _load(key, options)
+        with contextlib.suppress(Uncacheable):
+            found = conversions.load(options.cache_dir, disk_key(key), limits_of(options))
+        if found is not None:
+            found = replace(found, key=key)
+            conversions.put(key, found)
+    if found is not None:
+        _log.debug("the conversion %s is found: %s", key, found.cache)
     seconds["load"] = time.perf_counter() - begin
     return found
 
 
-def _load(key: str, options: OrtOptions) -> CompiledGraph | None:
-    assert options.cache_dir is not None
-    try:
-        found = disk.load(options.cache_dir, disk_key(key), disk.limits_of(options))
-    except Uncacheable:
-        return None
-    if found is not None:
-        _log.debug("the conversion %s is in %s", key, options.cache_dir)
-        found = replace(found, key=key)
-        conversions.put(key, found)
-    return found
+def limits_of(options: OrtOptions) -> Limits:
+    """Those of the folder that the options set."""
+    return Limits(options.cache_megabytes * 2**20, options.cache_days * 24 * 3600)
 
 
 def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = True) -> None:
     """Writes a conversion into `cache_dir`; one that is there already only when `again`."""
-    if options.cache_dir is None:
+    folder = options.cache_dir
+    if folder is None:
         return
     try:
         name = disk_key(key)
-        if again or not disk.entry_path(options.cache_dir, name).exists():
-            disk.save(options.cache_dir, name, compiled, disk.limits_of(options))
+        if again or not conversions.path(folder, name).exists():
+            conversions.save(folder, name, compiled, limits_of(options))
     except Uncacheable as exc:
-        _say(options, f"not written into {options.cache_dir}: {exc}")
+        _say(options, f"not written into {folder}: {exc}")
 
 
 def _say(options: OrtOptions, message: str) -> None:

@@ -1,6 +1,5 @@
 """Bytes that leave this process and come back into another: a magic line, a checksum, the versions
-that made them, a header of plain values, and a content. In come a header and bytes, out come bytes,
-and the other way; called by `disk`, `precompile.pack` and `precompile.callable`.
+that made them, a header of plain values, and a content.
 
 The checksum finds damage, not forgery: torch unpickles what it loads before this is asked."""
 
@@ -13,7 +12,7 @@ from typing import Any
 
 from ortable.errors import PrecompileError
 
-from .session_keys import versions
+from .keys import versions
 
 _MAGIC = b"ortable precompiled 1\n"
 _LENGTH = 8

@@ -1,7 +1,7 @@
-"""The digest of an ATen graph as the conversion sees it: operators, arguments, types, layouts
-and constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of
-a model share one conversion, whose nodes name the source lines of the first. In comes a
-GraphModule, out come lines of text; called by `keys`."""
+"""The key of a conversion: what of the graph, the options and this process changes one, as one
+digest. A graph counts as the conversion sees it: operators, arguments, types, layouts and
+constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of a model
+share one conversion, whose nodes name the source lines of the first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.argument_marks import (
     argument_strides,
     has_other_strides,
     has_untracked_writes,
 )
+from ortable.backend.lower.compile import target_opset
 from ortable.backend.lower.outputs import has_promised_strides
+from ortable.backend.options import OrtOptions
+from ortable.backend.store import Uncacheable
+from ortable.compat.providers import provider_names
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
+from ortable.interpreter.tables import LOADED
+from ortable.passes.rewrite.choose import content
+
+from .keys import digest_of_lines, text_of
 
 LARGEST_CONSTANTS = 2**31 - 1  # bytes; what protobuf holds
 _TRUSTED = ("_operator", "builtins", "math", "operator", "torch")
@@ -30,8 +39,34 @@ _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
-class Uncacheable(Exception):
-    """A graph, or an option, whose content no digest can tell; the message says which and why."""
+def conversion_key(
+    graph: AotGraph,
+    options: OrtOptions,
+    static: frozenset[int],
+    whole: AotGraph | None = None,
+) -> str:
+    """Digest of all that `compile_graph` reads of these arguments, in this process.
+
+    :raises Uncacheable: the graph holds what has no content to compare, or the options hold
+        functions that change the model
+    """
+    if options.pre_ort_model_transforms:
+        raise Uncacheable("pre_ort_model_transforms may do anything")
+    settings = [
+        target_opset(options.target_opset, provider_names(options.providers)),
+        options.optimize,
+        content(options.rewrites),
+        options.weights == "keep",
+        sorted(options.raise_on),
+        provider_names(options.providers),
+        sorted(static),
+        None if whole is None else whole.kind,
+        str(torch.get_default_dtype()),
+        torch.are_deterministic_algorithms_enabled(),  # what new memory holds
+        getattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
+        len(LOADED),
+    ]
+    return digest_of_lines([text_of(settings), f"kind {graph.kind}", *graph_text(graph.module)])
 
 
 def graph_text(graph_module: GraphModule) -> list[str]:

@@ -1,68 +1,55 @@
-"""What this process keeps in memory: the latest conversions, because they hold no weights; and
-sessions, for as long as somebody runs them. In come keys, out come CompiledGraphs and sessions;
-called by `conversion` and by `execute`."""
+"""What this process keeps: the latest conversions, which hold no weights, in memory and in the
+folder of option `cache_dir`; and sessions, for as long as somebody runs them."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from ortable.backend.roles import CompiledGraph
+from ortable.backend.store import CONVERSION, Store, Uncacheable
 
-_GRAPHS = 256
-_BYTES = 64 * 2**20
+from .codec import Unserializable, decode_whole, encode_whole
+from .envelope import seal, unseal
 
 
-class Conversions:
-    """The latest conversions by key, within a number and a size; safe for threads."""
+def _encode(name: str, compiled: CompiledGraph) -> bytes:
+    try:
+        fields, model = encode_whole(compiled)
+    except Unserializable as exc:
+        raise Uncacheable(f"a file cannot hold the graph: {exc}") from None
+    return seal("conversion", {"key": name, "graph": fields}, model)
 
-    def __init__(self, graphs: int = _GRAPHS, size: int = _BYTES) -> None:
-        self._limits = (graphs, size)
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[CompiledGraph, int]] = OrderedDict()
-        self._size = 0
 
-    def get(self, key: str) -> CompiledGraph | None:
-        """The conversion of `key`, which becomes the latest; None when there is none."""
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                return None
-            self._kept.move_to_end(key)
-            return found[0]
+def _decode(name: str, content: bytes) -> CompiledGraph:
+    header, model = unseal("conversion", content)
+    if header["key"] != name:
+        raise ValueError("it is another graph's")
+    return decode_whole(header["graph"], model)
 
-    def put(self, key: str, compiled: CompiledGraph) -> None:
-        """Keeps a conversion, and drops the oldest past the limits."""
-        size = compiled.model.ByteSize()
-        graphs, largest = self._limits
-        with self._lock:
-            self._discard(key)
-            self._kept[key] = (compiled, size)
-            self._size += size
-            while self._kept and (len(self._kept) > graphs or self._size > largest):
-                self._discard(next(iter(self._kept)))
 
-    def clear(self) -> None:
-        """Forgets everything."""
-        with self._lock:
-            self._kept.clear()
-            self._size = 0
+def new_conversions(count: int = 256, size: int = 64 * 2**20) -> Store[CompiledGraph]:
+    """Conversions by key; those of a folder have no `key` and no `timings`.
 
-    def unlock(self) -> None:
-        """In a forked child: the thread that held the lock does not exist there."""
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def _discard(self, key: str) -> None:
-        self._size -= self._kept.pop(key, (None, 0))[1]
+    Args:
+        count: how many memory holds.
+        size: how many bytes their models have.
+    """
+    return Store(
+        CONVERSION,
+        _encode,
+        _decode,
+        made="converted",
+        weigh=lambda compiled: compiled.model.ByteSize(),
+        count=count,
+        size=size,
+        carried=True,
+    )
 
 
 class _SessionSlot:
@@ -141,11 +128,10 @@ def _states(weights: Sequence[torch.Tensor]) -> tuple[tuple[int, int, int], ...]
     return tuple((id(weight), weight.data_ptr(), weight._version) for weight in weights)
 
 
-conversions = Conversions()
+conversions = new_conversions()
 _sessions = Sessions()
 shared_session = _sessions.shared
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=conversions.unlock)
     os.register_at_fork(after_in_child=_sessions.forget)
 
 

@@ -1,7 +1,6 @@
 """The compiled graph as a callable: which session answers, with weights as constants or as
 inputs. What a call does is source text made of the roles; what it uses is never shared between
-two calls. In come a CompiledGraph and what makes its sessions, out comes an OrtBackend; made by
-`runner`, called by torch."""
+two calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The source text of one call: a straight line from a list of arguments to a list of results,
-written from the roles. Loops, names and kinds are gone by the time a graph is called. In comes a
-CompiledGraph, out come a text and the values it reads; called by `call` when it is known which
-weights are constants."""
+written from the roles. Loops, names and kinds are gone by the time a graph is called."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Find the assertion, or the demand of an operator on its data, that made ONNX Runtime stop. Torch
-raises for these first, so their errors come before that of ONNX Runtime. Called by the call path
-when a run fails."""
+"""Find the assertion, or the demand of an operator on its data, that made ONNX Runtime stop.
+Torch raises for these first, so their errors come before that of ONNX Runtime."""
 
 from __future__ import annotations
 

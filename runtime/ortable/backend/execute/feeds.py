@@ -1,6 +1,5 @@
 """Arguments of torch as OrtValues over the same memory, through dlpack, and without a copy
-wherever the memory is dense; 8-bit floats, which dlpack does not know there, by their bytes.
-Called by the source of a call, and by `frozen` and `checks`."""
+wherever the memory is dense; 8-bit floats, which dlpack does not know there, by their bytes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Forked processes: the threads of ONNX Runtime do not exist in the child, where a session that
-has some would wait for them for ever. The child makes its own sessions, leaves those it inherited
-alone, and waits for no threads when it exits. Called by `call` once for each OrtBackend."""
+has some would wait for them for ever. The child makes its own sessions, leaves those it
+inherited alone, and waits for no threads when it exits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Weights as constants of a session: the model with the weights in it, how long they must rest
-before that is worth the time, and what was true of them then. In come a model and weights, out
-comes a model with constants; called by `call`."""
+before that is worth the time, and what was true of them then."""
 
 from __future__ import annotations
 

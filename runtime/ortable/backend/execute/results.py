@@ -1,6 +1,5 @@
 """Helpers of a call for what a generated line cannot say: values of symbolic sizes, memory that
-is no view, promised strides. In come tensors and roles, out come tensors and ints; called by the
-source that `call_source` writes, and by the debug backend."""
+is no view, promised strides."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Weights as integer codes in a session: those that option `weights` rounds, and those of a model
-that arrives quantised. In come a model, weights by the names of its inputs, and perhaps
-`WeightOptions`; out come a model for kernels that read codes, and the constants of it. Called by
-`call` where weights become constants."""
+"""Weights as integer codes in a session: those that option `weights` rounds, and those of a
+model that arrives quantised."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left. A
 session is made when it is known which one: at once for weights that are inputs, at the first
-call for weights that become constants. In come a CompiledGraph and OrtOptions, out comes an
-OrtBackend; called by `aot.build`."""
+call for weights that become constants."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ import torch
 from onnx import ModelProto
 
 from ortable import dims, dtypes
+from ortable.backend.cache.keys import session_key
 from ortable.backend.cache.memory import shared_session
-from ortable.backend.cache.session_keys import session_key
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph, InputRole
 from ortable.backend.sessions.device_run import DeviceRun, session_providers

@@ -1,6 +1,5 @@
 """Weights that torch.distributed keeps in parts: what tells that a tensor is one, since writes
-into them leave no trace on the tensors that a graph is given. Called by `weights`, `call` and
-`aot.build`."""
+into them leave no trace on the tensors that a graph is given."""
 
 from __future__ import annotations
 

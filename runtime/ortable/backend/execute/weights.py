@@ -1,7 +1,5 @@
-"""What tells that a weight has changed, or that nobody uses it any more: its memory, its
-version, samples of its values, an optimizer's step, `refresh`, and the count of references to
-it. In come tensors, out come signatures that are compared at each call; called by `call`,
-`frozen` and `feeds`, and by users (`refresh`).
+"""What tells that a weight has changed, or that nobody uses it any more: its memory, its version,
+samples of its values, an optimizer's step, `refresh`, and the count of references to it.
 
 Writes that torch does not count (`weight.data[3] = 0`) show in the values alone, and of a weight
 of more than 4 KB a call compares samples: four places of 64 bytes. A write that leaves all four

@@ -1,6 +1,5 @@
-"""A graph of AOTAutograd, analysed once: which kind it is, its arguments, where it runs.
-In comes a GraphModule whose nodes carry `meta["val"]`; `aot` makes an AotGraph of it, and every
-step from there to the model takes that. One whose sizes became known is analysed anew."""
+"""A graph of AOTAutograd, analysed once: which kind it is, its arguments, where it runs. One
+whose sizes became known is analysed anew."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""One ATen graph to one ONNX model, with the roles of its arguments and results. In come an
-AotGraph and resolved OrtOptions, out comes a CompiledGraph; called by `cache.conversion` alone,
-inside AOTAutograd's compilers: it reads shapes and types, never values."""
+"""One ATen graph to one ONNX model, with the roles of its arguments and results. It runs inside
+AOTAutograd's compilers, and reads shapes and types, never values."""
 
 from __future__ import annotations
 

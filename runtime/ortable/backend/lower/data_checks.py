@@ -1,11 +1,9 @@
 """What operators demand of the data of a call, as nodes of the ONNX graph: eager raises where an
-index is out of range, and so does the session. In come the demands that `CheckingInterpreter` notes
-while it converts, out come the roles of the checks; called by `compile`.
+index is out of range, and so does the session.
 
 A check costs two reductions of the tensor that it looks at, and no work in Python: the smallest
 distance to a bound is the index of a Gather from a tensor of one element, which ONNX Runtime
-refuses where the distance is negative. `execute.checks` finds then which demand that was.
-"""
+refuses where the distance is negative. `execute.checks` finds then which demand that was."""
 
 from __future__ import annotations
 

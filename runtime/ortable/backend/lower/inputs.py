@@ -1,5 +1,4 @@
-"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become. In
-come the placeholders, out come roles and an InputPlan; called by `aot_graph` and `compile`."""
+"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become."""
 
 from __future__ import annotations
 

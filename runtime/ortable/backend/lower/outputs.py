@@ -1,6 +1,5 @@
 """Results of an ATen graph: which ones ONNX Runtime computes, and which ones are handed back by
-torch. Arguments, ints, None, duplicates and views never pass through ONNX Runtime. In comes an
-AotGraph, out comes an OutputPlan; called by `compile`."""
+torch. Arguments, ints, None, duplicates and views never pass through ONNX Runtime."""
 
 from __future__ import annotations
 

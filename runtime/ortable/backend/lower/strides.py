@@ -1,6 +1,5 @@
 """Memory layouts: which permutation of a tensor is contiguous, from sizes and strides that may
-be symbolic. A dense layout costs a permuted view; any other one costs a copy. Called by
-`inputs`, `outputs` and `compile`, and `with_strides` by what runs."""
+be symbolic. A dense layout costs a permuted view; any other one costs a copy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Puts together what AOTAutograd takes apart whatever its table of decompositions says. In comes a
-GraphModule, changed in place; called by `aot.build`.
+"""Puts together what AOTAutograd takes apart whatever its table of decompositions says.
 
 Bilinear upsampling by whole factors arrives as indices into the image and is one Resize in ONNX; a
 match compares the indices and weights themselves, computed from the graph, with those of the
@@ -9,9 +8,8 @@ operators that take several times longer than they do.
 `linear` without bias, and `matmul`, of more than two dimensions arrive as view, mm, view: one
 MatMul does that without the two Reshapes, and fusions of attention and of gates see it. For
 inference graphs only: what trains saves the flat matrices for the backward. `linear` with a bias
-stays flat: Gemm adds the bias, and ONNX Runtime would make Reshape, Gemm, Reshape of a MatMul and
-an Add.
-"""
+stays flat: Gemm adds the bias, and ONNX Runtime would make Reshape, Gemm, Reshape of a MatMul
+and an Add."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Results that are views: the chain of torch view operators between a result and the tensor it
 views. They stay in torch, where they cost nothing and keep the aliasing and the strides that
-eager has. In comes a node, out come the tensor that it views and the steps to it; called by
-`outputs` and `partition`."""
+eager has."""
 
 from __future__ import annotations
 
@@ -32,14 +31,10 @@ def is_view(node: Node) -> bool:
     if not isinstance(target, OpOverload):
         return False
     if target.name() in traits.UNSAFE_VIEW:
-        return _is_own(node.args[0])
+        # promises a tensor of its own: shares memory with one that is computed for it alone
+        source = node.args[0]
+        return source.op == "call_function" and len(source.users) == 1 and not is_view(source)
     return bool(target.is_view)
-
-
-def _is_own(node: Node) -> bool:
-    """Whether a tensor is computed for one reader alone, so that an unsafe view, which promises a
-    tensor of its own, may share its memory."""
-    return node.op == "call_function" and len(node.users) == 1 and not is_view(node)
 
 
 def trace_views(

@@ -1,6 +1,4 @@
-"""How much the nodes of a graph compute, and whether torch can call them as they stand. In come
-nodes of AOTAutograd, out come a number, a name; called by `compile`, and by those that leave
-operators to torch: `partition`, `absorb_small` and `between_breaks`."""
+"""How much the nodes of a graph compute, and whether torch can call them as they stand."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def count_small(names: Iterable[str]) -> int:
 
 def products_of(nodes: Iterable[Node]) -> int:
     """Floating point operations in the products of nodes; dynamic sizes count as traced."""
-    counts = dict(_formulas())
+    counts = _formulas()
     total: int = 0
     for node in nodes:
         count = counts.get(_formula_name(node))
@@ -55,8 +53,8 @@ def products_of(nodes: Iterable[Node]) -> int:
     return total
 
 
-def _formulas() -> Iterable[tuple[str, Any]]:
-    return ((str(operator), count) for operator, count in flop_registry.items())
+def _formulas() -> dict[str, Any]:
+    return {str(operator): count for operator, count in flop_registry.items()}
 
 
 def _formula_name(node: Node) -> str:
@@ -68,24 +66,16 @@ def _formula_name(node: Node) -> str:
 def is_short(nodes: Iterable[Node]) -> bool:
     """Whether one thread computes nodes about as fast as two need to find each other. What torch
     has no formula for (whole attention, say) counts as long."""
-    seen = [node for node in nodes if node.op == "placeholder" or _computes(node)]
-    if sum(map(_count_numbers, seen)) > _LARGE:
+    unseen = {*traits.VIEW, _ITEM}
+    calls = [n for n in nodes if n.op == "call_function" and operator_name(n) not in unseen]
+    arguments = [node for node in nodes if node.op == "placeholder"]
+    values = pytree.tree_leaves([node.meta.get("val") for node in (*arguments, *calls)])
+    if sum(math.prod(_shape(v)) for v in values if isinstance(v, torch.Tensor)) > _LARGE:
         return False
-    calls = [node for node in seen if node.op == "call_function"]
-    counted = {name for name, _ in _formulas()}
+    counted = _formulas()
     if any(_formula_name(x) not in counted and operator_name(x) in traits.HEAVY for x in calls):
         return False
     return products_of(calls) <= LONG
-
-
-def _computes(node: Node) -> bool:
-    return node.op == "call_function" and operator_name(node) not in (*traits.VIEW, _ITEM)
-
-
-def _count_numbers(node: Node) -> int:
-    """How many numbers an argument has, or the results of an operator."""
-    values = pytree.tree_leaves(node.meta.get("val"))
-    return sum(math.prod(_shape(value)) for value in values if isinstance(value, torch.Tensor))
 
 
 def _traced(value: Any) -> Any:

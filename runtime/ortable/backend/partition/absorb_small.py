@@ -1,8 +1,7 @@
 """What is not worth a session of its own: a few cheap operators between operators that the table
-places in torch, and small graphs that train and that a graph break cuts off, the embedding before a
-recurrent network that dynamo leaves to eager, the head after it. The threads of torch and of ONNX
-Runtime would wait for each other at their ends. Called by `aot.build`; `aot.pipeline` says which
-graphs of dynamo are cut off."""
+places in torch, and small graphs that train and that a graph break cuts off, the embedding
+before a recurrent network that dynamo leaves to eager, the head after it. The threads of torch
+and of ONNX Runtime would wait for each other at their ends."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Random operators: torch draws, in a node of its own that reads sizes only, and what is left of
-the operator is converted. `torch.manual_seed` then gives the numbers of eager. In comes an
-AotGraph, out comes one with the draws written out; called by `placement`."""
+the operator is converted. `torch.manual_seed` then gives the numbers of eager."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What ONNX Runtime cannot run, found before or while a graph is converted, and left to torch
-unless `fallback="error"`; a refusal over a symbolic size becomes a guard of torch on its value, and
-dynamo compiles anew for another one. In comes an AotGraph, or the error of a conversion, out come
-nodes with reasons; called by `aot.build`."""
+unless `fallback="error"`; a refusal over a symbolic size becomes a guard of torch on its value,
+and dynamo compiles anew for another one."""
 
 from __future__ import annotations
 

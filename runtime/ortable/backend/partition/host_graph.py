@@ -18,9 +18,8 @@ from torch.fx.node import map_aggregate, map_arg
 
 from ortable.backend.cache.codec import NodeRef, Unserializable, decode_value, encode_value
 from ortable.backend.lower.strides import with_strides
+from ortable.backend.roles import Placement
 from ortable.compat.torch import BoxedCodeGen, OpOverload, OpOverloadPacket
-
-from .placement import Placement
 
 _NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
 _OPERATORS = (
@@ -86,21 +85,15 @@ def join_partitions(
     root = torch.nn.Module()
     for node in host.nodes:
         if node.op == "get_attr":
-            assert constants is not None
-            _adopt(root, constants, str(node.target))
+            name = str(node.target).partition(".")[0]
+            if not hasattr(root, name):
+                setattr(root, name, getattr(constants, name))
     for name, function in callables.items():
         object.__setattr__(root, name, function)
     host.set_codegen(BoxedCodeGen())
     code: Any = type(GraphModule(root, host, "HostGraph")).forward
     # bound to the constants and the partitions alone: the graph and its fake tensors may go
     return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)
-
-
-def _adopt(root: torch.nn.Module, source: torch.nn.Module, path: str) -> None:
-    """Gives `root` the constant or the subgraph that `source` has at a dotted path."""
-    name = path.partition(".")[0]
-    if not hasattr(root, name):
-        setattr(root, name, getattr(source, name))
 
 
 def partition_name(index: int) -> str:

@@ -1,6 +1,5 @@
 """Partition of a graph that is not run by ONNX Runtime whole: partitions, each a graph of its
-own for one session, and a host graph that calls them and runs the nodes in between with torch.
-In come an AotGraph and the nodes that torch runs; called by `absorb_small` and `aot.build`."""
+own for one session, and a host graph that calls them and runs the nodes in between with torch."""
 
 from __future__ import annotations
 
@@ -74,11 +73,6 @@ def partition_graph(graph: AotGraph, in_torch: Collection[Node]) -> Partitioning
     return _Partitioner(graph, in_torch).partitioning()
 
 
-def _is_number(node: Node) -> bool:
-    """Whether the value of a node is a size or another number, not a tensor."""
-    return isinstance(node.meta.get("val"), _NUMBERS)
-
-
 class _Partitioner:
     """The running state of `partition_graph`.
 
@@ -96,7 +90,13 @@ class _Partitioner:
         self.sizes = self._sizes()
         self.last = [n for n in self.nodes if graph.is_mutation(n)]
         self.phases = self._phases({node for node in in_torch if is_ordered(node)})
-        self.phases = self._sunk()
+        # A product does not wait, where the first partition stays: it would often be all that a
+        # later session has, which begins while the threads of torch's operator before it still want
+        # the processors.
+        sunk = self._sink(set())
+        if 1 in sunk.values():
+            sunk = self._sink({node for node in self.nodes if operator_name(node) in traits.HEAVY})
+        self.phases = sunk
         self.host = Graph()
         self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
         # nodes whose memory may lie otherwise than torch traced: their strides, where known
@@ -130,7 +130,8 @@ class _Partitioner:
         """Numbers computed from nothing but arguments: whoever needs one gets it at once."""
         found: set[Node] = set()
         for node in self.nodes:
-            if node.op == "call_function" and _is_number(node) and node not in self.in_torch:
+            is_number = isinstance(node.meta.get("val"), _NUMBERS)
+            if node.op == "call_function" and is_number and node not in self.in_torch:
                 inputs = node.all_input_nodes
                 if all(n.op == "placeholder" or n in found for n in inputs):
                     found.add(node)
@@ -151,15 +152,6 @@ class _Partitioner:
                 reached = phase
             phases[node] = phase
         return phases
-
-    def _sunk(self) -> dict[Node, int]:
-        """The phases when nodes of the first partition wait for their first reader. A product does
-        not, where the first partition stays: it would often be all that a later session has, which
-        begins while the threads of torch's operator before it still want the processors."""
-        sunk = self._sink(set())
-        if 1 not in sunk.values():
-            return sunk
-        return self._sink({node for node in self.nodes if operator_name(node) in traits.HEAVY})
 
     def _sink(self, stay: Collection[Node]) -> dict[Node, int]:
         """The phases when nodes of the first partition, but for `stay`, are in the partition of

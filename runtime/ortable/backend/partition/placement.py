@@ -1,18 +1,16 @@
-"""Where the nodes of a graph run, and why: in ONNX Runtime, or in torch between its sessions. In
-comes an AotGraph, out come the graph with its draws written out, the nodes that torch runs, and a
-Placement for each call; called by `aot.build`."""
+"""Where the nodes of a graph run, and why: in ONNX Runtime, or in torch between its sessions."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import AotGraph, writes_argument
+from ortable.backend.roles import Placement
 from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
@@ -25,22 +23,9 @@ from ortable_generated.aten import traits
 from .draws import write_draws
 
 _TRAINS = "its weights change, and torch's kernel is the faster one then"
+# ONNX has no node that raises, and nothing comes out of a branch not taken
+_ASSERTS = "a graph that it calls has an assertion, which ONNX cannot raise"
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
-
-
-@dataclass(frozen=True)
-class Placement:
-    """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
-    given for what runs in torch, and `by` is "fallback" where only that option lets it. `draft` is
-    then the YAML of an entry to start from, where the specs have none for the operator."""
-
-    node: str
-    operator: str
-    where: str
-    why: str = ""
-    line: str = ""
-    by: str = ""
-    draft: str = ""
 
 
 def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
@@ -110,14 +95,6 @@ def _called(node: Node) -> str:
     return key if operator_called is None else str(operator_called.name())
 
 
-def _asserting(graph_module: GraphModule) -> dict[Node, str]:
-    """Higher-order operators of which a branch or a step asserts something, with the reason why
-    torch runs them: ONNX has no node that raises, and nothing comes out of a branch not taken."""
-    hops = (n for n in graph_module.graph.nodes if isinstance(n.target, HigherOrderOperator))
-    why = "a graph that it calls has an assertion, which ONNX cannot raise"
-    return {node: why for node in hops if asserts_inside(graph_module, node)}
-
-
 def place_nodes(
     graph: AotGraph, unsupported: Mapping[Node, str] | None = None
 ) -> tuple[AotGraph, dict[Node, str], dict[Node, Node]]:
@@ -126,7 +103,9 @@ def place_nodes(
 
     :param unsupported: further nodes of `graph` that torch runs, with reasons
     """
-    more = _with_items({**_asserting(graph.module), **(unsupported or {})})
+    hops = [n for n in graph.module.graph.nodes if isinstance(n.target, HigherOrderOperator)]
+    asserting = [node for node in hops if asserts_inside(graph.module, node)]
+    more = _with_items({**dict.fromkeys(asserting, _ASSERTS), **(unsupported or {})})
     graph, in_torch, before = write_draws(graph, more)
     return graph, _with_items({**_placed_by_table(graph), **in_torch}), before
 

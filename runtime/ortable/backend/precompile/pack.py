@@ -1,16 +1,17 @@
 """A compiled graph whole, as bytes: its conversions, the code around them where torch runs a part,
-and the options that a run reads. In comes what runs a graph, out come bytes; in come bytes, out
-comes what runs it, and nothing is traced or converted. Called by `artifact` and `callable`.
+and the options that a run reads.
 
 Weights are in no conversion, so they are in no bytes either: the caller hands them over at each
 call. Constants of the graph are in the model, once."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable.backend.cache.codec import (
     Unserializable,
@@ -20,16 +21,20 @@ from ortable.backend.cache.codec import (
     encode_whole,
 )
 from ortable.backend.cache.envelope import seal, unseal
+from ortable.backend.cache.keys import option_settings
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.host_graph import PartitionedGraph, join_partitions
+from ortable.backend.partition.host_graph import (
+    HostGraph,
+    PartitionedGraph,
+    decode_host_graph,
+    join_partitions,
+    partition_name,
+)
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU
 from ortable.errors import PrecompileError
 from ortable.passes.weight_codes import WeightOptions
-
-if TYPE_CHECKING:
-    from ortable.backend.partition.host_graph import HostGraph
 
 _log = logging.getLogger(__name__)
 # What an option of these did is done when a graph is compiled, or tells of compilations.
@@ -63,7 +68,7 @@ def pack(run: Any, options: OrtOptions) -> bytes:
         about = {"graph": fields_, "key": each.key, "label": each.label, "bytes": len(model)}
         described.append(about)
     header = {"options": kept_options(options), "text": text, "graphs": described}
-    return seal("graph", header, b"".join(models))
+    return seal("graph", {"made_with": made_with(options), **header}, b"".join(models))
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,6 @@ class Unpacked:
             _log.info("%s was loaded: %d ONNX nodes", each.label, len(each.model.graph.node))
         if self.host is None:
             return callables[0]
-        from ortable.backend.partition.host_graph import partition_name
-
         named = {partition_name(index): each for index, each in enumerate(callables)}
         return join_partitions(self.host.graph, named, text=self.text)
 
@@ -101,11 +104,8 @@ def unpack(packed: bytes) -> Unpacked:
         known = {"key": each["key"], "label": each["label"]}
         conversions.append(decode_whole(each["graph"], content[begin:end], **known))
         begin = end
-    text, host = header["text"], None
-    if text is not None:
-        from ortable.backend.partition.host_graph import decode_host_graph
-
-        host = decode_host_graph(text, len(conversions))
+    text = header["text"]
+    host = None if text is None else decode_host_graph(text, len(conversions))
     return Unpacked(conversions, host, text, options_of(header["options"]))
 
 
@@ -162,6 +162,12 @@ def options_of(kept: Mapping[str, Any]) -> OrtOptions:
     """The inverse of `kept_options`."""
     values = {name: decode_value(value) for name, value in kept.items()}
     return OrtOptions(**{"providers": CPU, **values})
+
+
+def made_with(options: OrtOptions) -> str:
+    """A digest of the options that change a compiled graph or how it runs."""
+    settings = [option_settings(options), kept_options(options)]
+    return hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()
 
 
 def _refused(why: str) -> PrecompileError:

@@ -1,6 +1,5 @@
-"""A session on an accelerator, which shares memory and streams with torch. In come resolved
-providers, a device and a session, out comes what runs the session there; called by `execute` when
-it makes a session. On the CPU nothing here runs at call time."""
+"""A session on an accelerator, which shares memory and streams with torch. On the CPU nothing
+here runs at call time."""
 
 from __future__ import annotations
 
@@ -36,15 +35,12 @@ def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any],
             stream = stream or _home_stream(settings, device)
             settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
         if name == CUDA:
-            settings = {"use_tf32": _tf32(), **settings}
+            # products of float32 are rounded where torch may round its own, which ONNX Runtime does
+            # unless told otherwise
+            tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
+            settings = {"use_tf32": "1" if tf32 else "0", **settings}
         result.append((name, dict(settings)) if settings else name)
     return result, stream
-
-
-def _tf32() -> str:
-    """Option `use_tf32`: products of float32 are rounded where torch may round its own, which ONNX
-    Runtime does unless told otherwise."""
-    return "1" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "0"
 
 
 def _home_stream(settings: Mapping[str, Any], device: str) -> Any:

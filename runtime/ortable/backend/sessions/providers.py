@@ -1,6 +1,5 @@
-"""Which execution providers run a graph: those asked for, or what serves the device of its tensors,
-checked against the installed ONNX Runtime; and which kernels they have. In come a graph and
-OrtOptions, out come options with providers; called by `aot` once a graph, by `lower` for checks."""
+"""Which execution providers run a graph: those asked for, or what serves the device of its
+tensors, checked against the installed ONNX Runtime; and which kernels they have."""
 
 from __future__ import annotations
 

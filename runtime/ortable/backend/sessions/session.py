@@ -1,6 +1,5 @@
-"""Sessions of ONNX Runtime: threads as torch has them, settings applied by name, providers checked
-when it runs. In come a model, providers and the user's settings, out comes an InferenceSession;
-called by `execute`."""
+"""Sessions of ONNX Runtime: threads as torch has them, settings applied by name, providers
+checked when it runs."""
 
 from __future__ import annotations
 

@@ -1,30 +1,27 @@
-"""Settings of a session that are best for one model on this machine, found by trying. In come a
-model and what makes a session with given settings, out come the settings, kept for the next time
-in memory, and in a folder where there is one. Called by `execute.runner` for option `tune`, and by
-the shell."""
+"""Settings of a session that are best for one model on this machine, found by trying."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
+import json
 import logging
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, helper
 
-from ortable.backend.folder import SETTINGS, Measurements, processor
+from ortable.backend.store import SETTINGS, Store, encode_measured, processor
+from ortable.backend.timing import interleave, median_ratio, time_block
 
 _log = logging.getLogger("ortable.tune")
 
 _BLOCK = 0.01  # seconds that calls in a row take
-_PAUSE = 0.02  # seconds after which the threads of another session sleep
 _FEW, _MANY = 3, 9  # rounds that a candidate needs to go on, and to be taken
 _BETTER = 0.97  # of the time of what is best so far
 _TOLERANCE = 1e-4  # of the largest value of an output
@@ -45,7 +42,6 @@ class Tuned:
     found: str
 
 
-_kept: dict[str, Tuned] = {}
 _warned = False  # in this process
 
 
@@ -69,11 +65,11 @@ def tuned_settings(
     if isinstance(feeds, str):
         return _said(Tuned({}, 1.0, 0, feeds))
     key = _key(model, given)
-    kept = _kept.get(key) or _FILES.load(folder, key)
+    kept = STORE.get(key) or STORE.load(folder, key)
     if kept is None:
         kept = _search(make, feeds, set(given), seconds)
-        _FILES.save(folder, key, asdict(kept))
-    _kept[key] = Tuned(kept.settings, kept.ratio, kept.tried, "memory")
+        STORE.save(folder, key, kept)
+    STORE.put(key, replace(kept, found="memory"))
     return _said(kept)
 
 
@@ -153,7 +149,8 @@ def _search(make: Make, feeds: Mapping[str, Any], fixed: set[str], seconds: floa
             tried += 1
             with contextlib.suppress(Exception):  # a value that this ONNX Runtime does not take
                 other = _call(make, {**settings, name: value}, feeds)
-                if _equal(other(), wanted) and _is_better(other, best, end):
+                better = _equal(other(), wanted) and _ratio(other, best, _FEW) <= _BETTER
+                if better and time.monotonic() < end and _ratio(other, best, _MANY) < _BETTER:
                     best, settings, improved = other, {**settings, name: value}, True
     ratio = _ratio(best, usual, _MANY) if settings else 1.0
     if ratio > _BETTER:  # chance, or gains that do not add up
@@ -167,30 +164,11 @@ def _call(make: Make, settings: Mapping[str, int], feeds: Mapping[str, Any]) -> 
     return functools.partial(session.run, None, {name: feeds[name] for name in names})
 
 
-def _is_better(other: Call, best: Call, end: float) -> bool:
-    if _ratio(other, best, _FEW) > _BETTER or time.monotonic() >= end:
-        return False
-    return _ratio(other, best, _MANY) < _BETTER
-
-
 def _ratio(other: Call, base: Call, rounds: int) -> float:
     """Median over rounds in which both take turns at the first place."""
-    count = max(1, round(_BLOCK / max(_block(base, 1), 1e-6)))
-    found = []
-    for number in range(rounds):
-        first, second = (other, base) if number % 2 else (base, other)
-        a, b = _block(first, count), _block(second, count)
-        found.append(a / b if number % 2 else b / a)
-    return statistics.median(found)
-
-
-def _block(call: Call, count: int) -> float:
-    time.sleep(_PAUSE)
-    call()
-    begin = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - begin) / count
+    once = dict.fromkeys(("base", "other"), time_block(base, 1))
+    found = interleave({"base": base, "other": other}, rounds, _BLOCK, once)
+    return median_ratio(found, "other", "base")
 
 
 def _equal(values: list[Any], wanted: list[Any]) -> bool:
@@ -229,9 +207,10 @@ def _key(model: ModelProto, given: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _parse(content: Any) -> Tuned:
+def _decode(_: str, file: bytes) -> Tuned:
     from ortable_generated.sessions import RANGES
 
+    content = json.loads(file)
     settings = {str(name): int(value) for name, value in content["settings"].items()}
     for name, value in settings.items():
         if not RANGES[name][0] <= value <= RANGES[name][1]:
@@ -239,4 +218,4 @@ def _parse(content: Any) -> Tuned:
     return Tuned(settings, float(content["ratio"]), int(content["tried"]), "disk")
 
 
-_FILES = Measurements(SETTINGS, _parse)
+STORE: Store[Tuned] = Store(SETTINGS, encode_measured, _decode)

@@ -28,8 +28,7 @@ from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.options import OrtOptions
 from ortable.backend.partition.host_graph import PartitionedGraph
-from ortable.backend.partition.placement import Placement
-from ortable.backend.roles import CompiledGraph
+from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.providers import CPU, CUDA, provider_names
 from ortable.compat.torch_dispatch import OperatorClock
 from ortable.compat.torch_explain import compiled_apart
