@@ -62,9 +62,10 @@ def check_specs(
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
-    _check_duplicates(specs, diagnostics)
-    _check_versions(specs, diagnostics)
-    _check_sorted(specs, diagnostics)
+    stated = _stated(specs)
+    _check_duplicates(stated, diagnostics)
+    _check_versions(specs, stated, diagnostics)
+    _check_sorted(stated, diagnostics)
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
@@ -105,15 +106,31 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
         )
 
 
-def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
-    seen: dict[str, list[tuple[Span, VersionRange]]] = {}
-    keyed = [(e.key, e.span, e.versions.present) for e in specs.operators()]
-    keyed += [(f"{c.kind} {c.name}", c.span, ALWAYS) for c in specs.calls]
-    keyed += [(f"hop {h.name}", h.span, ALWAYS) for h in specs.hops]
-    keyed += [(p.name, p.span, p.present) for p in specs.placed if not p.lowered]
+# a group that is sorted in its file, a key, where an entry of it stands, and for which versions
+_Stated = tuple[str, str, Span, VersionRange]
+
+
+def _stated(specs: Specs) -> list[_Stated]:
+    """What the entries are of, in the order of the files."""
     placed = {p.name for p in specs.placed}
-    keyed += [(t.key, t.span, ALWAYS) for t in specs.traits if t.alone and t.name not in placed]
-    for key, span, present in sorted(keyed, key=lambda each: each[1]):
+    alone = [t for t in specs.traits if t.alone and t.name not in placed]
+    found = [("operator", e.key, e.span, e.versions.present) for e in specs.operators()]
+    found += [(c.kind, f"{c.kind} {c.name}", c.span, ALWAYS) for c in specs.calls]
+    found += [("hop", f"hop {h.name}", h.span, ALWAYS) for h in specs.hops]
+    found += [
+        (_group(p.name, "hop"), p.name, p.span, p.present) for p in specs.placed if not p.lowered
+    ]
+    found += [(_group(t.name, t.kind), t.key, t.span, ALWAYS) for t in alone]
+    return sorted(found, key=lambda each: each[2])
+
+
+def _group(name: str, kind: str) -> str:
+    return "operator" if "::" in name else kind
+
+
+def _check_duplicates(stated: list[_Stated], diagnostics: Diagnostics) -> None:
+    seen: dict[str, list[tuple[Span, VersionRange]]] = {}
+    for _, key, span, present in stated:
         for first, other in seen.setdefault(key, []):
             both = meet([present, other])
             if both is None:
@@ -129,16 +146,13 @@ def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
         seen[key].append((span, present))
 
 
-def _check_versions(specs: Specs, diagnostics: Diagnostics) -> None:
+def _check_versions(specs: Specs, stated: list[_Stated], diagnostics: Diagnostics) -> None:
     """Where an operator has entries for some versions of torch, it has one for each supported
     version that has the operator."""
     registry = specs.registry
     found: dict[str, list[tuple[Span, VersionRange]]] = {}
-    for entry in specs.operators():
-        found.setdefault(entry.key, []).append((entry.span, entry.versions.present))
-    for placed in specs.placed:
-        if not placed.lowered:
-            found.setdefault(placed.name, []).append((placed.span, placed.present))
+    for _, key, span, present in stated:
+        found.setdefault(key, []).append((span, present))
     for key, entries in found.items() if registry.is_record else ():
         missing = [
             version
@@ -162,22 +176,14 @@ def _check_versions(specs: Specs, diagnostics: Diagnostics) -> None:
             diagnostics.error(traits.span, f"two entries of '{traits.key}' give it other traits")
 
 
-def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
+def _check_sorted(stated: list[_Stated], diagnostics: Diagnostics) -> None:
     groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
-    for entry in specs.operators():
-        groups.setdefault((entry.file, "operators"), []).append((entry.key, entry.span))
-    for placed in specs.placed:
-        if not placed.lowered and "::" in placed.name:
-            groups.setdefault((placed.file, "operators"), []).append((placed.name, placed.span))
-    for each in (traits for traits in specs.traits if traits.alone and traits.kind != "hop"):
-        group = "operators" if "::" in each.name else each.kind
-        groups.setdefault((each.file, group), []).append((each.name, each.span))
-    for call in specs.calls:
-        groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
-    for found in groups.values():
+    for group, key, span, _ in stated:
         # the rows of one entry have an order of their own; it stands where the first of them would
-        pairs = [each for each in found if each[1].row is None or not each[1].row.number]
-        diagnostics.check_sorted(sorted(pairs, key=lambda pair: pair[1]))
+        if group != "hop" and (span.row is None or not span.row.number):
+            groups.setdefault((span.file, group), []).append((key, span))
+    for named in groups.values():
+        diagnostics.check_sorted(named)
 
 
 def check_python(

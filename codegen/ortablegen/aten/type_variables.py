@@ -18,7 +18,7 @@ from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.diagnostics import Span, did_you_mean
 from ortablegen.source.yaml_source import YMap, YNode, YScalar
 
-from .model import LowerCase, OpEntry, OutRule, Promote, TypeVariable
+from .model import LowerCase, OpEntry, Promote, TypeVariable
 
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 INTS = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8)
@@ -137,7 +137,7 @@ def with_variables(entry: OpEntry) -> OpEntry:
     if not inside:
         return entry
 
-    out = tuple(_in_rule(rule, outside) for rule in entry.out)
+    out = tuple(replace(rule, dtype=_spelled(rule.dtype, outside)) for rule in entry.out)
     let = tuple((name, _spelled(code, inside)) for name, code in entry.let)
     lower = tuple(_in_case(case, inside) for case in entry.lower)
     return replace(entry, out=out, let=let, lower=lower)
@@ -147,10 +147,6 @@ def _spelled(code: Code, texts: Mapping[str, str]) -> Code:
     if not any(name in code.text for name in texts):
         return code
     return replace(code, body=tuple(_Variables(texts).visit(each) for each in code.body))
-
-
-def _in_rule(rule: OutRule, texts: Mapping[str, str]) -> OutRule:
-    return replace(rule, dtype=_spelled(rule.dtype, texts))
 
 
 def _in_case(case: LowerCase, texts: Mapping[str, str]) -> LowerCase:

@@ -63,9 +63,10 @@ class CodeChecker:
 
     def error(
         self, node: ast.AST, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> None:
-        """Report an error at ``node``."""
+    ) -> Value:
+        """Report an error at ``node``; returns a value of which nothing is known."""
         self.diagnostics.error(self.code.at(node), message, notes, fix)
+        return Value(Kind(ANY))
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -167,12 +168,11 @@ class CodeChecker:
         hint = did_you_mean(node.id, known)
         if node.id in self.words:
             hint = f"; '{node.id}' is a prelude word and must be called"
-        self.error(
+        return self.error(
             node,
             f"unknown name '{node.id}'{hint}",
             [f"names here are {', '.join(sorted(self.env))}"],
         )
-        return Value(Kind(ANY))
 
     def _constant(self, node: ast.Constant) -> Value:
         held = isinstance(node.value, float | int) and float32_holds(node.value)
@@ -183,20 +183,18 @@ class CodeChecker:
             return self.onnx(node, outputs)
         name = called(node)
         if name in self.env:
-            self.error(node, f"'{name}' is a value here, not a word that can be called")
-            return Value(Kind(ANY))
+            return self.error(node, f"'{name}' is a value here, not a word that can be called")
         if name in self.words:
             return self.word(node, self.words[name])
         if name in vocabulary.BUILTINS:
             return self.builtin(node, name)
         known = [*self.words, *vocabulary.BUILTINS]
         hint = did_you_mean(name, known)
-        self.error(
+        return self.error(
             node,
             f"unknown word '{name}'{hint}",
             ["CapWords are ONNX operators, lower-case words the prelude's"],
         )
-        return Value(Kind(ANY))
 
     def onnx(self, node: ast.Call, outputs: int | None) -> Value:
         if self.condition:
@@ -408,10 +406,9 @@ class CodeChecker:
         bases = (left.kind.base, right.kind.base)
         for side, value in ((node.left, left), (node.right, right)):
             if value.kind.base in (RESULT, kinds.COMPLEX):
-                self.error(
+                return self.error(
                     side, "Python arithmetic on a result of the graph", fix="use Add, Sub, Mul, Div"
                 )
-                return Value(Kind(ANY))
         if any(base in kinds.LIST.values() for base in bases):
             if isinstance(node.op, ast.Mult):
                 return Value(Kind(bases[0] if bases[0] in kinds.LIST.values() else bases[1]))

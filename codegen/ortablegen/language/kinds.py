@@ -76,13 +76,6 @@ def of_tensors(result: Kind, given: list[Kind]) -> Kind:
     return Kind(names or (COMPLEX if pairs else RESULT), result.optional)
 
 
-def of_annotation(text: str) -> Kind:
-    """The class of a prelude annotation, for example ``Ints | None``."""
-    parts = [part.strip() for part in text.split("|")]
-    base = next((part for part in parts if part != "None"), "None")
-    return Kind(base if base in WORDS else ANY, "None" in parts)
-
-
 def join(left: Kind, right: Kind) -> Kind:
     """The class of ``left if c else right``."""
     if left.base == NONE:

@@ -16,7 +16,7 @@ from .narrowing import Value
 from .parse import onnx_call
 from .precision import Limits, check_precision
 
-Report = Callable[..., None]
+Report = Callable[..., object]
 
 _ATTRIBUTE_KINDS = {
     "INT": (kinds.INT, kinds.BOOL, kinds.DTYPE),

@@ -20,7 +20,7 @@ from ortablegen.source.yaml_source import load_plain
 
 from .narrowing import ALL, HALVES, Value
 
-Report = Callable[..., None]
+Report = Callable[..., object]
 
 # What a kernel of the table does -> what an error says of it. The other words of the table (lost
 # signs of zeros, lost digits) are facts for people: torch's own kernels differ there, too.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from .kinds import (
     ANY,
     BOOL,
     FLOAT,
+    GRAPH_KINDS,
     INT,
     INTS,
     RESULT,
@@ -27,8 +28,8 @@ from .kinds import (
     SYMINTS,
     TENSOR,
     TENSORS,
+    WORDS,
     Kind,
-    of_annotation,
     of_torch,
 )  # fmt: skip
 
@@ -51,6 +52,7 @@ BUILTINS: dict[str, str | None] = {
 
 # annotations of the words of ONNX rules
 _RULE_KINDS = {"Shape": SYMINTS, "int": INT, "str": STR}
+_KINDS = {word: word for word in WORDS}  # those of other words name classes
 
 
 @dataclass(frozen=True)
@@ -90,12 +92,8 @@ class Word:
 def prelude() -> dict[str, Word]:
     """The words that specs may use, read with ``ast``: what modules of ``ortable/prelude`` and of
     ``ortable/lowerings`` list in ``__all__``."""
-    words: dict[str, Word] = {}
-    for folder in ("prelude", "lowerings"):
-        for path in sorted((RUNTIME / folder).rglob("*.py")):
-            for function in _listed_functions(path):
-                words[function.name] = _word(function, _module_of(path))
-    return words
+    found = _listed_functions("prelude", "lowerings")
+    return {function.name: _word(function, _module_of(path)) for path, function in found}
 
 
 def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
@@ -130,15 +128,15 @@ class Listing:
 def listings() -> tuple[Listing, ...]:
     """Every word of specs and of rewrites, as often as a module lists it; those of the prelude
     first."""
-    found: list[Listing] = []
-    for folder in ("prelude", "lowerings", "passes/rewrite/words"):
-        for path in sorted((RUNTIME / folder).rglob("*.py")):
-            file = f"runtime/ortable/{path.relative_to(RUNTIME).as_posix()}"
-            found += [
-                Listing(each.name, file, each.lineno, _first_sentence(each))
-                for each in _listed_functions(path)
-            ]
-    return tuple(found)
+    return tuple(
+        Listing(
+            function.name,
+            f"runtime/ortable/{path.relative_to(RUNTIME).as_posix()}",
+            function.lineno,
+            _first_sentence(function),
+        )
+        for path, function in _listed_functions("prelude", "lowerings", "passes/rewrite/words")
+    )
 
 
 def twice_listed() -> list[tuple[Listing, Listing]]:
@@ -164,26 +162,9 @@ def inference_words() -> dict[str, Word]:
     words: dict[str, Word] = {}
     for path in sorted((RUNTIME / "inference").glob("*.py")):
         for function in _public_functions(path):
-            words[function.name] = _rule_word(function)
+            word = _word(function, "ortable.inference", _RULE_KINDS)
+            words[function.name] = replace(word, makes_nodes=False)
     return words
-
-
-def _rule_word(function: ast.FunctionDef) -> Word:
-    """Rules are written with Python's own annotations; a shape is a list of sizes."""
-    word = _word(function, "ortable.inference")
-    given = function.args
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg]
-    found = {each.arg: _rule_kind(each.annotation) for each in every if each is not None}
-    parameters = tuple(replace(each, kind=found[each.name]) for each in word.parameters)
-    result = _rule_kind(function.returns)
-    return replace(word, parameters=parameters, result=result, makes_nodes=False)
-
-
-def _rule_kind(annotation: ast.expr | None) -> Kind:
-    text = ast.unparse(annotation) if annotation is not None else ""
-    parts = [part.strip() for part in text.split("|")]
-    base = next((part for part in parts if part != "None"), "")
-    return Kind(_RULE_KINDS.get(base, ANY), "None" in parts)
 
 
 @cache
@@ -191,14 +172,11 @@ def rewrite_words() -> dict[str, Word]:
     """The words of rewrites: those of specs, and what the modules of
     ``ortable/passes/rewrite/words`` list in ``__all__``."""
     words = dict(prelude())
-    for path in sorted((RUNTIME / "passes" / "rewrite" / "words").glob("*.py")):
-        makers = _node_makers(path)
-        for function in _listed_functions(path):
-            word = _word(function, _module_of(path))
-            # such a word may also return a result that is there already
-            words[function.name] = replace(
-                word, makes_nodes=word.makes_nodes and function.name in makers
-            )
+    for path, function in _listed_functions("passes/rewrite/words"):
+        word = _word(function, _module_of(path))
+        # such a word may also return a result that is there already
+        makes = word.makes_nodes and function.name in _node_makers(path)
+        words[function.name] = replace(word, makes_nodes=makes)
     return words
 
 
@@ -206,16 +184,19 @@ def _module_of(path: Path) -> str:
     return ".".join(("ortable", *path.relative_to(RUNTIME).with_suffix("").parts))
 
 
-def _listed_functions(path: Path) -> list[ast.FunctionDef]:
-    """The functions that ``__all__`` of a file lists: its words."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    listed: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            listed = set(ast.literal_eval(node.value))
-    return [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in listed]
+def _listed_functions(*folders: str) -> Iterator[tuple[Path, ast.FunctionDef]]:
+    """Yield the functions that ``__all__`` of modules lists, their words, by file."""
+    for path in (path for each in folders for path in sorted((RUNTIME / each).rglob("*.py"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        given = (node for node in tree.body if isinstance(node, ast.Assign))
+        named = [node.value for node in given if ast.unparse(node.targets[0]) == "__all__"]
+        listed = {name for value in named for name in ast.literal_eval(value)}
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name in listed:
+                yield path, node
 
 
+@cache
 def _node_makers(path: Path) -> set[str]:
     """Functions of a file that make nodes or constants, themselves or through others."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -285,44 +266,33 @@ def _public_functions(path: Path) -> list[ast.FunctionDef]:
     ]
 
 
-def _word(function: ast.FunctionDef, module: str) -> Word:
+def _word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KINDS) -> Word:
+    """A function as a word; ``kinds`` are the classes that its annotations mean."""
     arguments = function.args.args
     takes_graph = bool(arguments) and arguments[0].arg == "graph"
     given = arguments[1:] if takes_graph else arguments
     defaults = len(function.args.defaults)
     parameters = [
-        Parameter(argument.arg, _annotation(argument), position < len(given) - defaults)
-        for position, argument in enumerate(given)
+        Parameter(each.arg, _kind(each.annotation, kinds), position < len(given) - defaults)
+        for position, each in enumerate(given)
     ]
-    if function.args.vararg is not None:
-        parameters.append(
-            Parameter(function.args.vararg.arg, _annotation(function.args.vararg), False, True)
-        )
-    parameters.extend(
-        Parameter(argument.arg, _annotation(argument), default is None)
-        for argument, default in zip(
-            function.args.kwonlyargs, function.args.kw_defaults, strict=True
-        )
-    )
-    result = (
-        of_annotation(ast.unparse(function.returns)) if function.returns is not None else Kind(ANY)
-    )
-    return Word(
-        function.name,
-        module,
-        takes_graph,
-        tuple(parameters),
-        result,
-        result.base in ("Result", "Results", "Complex", "Complexes", "Tensor", "Tensors"),
-    )
+    if (rest := function.args.vararg) is not None:
+        parameters.append(Parameter(rest.arg, _kind(rest.annotation, kinds), False, True))
+    parameters += [
+        Parameter(each.arg, _kind(each.annotation, kinds), default is None)
+        for each, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    ]
+    result = _kind(function.returns, kinds)
+    makes_nodes = result.base in GRAPH_KINDS | {TENSOR, TENSORS}
+    return Word(function.name, module, takes_graph, tuple(parameters), result, makes_nodes)
 
 
-def _annotation(argument: ast.arg) -> Kind:
-    return (
-        of_annotation(ast.unparse(argument.annotation))
-        if argument.annotation is not None
-        else Kind(ANY)
-    )
+def _kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:
+    """The class of an annotation, for example ``Ints | None``."""
+    text = ast.unparse(annotation) if annotation is not None else ""
+    parts = [part.strip() for part in text.split("|")]
+    base = next((part for part in parts if part != "None"), "")
+    return Kind(kinds.get(base, ANY), "None" in parts)
 
 
 # -- the list of core words in docs/language.md ---------------------------------------------------

@@ -90,39 +90,35 @@ class RuleCode(CodeChecker):
 
     def _constant(self, node: ast.Constant) -> Value:
         if not isinstance(node.value, int | str | None):
-            self.error(node, f"a constant is an integer, a string or None, not {node.value!r}")
-            return Value(Kind(kinds.ANY))
+            return self.error(
+                node, f"a constant is an integer, a string or None, not {node.value!r}"
+            )
         return super()._constant(node)
 
     def _call(self, node: ast.Call, outputs: int | None) -> Value:
         if not isinstance(node.func, ast.Name):
-            self.error(node, "only words can be called")
-            return Value(Kind(kinds.ANY))
+            return self.error(node, "only words can be called")
         name = node.func.id
         if node.keywords:
-            self.error(node, f"'{name}' takes its arguments by position")
-            return Value(Kind(kinds.ANY))
+            return self.error(node, f"'{name}' takes its arguments by position")
         if name in _ACCESSORS:
             return self.accessor(node, name)
         if name == "same":
             if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
                 return self.value(node.args[0])
-            self.error(node, "'same' takes the name of one input")
-            return Value(Kind(kinds.ANY))
+            return self.error(node, "'same' takes the name of one input")
         if name in self.words:
             return self.word(node, self.words[name])
         notes = ("words are the public functions of ortable/inference/*.py",)
-        self.error(node, f"unknown word '{name}'{did_you_mean(name, self.words)}", notes)
-        return Value(Kind(kinds.ANY))
+        return self.error(node, f"unknown word '{name}'{did_you_mean(name, self.words)}", notes)
 
     def accessor(self, node: ast.Call, aspect: str) -> Value:
         """``shape(x)``, ``value(x, default)``."""
         if not 1 <= len(node.args) <= 2 or not isinstance(node.args[0], ast.Name):
-            self.error(
+            return self.error(
                 node,
                 f"'{aspect}' takes the name of an input, and what stands for it when it is omitted",
             )
-            return Value(Kind(kinds.ANY))
         default = node.args[1] if len(node.args) == 2 else None
         if default is not None:
             self.value(default)
@@ -133,31 +129,27 @@ class RuleCode(CodeChecker):
         is_input = any(s.input_index(name) is not None for s in self.versions)
         is_attribute = any(s.attribute(name) for s in self.versions)
         if is_input and is_attribute:
-            self.error(
-                node,
-                f"'{name}' is an attribute of some versions and an input of others",
-                fix="use python:",
-            )
-        elif is_input:
+            text = f"'{name}' is an attribute of some versions and an input of others"
+            return self.error(node, text, fix="use python:")
+        if is_input:
             return self.input(node, self.aspect, None)
-        elif is_attribute:
+        if is_attribute:
             return self.attribute(node)
-        elif name in _FACTS:
+        if name in _FACTS:
             return Value(Kind(_FACTS[name]))
-        elif name in _DTYPES:
+        if name in _DTYPES:
             return Value(Kind(kinds.DTYPE), frozenset({getattr(dtypes, name)}))
-        elif name == "unknown":
+        if name == "unknown":
             return Value(Kind(kinds.NONE, True))
-        else:
-            inputs = [f.name for f in self.schema.inputs]
-            attributes = [a.name for a in self.schema.attributes]
-            notes = [
-                f"inputs are {', '.join(inputs) or 'none'}",
-                f"attributes are {', '.join(attributes) or 'none'}",
-            ]
-            close = did_you_mean(name, [*inputs, *attributes, *_FACTS])
-            self.error(node, f"{self.schema.key} has no input or attribute '{name}'{close}", notes)
-        return Value(Kind(kinds.ANY))
+        inputs = [f.name for f in self.schema.inputs]
+        attributes = [a.name for a in self.schema.attributes]
+        notes = [
+            f"inputs are {', '.join(inputs) or 'none'}",
+            f"attributes are {', '.join(attributes) or 'none'}",
+        ]
+        close = did_you_mean(name, [*inputs, *attributes, *_FACTS])
+        text = f"{self.schema.key} has no input or attribute '{name}'{close}"
+        return self.error(node, text, notes)
 
     def input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
         """An aspect of an input, which must stand at one position in every version."""
@@ -165,8 +157,7 @@ class RuleCode(CodeChecker):
         found = _input(self.versions, name)
         if found is None:
             close = did_you_mean(name, [f.name for f in self.schema.inputs])
-            self.error(node, f"{self.schema.key} has no input '{name}'{close}")
-            return Value(Kind(kinds.ANY))
+            return self.error(node, f"{self.schema.key} has no input '{name}'{close}")
         if len({s.input_index(name) for s in self.versions} - {None}) != 1:
             self.error(
                 node, f"input '{name}' has another position in other versions", fix="use python:"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ortable import dtypes
 from ortablegen.language import kinds
-from ortablegen.language.parse import Code, python_tree
+from ortablegen.language.parse import Code, names_in, python_tree
 from ortablegen.language.samples import (
     SampleProblem,
     TensorSample,
@@ -20,7 +19,7 @@ from ortablegen.language.samples import (
 )
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import CEILING, FLOOR
-from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from .model import Rewrite, RewriteCase
 from .names import Names, attribute_of, names_read
@@ -177,17 +176,10 @@ class _Case:
 
     def graph_names(self, code: Code) -> tuple[list[str], list[str], set[str]]:
         """Names that a graph of its own reads, that it needs, and that it makes."""
-        made = {
-            node.id
-            for statement in code.body
-            for node in ast.walk(statement)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
+        made = {name.id for name in names_in(*code.body) if isinstance(name.ctx, ast.Store)}
         read = sorted(names_read(code.body) - made)
         return read, [], made
 
     def unknown(self, name: str, known: list[str], what: str) -> None:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
         listed = ", ".join(known) or "none"
-        self.error(f"'{name}' is no {what}{hint}", [f"known are {listed}"])
+        self.error(f"'{name}' is no {what}{did_you_mean(name, known)}", [f"known are {listed}"])

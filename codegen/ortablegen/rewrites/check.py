@@ -13,7 +13,7 @@ from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
-from ortablegen.language.parse import Code, onnx_call
+from ortablegen.language.parse import Code, is_call, names_in, onnx_call
 from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.schemas.onnx import DOMAIN_RANGE, operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics, Span
@@ -360,12 +360,10 @@ class _Checker:
 
     def where(self, name: str, patterns: tuple[Pattern, ...]) -> Span:
         """Where a name first stands in the pattern, or its ``let``."""
-        for statement in self.rewrite.pattern.body:
-            for node in sorted(
-                (n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name),
-                key=lambda n: (n.lineno, n.col_offset),
-            ):
-                return self.rewrite.pattern.at(node)
+        found = [each for each in names_in(*self.rewrite.pattern.body) if each.id == name]
+        if found:
+            first = min(found, key=lambda each: (each.lineno, each.col_offset))
+            return self.rewrite.pattern.at(first)
         return next((code.span for each, code in self.rewrite.let if each == name),
                     self.rewrite.span)  # fmt: skip
 
@@ -430,18 +428,12 @@ def _has_use(name: str, pattern: Pattern) -> bool:
         return True
     if any(isinstance(a, Capture) and a.name == name for a in pattern.aliases.values()):
         return True
-    found = [
-        node
-        for statement in pattern.body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and node.id == name
-    ]
-    return len(found) > 1
+    return [each.id for each in names_in(*pattern.body)].count(name) > 1
 
 
 def _cast_type(node: ast.AST | None) -> frozenset[int] | None:
     """The dtype of a Cast to one that is written out."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Cast":
+    if is_call(node, "Cast"):
         return next((written_dtype(w.value) for w in node.keywords if w.arg == "to"), None)
     return None
 

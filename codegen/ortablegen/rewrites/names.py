@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ortable import dtypes
 from ortablegen.language import kinds
 from ortablegen.language.kinds import Kind
-from ortablegen.language.parse import Code
+from ortablegen.language.parse import Code, names_in
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
 
@@ -62,7 +62,7 @@ def _names_taken(body: Iterable[ast.stmt]) -> set[str]:
     for statement in body:
         taken |= names_read([statement]) - assigned
         if isinstance(statement, ast.Assign):
-            assigned |= {n.id for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)}
+            assigned |= {name.id for name in names_in(statement.targets[0])}
     return taken
 
 
@@ -124,15 +124,10 @@ def opset_range(rewrite: Rewrite) -> tuple[int, int]:
 
 def names_read(body: Iterable[ast.AST]) -> set[str]:
     """Names that code reads; called words are not among them."""
-    called = {
-        id(node.func) for tree in body for node in ast.walk(tree) if isinstance(node, ast.Call)
-    }
-    return {
-        node.id
-        for tree in body
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called
-    }
+    nodes = [node for tree in body for node in ast.walk(tree)]
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    found = (node for node in nodes if isinstance(node, ast.Name) and id(node) not in functions)
+    return {node.id for node in found if isinstance(node.ctx, ast.Load)}
 
 
 def written_dtype(node: ast.expr) -> frozenset[int] | None:

@@ -45,7 +45,7 @@ def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[s
     """Rows are ``{op: aten::_foreach_x, each: "x(self)"}``, one for every functional overload of a
     supported torch; the result is a function for each, and ``FOREACH``, which has them by name."""
     form = "a row is {op: aten::_foreach_x, each: calls}"
-    entries = rows_of(path, diagnostics, form)
+    entries = rows_of(path, diagnostics, form, _KEYS)
     rows = [row for entry in entries if (row := _row(entry, diagnostics))]
     functions: dict[str, str] = {}
     for row in rows:
@@ -65,9 +65,6 @@ def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[s
 
 
 def _row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
-    for key, _ in entry.items():
-        if key.text not in _KEYS:
-            diagnostics.error(key.span, f"unknown key '{key.text}'; a row has {', '.join(_KEYS)}")
     op, each = entry.get("op"), entry.get("each")
     if not isinstance(op, YScalar) or not isinstance(each, YScalar):
         return diagnostics.error(entry.span, "a row needs 'op' and 'each'")

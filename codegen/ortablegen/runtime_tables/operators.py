@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from ortablegen.language.entries import EntryReader
 from ortablegen.schemas.ranges import listed
 from ortablegen.schemas.registry import Record
 from ortablegen.source.diagnostics import Diagnostics
@@ -18,10 +19,14 @@ PLACE = Path("specs/runtime")
 _COST_KEYS = ("op", "dtype", "from", "ratio", "why")
 
 
-def rows_of(path: Path, diagnostics: Diagnostics, form: str) -> Iterator[YMap]:
+def rows_of(
+    path: Path, diagnostics: Diagnostics, form: str, keys: tuple[str, ...]
+) -> Iterator[YMap]:
     """Yield the mappings of a table of specs/runtime; ``form`` is said of anything else."""
-    for entry in load(path, f"specs/runtime/{path.name}", diagnostics):
+    reader = EntryReader(path.name, diagnostics)
+    for entry in load(path, str(PLACE / path.name), diagnostics):
         if isinstance(entry, YMap):
+            reader.keys(entry, keys, "a row")
             yield entry
         else:
             diagnostics.error(entry.span, form)
@@ -33,10 +38,8 @@ def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) ->
     Entries are ``{op: aten::x, why: reason}``, of operators that every recorded torch has.
     """
     names: list[str] = []
-    for entry in rows_of(path, diagnostics, "an entry is {op: aten::name, why: reason}"):
-        for key, _ in entry.items():
-            if key.text not in ("op", "why"):
-                diagnostics.error(key.span, f"'{key.text}' is no key of an entry", fix="quote why:")
+    form = "an entry is {op: aten::name, why: reason}"
+    for entry in rows_of(path, diagnostics, form, ("op", "why")):
         op, why = entry.get("op"), entry.get("why")
         if not isinstance(op, YScalar) or not isinstance(why, YScalar) or not why.text.strip():
             diagnostics.error(entry.span, "an entry needs 'op' and 'why'")
@@ -65,11 +68,7 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
     costs: dict[str, dict[str, tuple[int, int]]] = {}
     seen: set[tuple[str, str]] = set()
     form = "a row is {op: aten::x, dtype: ..., from: ..., ratio: ...}"
-    for entry in rows_of(path, diagnostics, form):
-        for key, _ in entry.items():
-            if key.text not in _COST_KEYS:
-                keys = ", ".join(_COST_KEYS)
-                diagnostics.error(key.span, f"'{key.text}' is no key of a row: {keys}")
+    for entry in rows_of(path, diagnostics, form, _COST_KEYS):
         given = {key.text: node.text for key, node in entry.items() if isinstance(node, YScalar)}
         operator, dtype, start, ratio, why = (given.get(key, "") for key in _COST_KEYS)
         if not dtype or not ratio.isdecimal() or not (start.isdecimal() or why.strip()):
