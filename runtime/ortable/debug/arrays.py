@@ -9,40 +9,20 @@ import numpy as np
 import torch
 from onnx import NodeProto
 
-from ortable import dtypes
 from ortable.interpreter.complex_numbers import real_tensor
-
-# dtypes that numpy only has through ml_dtypes: carried as integers of the same width
-_CARRIERS = {
-    torch.bfloat16: (torch.int16, dtypes.bfloat16),
-    torch.float8_e4m3fn: (torch.int8, dtypes.float8e4m3fn),
-    torch.float8_e4m3fnuz: (torch.int8, dtypes.float8e4m3fnuz),
-    torch.float8_e5m2: (torch.int8, dtypes.float8e5m2),
-    torch.float8_e5m2fnuz: (torch.int8, dtypes.float8e5m2fnuz),
-    torch.float8_e8m0fnu: (torch.int8, dtypes.float8e8m0),
-}
-_BY_NUMPY = {dtypes.to_numpy(onnx): (torch_t, c) for torch_t, (c, onnx) in _CARRIERS.items()}
+from ortable.ir import initializers
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     """A numpy array with the values of a tensor (copied: results must not alias); complex numbers
     are pairs along a last dimension."""
-    tensor = real_tensor(tensor.detach().cpu().resolve_neg()).contiguous()
-    carrier = _CARRIERS.get(tensor.dtype)
-    if carrier is None:
-        return tensor.numpy().copy()
-    return tensor.view(carrier[0]).numpy().copy().view(dtypes.to_numpy(carrier[1]))
+    return initializers.to_numpy(real_tensor(tensor.detach().cpu().resolve_neg())).copy()
 
 
 def to_torch(value: Any) -> torch.Tensor:
     """A tensor with the values of a numpy array or scalar."""
-    array = np.array(value)
-    found = _BY_NUMPY.get(array.dtype)
-    if found is None:
-        return torch.from_numpy(array)
-    torch_type, carrier = found
-    width = np.int16 if carrier is torch.int16 else np.int8
-    return torch.from_numpy(array.view(width)).view(torch_type)
+    made: torch.Tensor = initializers.to_torch(np.array(value))
+    return made.reshape(np.shape(value))
 
 
 def describe(value: Any, most: int = 10) -> str:

@@ -6,7 +6,6 @@ A sample with dynamic dimensions is converted once and run at its own sizes and 
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import operator
@@ -22,8 +21,8 @@ from onnx import numpy_helper
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
-from ortable.compat import onnxruntime as compat_ort
 from ortable.compat import torch as compat
+from ortable.exporter.account import sessions
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.graph import Graph
 from ortable.ir.proto.walk import nodes_below
@@ -31,7 +30,7 @@ from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.aten.model import Sample
 from ortablegen.aten.samples import parse_sample
-from ortablegen.language.samples import Expression, TensorSample, evaluate
+from ortablegen.language.samples import TensorSample, evaluate
 from ortablegen.schemas.torch import OpSchema
 
 from .values import draw
@@ -193,15 +192,17 @@ def graph_of_call(
                 dim_nodes[name] = graph.call_function(torch.ops.aten.sym_size.int, (node, axis))
                 dim_nodes[name].meta["val"] = node.meta["val"].shape[axis]
     feed = iter(nodes)
-    values = {
-        name: fill(_as_nodes(value, graph, dim_nodes), feed) for name, value in parsed.items()
-    }
-    args, kwargs = call_arguments(schema, values)
+    sizes = {name: torch.fx.Proxy(node) for name, node in dim_nodes.items()}
+    values = {name: fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    args, kwargs = torch.fx.node.map_aggregate(
+        call_arguments(schema, values), lambda x: x.node if isinstance(x, torch.fx.Proxy) else x
+    )
+    for node in graph.nodes:  # what is computed of sizes
+        if "val" not in node.meta:
+            node.meta["val"] = node.target(*torch.fx.node.map_arg(node.args, _value_of))
     call = graph.call_function(overload_of(schema), tuple(args), kwargs)
     with mode:
-        fake_args, fake_kwargs = torch.fx.node.map_arg(
-            (tuple(args), kwargs), lambda n: n.meta["val"]
-        )
+        fake_args, fake_kwargs = torch.fx.node.map_arg((tuple(args), kwargs), _value_of)
         # some results torch cannot foretell; the graph then has no metadata for them
         with contextlib.suppress(*DATA_DEPENDENT):
             call.meta["val"] = overload_of(schema)(*fake_args, **fake_kwargs)
@@ -209,41 +210,8 @@ def graph_of_call(
     return torch.fx.GraphModule(torch.nn.Module(), graph), call
 
 
-def _as_nodes(value: Any, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.Node]) -> Any:
-    """Expressions over dynamic dimensions as FX nodes with their symbolic value."""
-    if isinstance(value, list):
-        return [_as_nodes(each, graph, dim_nodes) for each in value]
-    return (
-        _expression_node(value.tree, graph, dim_nodes) if isinstance(value, Expression) else value
-    )
-
-
-_OPERATORS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-}
-
-
-def _expression_node(
-    tree: ast.expr, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.Node]
-) -> Any:
-    if isinstance(tree, ast.Name):
-        return dim_nodes[tree.id]
-    if isinstance(tree, ast.List | ast.Tuple):
-        return [_expression_node(each, graph, dim_nodes) for each in tree.elts]
-    if isinstance(tree, ast.BinOp):
-        operands = [_expression_node(side, graph, dim_nodes) for side in (tree.left, tree.right)]
-        if not any(isinstance(each, torch.fx.Node) for each in operands):
-            return _OPERATORS[type(tree.op)](*operands)
-        node = graph.call_function(_OPERATORS[type(tree.op)], tuple(operands))
-        values = [
-            each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in operands
-        ]
-        node.meta["val"] = _OPERATORS[type(tree.op)](*values)
-        return node
-    return ast.literal_eval(tree)
+def _value_of(node: torch.fx.Node) -> Any:
+    return node.meta["val"]
 
 
 def _output(
@@ -395,26 +363,7 @@ def run_session(
     session: onnxruntime.InferenceSession, feeds: Mapping[str, torch.Tensor]
 ) -> list[torch.Tensor]:
     """All outputs of a session, as tensors."""
-    values = {name: session_value(tensor) for name, tensor in feeds.items()}
-    names = [output.name for output in session.get_outputs()]
-    outputs = compat_ort.bound_session(session).run_with_ort_values(values, names, None)
-    return [tensor_of_result(value) for value in outputs]
-
-
-def session_value(tensor: torch.Tensor) -> Any:
-    contiguous = tensor.detach().contiguous()
-    if contiguous.dtype.is_complex:
-        contiguous = torch.view_as_real(contiguous.resolve_conj())
-    return compat_ort.ort_value(contiguous)
-
-
-def tensor_of_result(value: Any) -> torch.Tensor:
-    found = (
-        torch.from_dlpack(value.to_dlpack())
-        if hasattr(value, "to_dlpack")
-        else torch.from_numpy(value.numpy())
-    )
-    return found.view(torch.bool) if value.data_type() == "tensor(bool)" else found
+    return sessions.run_session(session, {name: sessions.array_of(x) for name, x in feeds.items()})
 
 
 def check_sample_at(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx
 import torch
 from onnx import ModelProto, ValueInfoProto
 
@@ -22,6 +21,7 @@ from ortable.compat.providers import CPU
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.exporter.account.sessions import array_of, make_session, ort_value, proto_of
 from ortable.exporter.program import OnnxProgram
+from ortable.ir.proto.trust import graph_of_file
 
 from .inline import named_and_inlined
 from .record import GraphRecord, Recording, profile_settings, read_session, timed_calls
@@ -118,15 +118,12 @@ def _session(model: Any, providers: Any, settings: dict[str, Any]) -> tuple[Any,
 
 def _file(path: Any, settings: dict[str, Any]) -> ModelProto:
     """The model of a file, whose weights beside it stay there."""
-    place = Path(path)
     try:
-        model = onnx.load(str(place), load_external_data=False)
+        model = graph_of_file(path)
     except FileNotFoundError:
         raise InputError(f"no file {str(path)!r}") from None
-    except Exception as error:  # protobuf's DecodeError, whichever implementation raises it
-        raise InputError(f"{str(path)!r} is no ONNX model: {error}") from error
     folder = "session.model_external_initializers_file_folder_path"
-    settings.setdefault(folder, str(place.resolve().parent))
+    settings.setdefault(folder, str(Path(path).resolve().parent))
     return model
 
 

@@ -570,7 +570,8 @@ def html_of(profile: Profile) -> str:
 
 def _icicle(profile: Profile) -> dict[str, Any]:
     """The boxes as plotly has them: lists of the same length. A box is as long as those on it."""
-    known = {(): (profile.model, "call", "the call")}
+    known: dict[tuple[str, ...], tuple[str, str, str]] = {}
+    known[()] = profile.model, "call", "the call"
     times: dict[tuple[str, ...], float] = defaultdict(float)
     for way, what, about, us in _boxes(profile):
         known.setdefault(way, (way[-1], what, about))
