@@ -164,13 +164,15 @@ class _Search:
         return changed
 
     def _without(self, name: str, state: State) -> tuple[RunResult, Counter[str]]:
-        switches = Switches(state.off)
-        outcome = self.runs.compiled(state.options, switches)
+        outcome, switches = self._run(state)
         _log.info("without %s: %s", name, outcome.kind)
         return outcome, switches.counts
 
-    def _run(self, state: State, searching: str = "", limit: int | None = None) -> RunResult:
-        return self.runs.compiled(state.options, Switches(state.off, searching, limit))
+    def _run(
+        self, state: State, searching: str = "", limit: int | None = None, runner: Any = None
+    ) -> tuple[RunResult, Switches]:
+        switches = Switches(state.off, searching, limit)
+        return self.runs.compiled(state.options, switches, runner), switches
 
     # -- from a part to what is wrong in it
 
@@ -190,9 +192,7 @@ class _Search:
 
     def _of_application(self, stage: Stage, state: State, count: int) -> Fault:
         if stage.subsystem != "optimizers":  # with some of them off others come to nothing
-            switches = Switches(state.off, stage.subsystem)
-            self.runs.compiled(state.options, switches)
-            count = switches.counts[stage.subsystem]
+            count = self._run(state, stage.subsystem)[1].counts[stage.subsystem]
         found = self._searched(stage.subsystem, state, count)
         if found is None:
             return Fault("unknown", stage.subsystem, before=self.first.text)
@@ -201,8 +201,10 @@ class _Search:
         if kind == "entry":
             case = _case_of(about, found.present.graphs)
             place = place_of_entry(name, case)
-            if self._is_kernel(state, found.number):
-                kind = "kernel"
+            right, _ = self._run(
+                state, "lowerings", found.number, lambda graph, options: ReferenceBackend(graph)
+            )
+            kind = "kernel" if right.kind == "agrees" else kind
         elif kind == "rule":
             place = _place_of_rule(about.subject)
         elif kind == "optimizer":
@@ -232,8 +234,7 @@ class _Search:
         present, absent = self.first, RunResult()
         while high > low and (about is None or high - low > 1):
             middle = (low + high) // 2 if high - low > 1 else high
-            switches = Switches(state.off, subsystem, middle)
-            outcome = self.runs.compiled(state.options, switches)
+            outcome, switches = self._run(state, subsystem, middle)
             _log.info("%d of %d %s: %s", middle, of, subsystem, outcome.kind)
             if outcome.kind == self.first.kind:
                 high, present, about = middle, outcome, switches.last
@@ -244,15 +245,6 @@ class _Search:
         if about is None:
             return None
         return _Narrowed(about, high, of, present, absent)
-
-    def _is_kernel(self, state: State, limit: int) -> bool:
-        """Whether the ONNX graph is right, run by the reference evaluator."""
-        outcome = self.runs.compiled(
-            state.options,
-            Switches(state.off, "lowerings", limit),
-            lambda compiled, options: ReferenceBackend(compiled),
-        )
-        return outcome.kind == "agrees"
 
     def _of_cache(self) -> Fault:
         """The kept conversions of the run that differed."""
@@ -272,7 +264,7 @@ class _Search:
         number = 1
         while number < len(functions):
             options = {**state.options, "pre_ort_model_transforms": functions[:number]}
-            if self._run(replace(state, options=options)).kind == self.first.kind:
+            if self._run(replace(state, options=options))[0].kind == self.first.kind:
                 break
             number += 1
         function = functions[number - 1]
@@ -287,7 +279,7 @@ class _Search:
         said = name if name != "freeze" else f"freeze={value!r}"
         if isinstance(value, Mapping) and name in ("session_options", "run_options"):
             for setting in value:
-                if self._run(without_setting(state, name, setting)).kind == "agrees":
+                if self._run(without_setting(state, name, setting))[0].kind == "agrees":
                     return Fault("option", f"{name}[{setting!r}]", before=self.first.text)
         elif isinstance(value, str | int | float):
             said = f"{name}={value!r}"
@@ -297,7 +289,7 @@ class _Search:
 
     def _cured(self, fault: Fault) -> Fault:
         """With what to do, tried out."""
-        advice, options = self._advised(fault)
+        advice, options = advised(fault, self.options, self.runs.export)
         after = fault.after
         if options is not None:
             outcome = self.runs.compiled(options)
@@ -306,34 +298,25 @@ class _Search:
                 advice += " Something else is wrong too: run the search again with that."
         return replace(fault, advice=advice, after=after)
 
-    def _advised(self, fault: Fault) -> tuple[str, dict[str, Any] | None]:
-        return advised(fault, self.options, self.runs.export)
-
     def _elsewhere(self) -> Fault:
         """Nothing healed: an entry in an export, torch's capture, or what runs the graphs."""
         before = self.first.text
-        if self.runs.export:
-            found = self._difference()
-            if found is not None:
-                name, case = found.operator, found.case
-                place = place_of_entry(name, case)
-                fault = Fault(
-                    "entry", name, place.file, place.line, case, nodes=(found.node,),
-                    module=found.module, source=found.source, before=before, after="not tried",
-                )  # fmt: skip
-                return replace(fault, advice=self._advised(fault)[0])
-        else:
-            for backend in ("eager", "aot_eager"):
-                outcome = self.runs.by_torch(backend)
-                if outcome.kind != "agrees":
-                    fault = Fault("torch", f'backend="{backend}"', before=before)
-                    return replace(
-                        fault,
-                        after=outcome.text,
-                        advice=self._advised(fault)[0],
-                    )
         fault = Fault("unknown", "compiled call", before=before, after=before)
-        return replace(fault, advice=self._advised(fault)[0])
+        found = self._difference() if self.runs.export else None
+        if found is not None:
+            name, case = found.operator, found.case
+            place = place_of_entry(name, case)
+            fault = Fault(
+                "entry", name, place.file, place.line, case, nodes=(found.node,),
+                module=found.module, source=found.source, before=before, after="not tried",
+            )  # fmt: skip
+        for backend in ("eager", "aot_eager") if not self.runs.export else ():
+            outcome = self.runs.by_torch(backend)
+            if outcome.kind != "agrees":
+                name = f'backend="{backend}"'
+                fault = Fault("torch", name, before=before, after=outcome.text)
+                break
+        return replace(fault, advice=advised(fault, self.options, self.runs.export)[0])
 
     def _difference(self) -> Any:
         """What a comparison node by node says; None where it sees nothing, or cannot be made."""
