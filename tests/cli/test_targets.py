@@ -184,10 +184,10 @@ def test_inputs_are_tensors_and_numbers() -> None:
     floats, integers, flags, number = made.args
     assert floats.shape == (2, 3) and floats.dtype == torch.float32
     assert integers.dtype == torch.int64 and 3 <= int(integers.min()) <= int(integers.max()) < 9
-    assert flags.dtype == torch.bool and number == 2.5 and made.shapes is None
+    assert flags.dtype == torch.bool and number == 2.5 and made.dynamic_shapes is None
     assert int(made_inputs(["i64[100]"]).args[0].max()) == 1
     named = made_inputs(["x=f32[n=2,3]", "y=f32[2]"])
-    assert named.shapes == {"x": {0: "n"}, "y": None} and list(named.kwargs) == ["x", "y"]
+    assert named.dynamic_shapes == {"x": {0: "n"}, "y": None} and list(named.kwargs) == ["x", "y"]
     assert torch.equal(made_inputs(["f32[2]"]).args[0], made_inputs(["f32[2]"]).args[0])
 
 

@@ -4,6 +4,7 @@ model, see `target`."""
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -130,11 +131,7 @@ def _backend(options: Mapping[str, Any]) -> Callable[..., Any]:
     from ortable.backend.options import OrtOptions
 
     OrtOptions.from_mapping(options)  # an unknown one is told before the model is called
-
-    def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_custom_backend(graph_module, arguments, options=options)
-
-    return backend
+    return functools.partial(onnx_custom_backend, options=options)
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:

@@ -163,11 +163,6 @@ def file_sizes(paths: Sequence[str | Path]) -> dict[str, int]:
     return {str(path): Path(path).stat().st_size for path in paths if Path(path).is_file()}
 
 
-def shown_inputs(found: dict[str, Any]) -> str:
-    """``input_ids [2, 8], attention_mask [2, 8]``."""
-    return ", ".join(f"{each['name']} {each['shape']}" for each in found["inputs"])
-
-
 def add_export(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""
     export = commands.add_parser(
@@ -242,7 +237,7 @@ def _add_strategies(export: Any) -> None:
 def _export(args: argparse.Namespace) -> int:
     from ortable.exporter.arguments import check_file
 
-    if not _is_folder(args):
+    if args.output.endswith(".onnx") or ":" in args.target:  # else it may be a folder
         check_file("filename", args.output)  # before the model is made
     check_file("report", args.report)
     _check_other(args.target, args.output)
@@ -273,11 +268,6 @@ def _written(args: argparse.Namespace, target: Target) -> dict[str, Any]:
         return export_text_generation(args, target, options)
 
 
-def _is_folder(args: argparse.Namespace) -> bool:
-    """Whether a folder may be what is to be written: nothing is known of the model yet."""
-    return not args.output.endswith(".onnx") and ":" not in args.target
-
-
 def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
     import ortable
 
@@ -306,7 +296,8 @@ def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
         )
     found = report_of(made, builder, args.output)
     if target.free is not None and not args.dynamic:
-        found["text"].append(f"  sizes are fixed: {shown_inputs(found)}; --dynamic frees them")
+        shown = ", ".join(f"{each['name']} {each['shape']}" for each in found["inputs"])
+        found["text"].append(f"  sizes are fixed: {shown}; --dynamic frees them")
     return found
 
 

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ def from_transformers(
         OptionError: the task is unknown or not one of the model's, or a field of the configuration.
         InputError: what the model is called with is not known.
     """
-    _check_installed(words)
+    if importlib.util.find_spec("transformers") is None:
+        raise ExportError(f"{words} is a model of transformers: pip install transformers")
     with _quiet():
         folder = _HUB_NAME.fullmatch(words) or Path(words).is_dir()
         model = _of_folder(words, task, config) if folder else _of_class(words, task, config)
@@ -71,19 +73,13 @@ def from_transformers(
     model.eval()
     found = task or _task_of(model)
     if inputs:
-        made = made_inputs(inputs)
-        return Target(model, made.args, made.kwargs, made.shapes, None, found, tokenizer)
+        return replace(made_inputs(inputs), model=model, task=found, tokenizer=tokenizer)
     if found == TEXT_GENERATION:
         tokenizer_names: Sequence[str] = ()
     else:
         tokenizer_names = getattr(tokenizer, "model_input_names", ())
     kwargs, free = example_call(model, tokenizer_names)
     return Target(model, (), kwargs, None, free, found, tokenizer)
-
-
-def _check_installed(words: str) -> None:
-    if importlib.util.find_spec("transformers") is None:
-        raise ExportError(f"{words} is a model of transformers: pip install transformers")
 
 
 @contextmanager
@@ -165,7 +161,10 @@ def _kind(words: str, task: str, config: Any) -> Any:
     names = getattr(config, "architectures", None) or ()
     found = next((getattr(transformers, n) for n in names if hasattr(transformers, n)), None)
     if found is None:
-        raise OptionError(f"config.json of '{words}' names no class: give --task, {_some_tasks()}")
+        raise OptionError(
+            f"config.json of '{words}' names no class: give --task, for instance "
+            "feature-extraction, fill-mask, text-classification or text-generation"
+        )
     return found
 
 
@@ -202,10 +201,6 @@ def _tasks_of(config: Any) -> list[str]:
         for name, known in SUPPORTED_TASKS.items()
         if any(type(config) in models_of(kind) for kind in known["pt"])
     )
-
-
-def _some_tasks() -> str:
-    return "for instance feature-extraction, fill-mask, text-classification or text-generation"
 
 
 def _task_of(model: Any) -> str:

@@ -109,17 +109,8 @@ _HOW = 'an input is written "f32[2,10]", "x=f32[batch=2,10]" or "i64[4] in 0..10
 _NAME = re.compile(r"(\w+)\s*=(?!=)\s*(.+)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Values of a call, and their dynamic dimensions in the same form; None without any."""
-
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    shapes: Any = None
-
-
-def made_inputs(words: Sequence[str]) -> Inputs:
-    """Random tensors, the same each time, or numbers: ``scale=2.0``.
+def made_inputs(words: Sequence[str]) -> Target:
+    """A call of no model yet: random tensors, the same each time, or numbers: ``scale=2.0``.
 
     A dimension with a name, ``batch=2``, is dynamic, and one name is one size. Integers without
     a range are 0 and 1, which every table of embeddings has.
@@ -145,7 +136,7 @@ def made_inputs(words: Sequence[str]) -> Inputs:
             kwargs[name] = value
         else:
             args.append(value)
-    return Inputs(tuple(args), kwargs, _shapes(args, kwargs, dims))
+    return Target(None, tuple(args), kwargs, _shapes(args, kwargs, dims))
 
 
 def _shapes(args: Sequence[Any], kwargs: Mapping[str, Any], dims: Mapping[Any, Any]) -> Any:

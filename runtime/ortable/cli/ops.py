@@ -32,33 +32,14 @@ def _print_coverage(text: str) -> None:
     from ortable_generated.coverage import COVERAGE
 
     tables = generated_tables()
-
     rows = [row for row in COVERAGE if text in row[0]]
     heads = (
-        "operator",
-        "opsets",
-        "dtypes",
-        "dynamic",
-        "cases",
-        "samples",
-        "escape",
-        "forward",
-        "gradient",
-    )
+        "operator", "opsets", "dtypes", "dynamic", "cases", "samples", "escape", "forward", "gradient"
+    )  # fmt: skip
     line = "{:46} {:9} {:32} {:7} {:6} {:12} {:28} {:>9} {:>9}"
     print(line.format(*heads))
-    for (
-        name,
-        means,
-        opsets,
-        kinds,
-        dynamic,
-        cases,
-        refused,
-        reached,
-        escape,
-        *measured,
-    ) in rows:
+    for row in rows:
+        name, means, opsets, kinds, dynamic, cases, refused, reached, escape, *measured = row
         numbers = f"{cases}" + (f" - {refused}" if refused else "")
         how = f"= {means}" if means else escape
         cells = (name, opsets, kinds, "yes" if dynamic else "", numbers, reached, how, *measured)

@@ -27,15 +27,7 @@ def add_specs(commands: Any) -> None:
     check.add_argument(
         "file", help="a YAML file of op, alias, number and condition entries, or of rewrites"
     )
-    _add_imports(check)
-    check.add_argument(
-        "--lowering",
-        dest="lowerings",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a function that load_specs will be given, for python:",
-    )
+    _add_lists(check, "NAME", "a function that load_specs will be given, for python:")
     check.set_defaults(run=_check)
     _add_test(actions)
 
@@ -55,15 +47,8 @@ def _add_test(actions: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     test.add_argument("file", help="a YAML file of entries, or of rewrites")
-    _add_imports(test)
-    test.add_argument(
-        "--lowering",
-        dest="lowerings",
-        metavar="NAME=module:function",
-        action="append",
-        default=[],
-        help="a function for python:, by the name that the file calls it",
-    )
+    what = "a function for python:, by the name that the file calls it"
+    _add_lists(test, "NAME=module:function", what)
     test.add_argument(
         "--opset",
         dest="opsets",
@@ -76,15 +61,12 @@ def _add_test(actions: Any) -> None:
     test.set_defaults(run=_test)
 
 
-def _add_imports(command: Any) -> None:
-    command.add_argument(
-        "--import",
-        dest="imports",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="import this first: it registers the operators with torch.library",
-    )
+def _add_lists(command: Any, lowering: str, what: str) -> None:
+    """Add what is imported before, and functions that the file asks for."""
+    more: Any = {"action": "append", "default": []}
+    about = "import this first: it registers the operators with torch.library"
+    command.add_argument("--import", dest="imports", metavar="MODULE", help=about, **more)
+    command.add_argument("--lowering", dest="lowerings", metavar=lowering, help=what, **more)
 
 
 def _import(modules: list[str]) -> None:

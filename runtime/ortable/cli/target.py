@@ -18,7 +18,7 @@ from typing import Any
 from ortable.errors import ExportError, OptionError
 
 from .hugging_face import from_transformers, names_transformers
-from .model_call import Inputs, ModelCall, Target, check_called, made_inputs, needed_parameters
+from .model_call import ModelCall, Target, check_called, made_inputs, needed_parameters
 
 ABOUT = (
     "module:name or file.py:name of a function that returns (model, args[, kwargs[, "
@@ -60,7 +60,7 @@ def load_target(
         return Target(opened(words))
     found = _called(words, _named(words))
     if inputs:
-        found = _with_inputs(found, made_inputs(inputs))
+        found = replace(made_inputs(inputs), model=found.model)
     check_called(words, found)
     return found
 
@@ -69,10 +69,6 @@ def call_of(args: argparse.Namespace) -> ModelCall:
     """The model that a command line names, and one call of it."""
     target = load_target(args.target, args.inputs, args.task, args.config)
     return ModelCall(target, args.train)
-
-
-def _with_inputs(found: Target, made: Inputs) -> Target:
-    return replace(found, args=made.args, kwargs=made.kwargs, dynamic_shapes=made.shapes)
 
 
 # -- finding it
@@ -152,14 +148,10 @@ def _file(path: str) -> Any:
 
 
 def _absent(place: str, module: Any, name: str) -> str:
-    own = [each for each, value in vars(module).items() if _may_be_meant(each, value)]
+    own = [each for each, value in vars(module).items() if each[0] != "_" and callable(value)]
     close = difflib.get_close_matches(name, own, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"{place!r} has no callable {name!r}.{hint}"
-
-
-def _may_be_meant(name: str, value: Any) -> bool:
-    return not name.startswith("_") and callable(value)
 
 
 # -- making it a model and a call

@@ -50,7 +50,7 @@ class NodeMaker(GraphInterface):
         """The version of a domain in this graph; the first use of a domain of ours decides it."""
         version = self.opsets.get(domain)
         if version is None:
-            version = self.opsets[domain] = versions.default_version(domain)
+            version = self.opsets[domain] = versions.DEFAULTS.get(domain, 1)
         return version
 
     def get_debug_msg(self) -> str:

@@ -25,7 +25,7 @@ ORT_MAX_IR = 13
 ORT_CUDA_OPSET = 21
 TARGETS = (None, "onnxruntime")
 
-_DEFAULTS = {"ai.onnx.ml": 4, "com.microsoft": 1}
+DEFAULTS = {"ai.onnx.ml": 4}  # versions of domains that a graph uses without saying which, else 1
 
 
 def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
@@ -89,11 +89,6 @@ def imply_main(opsets: dict[str, int], ir_version: int) -> None:
 def newest_opset() -> int:
     """The newest opset that the generated converters cover and that the installed onnx knows."""
     return min(defs.onnx_opset_version(), ORT_MAX_OPSET)
-
-
-def default_version(domain: str) -> int:
-    """Version of a domain that a graph starts to use without saying which."""
-    return _DEFAULTS.get(domain, 1)
 
 
 def ir_version(

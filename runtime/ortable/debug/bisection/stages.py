@@ -26,10 +26,6 @@ class State:
     options: Mapping[str, Any] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
 
-    def without_subsystem(self, name: str) -> State:
-        """The same with one more subsystem off."""
-        return replace(self, off=self.off | {name})
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -96,7 +92,7 @@ def _option(name: str, change: Callable[[State], State | None] | None = None) ->
 
 
 def _subsystem(kind: str, name: str, exports: bool = True) -> Stage:
-    return Stage(kind, lambda state: state.without_subsystem(name), name, exports=exports)
+    return Stage(kind, lambda state: replace(state, off=state.off | {name}), name, exports=exports)
 
 
 OPTIONS: tuple[Stage, ...] = (

@@ -58,11 +58,6 @@ class _Node:
     result: str
 
 
-def kernel_name(op_type: str, domain: str = "") -> str:
-    """How a kernel is called: the operator, with the domain where it is not ONNX's."""
-    return f"{domain}.{op_type}" if domain not in ("", "ai.onnx") else op_type
-
-
 def origins_of(
     before: ModelProto, after: ModelProto | None
 ) -> Callable[[str, str], tuple[str, Origin]]:
@@ -78,7 +73,8 @@ def origins_of(
     def find(name: str, op_type: str) -> tuple[str, Origin]:
         for node, origin in known.get(name, ()):
             if node.op_type == op_type:
-                return kernel_name(node.op_type, node.domain), origin
+                foreign = node.domain not in ("", "ai.onnx")
+                return f"{node.domain}.{op_type}" if foreign else op_type, origin
         found = ours.named(name)
         return op_type, ours.merged(found, op_type) if found else Origin(operator=ADDED)
 

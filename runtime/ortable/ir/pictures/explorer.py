@@ -112,9 +112,10 @@ class _Writer:
                 rows.append((row.name, row.text))
         if box.role != "node":
             rows.append(("type", box.role))
+        foreign = box.role == "node" and box.note not in ("", "ai.onnx")
         node = {
             "id": self.ids[box],
-            "label": f"{box.note}.{box.title}" if _is_foreign(box) else box.title,
+            "label": f"{box.note}.{box.title}" if foreign else box.title,
             "namespace": self.namespaces[box],
             "attrs": _pairs([*rows, *box.about.items()]),
             "incomingEdges": edges,
@@ -171,10 +172,6 @@ class _Writer:
         if not times:
             raise OptionError("the profile is of another model: it has no node of the graph")
         return dict(times)
-
-
-def _is_foreign(box: Box) -> bool:
-    return box.role == "node" and box.note not in ("", "ai.onnx")
 
 
 def _edge(source: str, place: int, output: int = 0) -> dict[str, str]:
