@@ -13,10 +13,9 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import ortable
-from ortable.compat.torch import FakeTensor
 from ortable.errors import ExportError, InputError, UnsupportedCase
-from ortable.exporter.capture import small_sizes
-from ortable.exporter.capture.recorded_calls import FailingNode
+from ortable.exporter.capture import graph_at_sizes, small_sizes
+from ortable.exporter.capture.graph_at_sizes import FailingNode
 
 from .batch_one_models import CASES, Pair
 from .program_helpers import module_of
@@ -314,11 +313,36 @@ def test_kernels_of_gradients_run_at_no_other_size(monkeypatch: pytest.MonkeyPat
         def forward(self, x, norms, again):
             return torch.ops.aten._weight_norm_interface_backward(x, x, norms, again, 1)
 
-    def check(program: Any, leaves: Any, *others: Any) -> None:
-        assert all(isinstance(leaf, FakeTensor) for leaf in leaves), "a kernel ran"
+    def check(*given: Any) -> None:
         raise FailingNode(None, "fake tensors lack something")
 
-    monkeypatch.setattr(small_sizes, "check_graph", check)
+    def run(*given: Any) -> None:
+        raise AssertionError("a kernel ran")
+
+    monkeypatch.setattr(small_sizes.GraphAtSizes, "check", check)
+    monkeypatch.setattr(small_sizes, "check_graph", run)
     call = torch.rand(3, 4), torch.rand(1, 4), torch.rand(1, 4)
     shapes = tuple({0: Dim.AUTO, 1: Dim.AUTO} for _ in call)
     ortable.export(torch.export.export(Gradient(), call, dynamic_shapes=(*shapes,)))
+
+
+def test_layers_that_are_equal_are_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = [torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(3)]
+    shapes = ({0: Dim.AUTO},)
+    runs: list[str] = []
+    run = graph_at_sizes.GraphAtSizes._run
+
+    def counted(self: Any, node: Any, known: Any) -> Any:
+        runs.append(str(node.target))
+        return run(self, node, known)
+
+    monkeypatch.setattr(graph_at_sizes, "_KNOWN", {})
+    monkeypatch.setattr(graph_at_sizes.GraphAtSizes, "_run", counted)
+    counts = []
+    for count in (1, 3, 3):
+        module = torch.nn.Sequential(*layers[:count]).eval()
+        exported = torch.export.export(module, (torch.randn(3, 5, 16),), dynamic_shapes=shapes)
+        program = ortable.export(exported)
+        _same(program, module, ((torch.randn(1, 5, 16),), {}))
+        counts.append(len(runs))
+    assert counts[0] == counts[1] == counts[2]

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
 import torch
-from torch.fx import Interpreter, Node
 from torch.overrides import TorchFunctionMode
 
 from ortable.compat.torch import FakeTensorMode, ShapeEnv, exporting_state, pytree
-from ortable.exporter.account.resize import resized
-from ortable.exporter.capture.advice import calling_line, headline
+from ortable.exporter.capture.advice import calling_line
 from ortable.exporter.request.caller_state import (
     FAKES,
     forward_replaced,
@@ -30,8 +29,7 @@ from ortable.exporter.request.caller_state import (
     state_restored,
     tensors_replaced,
 )
-from ortable.exporter.request.program import Program, Request, UserLine
-from ortable.interpreter import results
+from ortable.exporter.request.program import Request, UserLine
 from ortable.ir.initializers import is_fake
 
 _PLAIN: dict[Any, Any] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -150,6 +148,16 @@ class AtSizes:
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
         self._known: dict[Any, Any] = {}
+        self._shapes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def shape(self, sizes: tuple[Any, ...]) -> tuple[int | None, ...]:
+        """The shape of numbers and expressions, with None for what the sizes do not say."""
+        if sizes not in self._shapes:
+            self._shapes[sizes] = tuple(
+                size if isinstance(size, int) else self._number(torch.SymInt, size)
+                for size in sizes
+            )
+        return self._shapes[sizes]
 
     def __call__(self, value: Any) -> Any:
         """The number, None where the sizes do not say it; any other value is returned itself."""
@@ -222,15 +230,19 @@ class _Comparison:
         return type(known) is type(other)
 
 
-# -- a module, or the graph of a program, run with fake tensors
+# -- a module, run with fake tensors
 
 
 class FakeCopies:
     """Fake tensors of one mode for tensors, each made once so that tied weights stay tied."""
 
     def __init__(self) -> None:
-        self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @cached_property
+    def mode(self) -> FakeTensorMode:
+        """The mode; making one takes as long as a small conversion."""
+        return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
 
     def __call__(self, value: Any) -> Any:
         """The copy of a tensor; other values are returned themselves."""
@@ -247,15 +259,6 @@ class FakeCopies:
             return torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
             )
-
-    def call(
-        self, leaves: Sequence[Any], sizes: Sequence[Any], values: Mapping[Any, int]
-    ) -> list[Any]:
-        """The leaves of a call at other sizes: ``sizes`` are those of each leaf in the program."""
-        with self.mode:
-            return [
-                resized(self(leaf), dims, values) for leaf, dims in zip(leaves, sizes, strict=True)
-            ]
 
 
 def record_module(
@@ -278,64 +281,3 @@ def record_module(
     ):
         module(*args, **kwargs)
     return record
-
-
-class PartingNode(Exception):
-    """A node of a program has another result than its symbolic sizes say."""
-
-    def __init__(self, node: Node, words: str) -> None:
-        super().__init__(words)
-        self.node, self.words = node, words  # torch.fx adds to the message
-
-
-class FailingNode(PartingNode):
-    """A node of a program raises."""
-
-
-class _Checking(Interpreter):
-    """Compares the result of each node with what the program says of it."""
-
-    def __init__(self, program: Program, at_sizes: AtSizes) -> None:
-        super().__init__(program.graph_module)
-        self.at_sizes = at_sizes
-
-    def run_node(self, node: Node) -> Any:
-        """The result of a node."""
-        try:
-            result = super().run_node(node)
-        except Exception as error:  # kernels raise many types
-            raise FailingNode(node, f"{node.target} raises {headline(error)}") from error
-        if node.op != "output":
-            found, said = pytree.tree_leaves(result), pytree.tree_leaves(results.node_value(node))
-            for one, other in zip(found, said, strict=False):
-                if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-                    self._check(node, tuple(one.shape), tuple(other.shape))
-        return result
-
-    def _check(self, node: Node, found: Sequence[Any], said: Sequence[Any]) -> None:
-        expected = [self.at_sizes(size) for size in said]
-        if len(found) != len(said) or any(
-            size is not None and isinstance(one, int) and one != size
-            for one, size in zip(found, expected, strict=True)
-        ):
-            raise PartingNode(node, f"a result of {node.target} has shape {list(found)}")
-
-
-def check_graph(
-    program: Program,
-    leaves: Sequence[Any],
-    at_sizes: AtSizes,
-    weight: Callable[[Any], Any],
-) -> None:
-    """Run the graph of a program on these inputs; ``weight`` makes what it reads of a weight.
-
-    Raises PartingNode where a result has another shape than the program says, FailingNode where a
-    node raises.
-    """
-    users = iter(leaves)
-    given = [
-        weight(program.weights[node.name]) if node.name in program.weights else next(users)
-        for node in program.graph_module.graph.find_nodes(op="placeholder")
-    ]
-    with torch.no_grad():
-        _Checking(program, at_sizes).run(*given)

@@ -9,7 +9,7 @@ it; `Program.smallest` has what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,11 @@ from torch.export import ExportedProgram
 from ortable.compat.torch import forget_pre_hook, pytree
 from ortable.errors import ExportError
 from ortable.exporter.account.resize import example_sizes, resized, sizes_by_name, sizes_of
-from ortable.exporter.capture.recorded_calls import (
-    FailingNode,
-    FakeCopies,
-    PartingNode,
-    check_graph,
-    record_module,
-)
+from ortable.exporter.capture.recorded_calls import FakeCopies, record_module
 from ortable.exporter.request.caller_state import (
-    FAKES,
     autocast_again,
     copied_call,
     copied_module,
-    quiet,
 )
 from ortable.exporter.request.program import Program, Request, SmallestSize, UserLine
 from ortable.interpreter.calls import operator_key
@@ -41,6 +33,7 @@ from ortable.ir.initializers import is_fake
 from .advice import headline, lines_in, user_line
 from .check import differences, results_of
 from .exported import asked_of, example_call
+from .graph_at_sizes import FailingNode, GraphAtSizes, PartingNode, check_graph
 from .recorded_calls import AtSizes, CallRecord, parting
 
 _SMALL = (1, 0)
@@ -184,6 +177,10 @@ def _groups(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[list[Any]]
     return list(found.values())
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 class Capture:
     """What a capture of a module left: torch's program, and the calls of the forward, None where
     they were not recorded."""
@@ -206,11 +203,12 @@ class _Trials:
         self.sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
         self.hints = example_sizes(self.leaves, self.sizes)
         self.names = {s: program.symbol_names.get(str(s), str(s)) for s in self.hints}
+        self.copies = FakeCopies()
 
     @cached_property
-    def copies(self) -> FakeCopies:
-        """Fake tensors of the trials; making their mode takes as long as a small conversion."""
-        return FakeCopies()
+    def graph(self) -> GraphAtSizes:
+        """The graph of the program, to find its shapes."""
+        return GraphAtSizes(self.program, self.copies)
 
     @classmethod
     def of(cls, program: Program, request: Request, capture: Capture | None) -> _Trials | None:
@@ -243,7 +241,8 @@ class _Trials:
         if self.capture.record is None:
             return self._by_numbers(self.capture.exported, values, None)
         try:
-            fakes = self.copies.call(self.leaves, self.sizes, values)
+            with self.copies.mode:
+                fakes = self._moved(values, self.copies)
             args, kwargs = pytree.tree_unflatten(fakes, self.structure)
             run = record_module(self.request, self.copies, args, kwargs)
         except Exception:  # forward is any Python code; fake tensors lack some of it
@@ -259,18 +258,18 @@ class _Trials:
         """The same of the graph of the program: whether its results have the shapes that it
         says."""
         try:
-            fakes = self.copies.call(self.leaves, self.sizes, values)
-            with quiet(FAKES), self.copies.mode:
-                check_graph(self.program, fakes, _at_sizes(values), self.copies)
+            self.graph.check(self.leaves, self.sizes, values, _at_sizes(values))
             return ""
-        except FailingNode:  # fake tensors raise where kernels do not, too
-            return self._by_running(values)
+        except FailingNode as error:  # fake tensors raise where kernels do not, too
+            return self._by_running(values, error)
         except PartingNode as error:
             return _at_node(error)
         except Exception:  # what fake tensors lack
             return self._by_running(values)
 
-    def _by_running(self, values: Mapping[Any, int]) -> str | None:
+    def _by_running(
+        self, values: Mapping[Any, int], failed: FailingNode | None = None
+    ) -> str | None:
         """The same with data; None for a program that calls kernels of gradients, which trust the
         sizes that autograd gives them, and may write where no tensor is."""
         if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
@@ -278,16 +277,19 @@ class _Trials:
         nodes = self.program.graph_module.graph.nodes
         if any(node.op == "call_function" and "backward" in operator_key(node) for node in nodes):
             return None
+        if failed is not None and failed.is_of_shapes():
+            return _at_node(failed)
         try:
             given = copied_call(self._moved(values), {})[0]
-            check_graph(self.program, given, _at_sizes(values), torch.clone)
+            check_graph(self.program, given, _at_sizes(values))
         except PartingNode as error:
             return _at_node(error)
         return ""
 
-    def _moved(self, values: Mapping[Any, int]) -> list[Any]:
+    def _moved(self, values: Mapping[Any, int], copy: Callable[[Any], Any] = _itself) -> list[Any]:
         return [
-            resized(leaf, dims, values) for leaf, dims in zip(self.leaves, self.sizes, strict=True)
+            resized(copy(leaf), dims, values)
+            for leaf, dims in zip(self.leaves, self.sizes, strict=True)
         ]
 
     def _by_numbers(
