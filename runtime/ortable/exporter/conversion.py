@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,17 @@ def fill_builder(made: Conversion) -> None:
             (name, node.name) for node, name in interpreter.values.items() if isinstance(name, str)
         )
         program.cases.update((node.name, case) for node, case in interpreter.cases.items())
+
+
+def converted_again(made: Conversion, passes: pipeline.PassOptions) -> GraphBuilder:
+    """The graph of a conversion once more, with other passes and without local functions."""
+    other = copy(made)
+    other.request = replace(made.request, functions=None)
+    other.builder = GraphBuilder(made.request.opsets, target=made.request.target)
+    fill_builder(other)
+    if passes.optimize:
+        pipeline.run_passes(other.builder, passes)
+    return other.builder
 
 
 def serialised(builder: GraphBuilder, request: Request, large: bool) -> Any:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -31,7 +32,7 @@ from ortable.exporter.account.sessions import (
 )
 from ortable.exporter.account.validate import Validation, validate_model
 from ortable.exporter.conversion import write_model
-from ortable.exporter.request.caller_state import Region, called_within, in_turn
+from ortable.exporter.request.caller_state import called_within, in_turn
 from ortable.exporter.request.fake_weights import attach_weights
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.pictures.draw import draw
@@ -40,7 +41,7 @@ from ortable.passes import pipeline
 
 from .arguments import PathName, checked_path, checked_target
 from .calling import Convention, convention_of
-from .conversion import Conversion, fill_builder, label_model, serialised
+from .conversion import Conversion, label_model, serialised
 from .observing.runners import ProgramRunner
 
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
@@ -75,10 +76,7 @@ class OnnxProgram:
     """
 
     def __init__(self, made: Conversion) -> None:
-        self._request, self._program = made.request, made.program
-        self._dims, self._around = made.dims, made.around
-        self._names = (made.input_names, made.output_names)
-        self._model: ModelProto | LargeModel = made.model
+        self._made = made
         self._lock = threading.Lock()
         self._session: Any = None
         self._convention: Convention | None = None
@@ -89,7 +87,8 @@ class OnnxProgram:
     def model(self) -> ModelProto | LargeModel:
         """What ``to_onnx`` returns: a ModelProto, or a LargeModel (``large_model=True``, or weights
         of 1.5 GiB or more), whose weights are the module's own tensors."""
-        return self._model
+        model: ModelProto | LargeModel = self._made.model
+        return model
 
     @property
     def model_proto(self) -> ModelProto:
@@ -98,7 +97,7 @@ class OnnxProgram:
 
         Raises BuilderError for 2 GiB or more of weights: ``model`` has them outside.
         """
-        model = self._model
+        model = self._made.model
         return model.to_proto() if isinstance(model, LargeModel) else model
 
     @property
@@ -106,25 +105,25 @@ class OnnxProgram:
         """The program of torch as it was converted, after decompositions; None where a graph was
         given.
         """
-        return self._program.exported
+        return self._made.program.exported
 
     @property
     def report(self) -> ExportReport:
         """What the export did; ``print(program.report)`` writes it in Markdown."""
-        return ExportReport(self._request, self._program, self._model)
+        return ExportReport(self._made.request, self._made.program, self._made.model)
 
     @property
     def input_names(self) -> list[str]:
         """Names of the ONNX inputs."""
-        return [value.name for value in proto_of(self._model).graph.input]
+        return [value.name for value in proto_of(self._made.model).graph.input]
 
     @property
     def output_names(self) -> list[str]:
         """Names of the ONNX outputs."""
-        return [value.name for value in proto_of(self._model).graph.output]
+        return [value.name for value in proto_of(self._made.model).graph.output]
 
     def __repr__(self) -> str:
-        return described(self._model, stated_ranges(self._program))
+        return described(self._made.model, stated_ranges(self._made.program))
 
     # -- files and sessions
 
@@ -157,19 +156,19 @@ class OnnxProgram:
         write_model(
             self._writable(external_data, max_shard_bytes),
             target,
-            self._request.record,
+            self._made.request.record,
             max_shard_bytes=max_shard_bytes,
         )
 
     def _writable(self, external_data: bool | None, shards: int | None) -> ModelProto | LargeModel:
         """The model as it is to be written: one file, or weights beside it."""
-        model = self._model
+        model = self._made.model
         if external_data is None and shards is None:
             return model
         if external_data is not False:
             if isinstance(model, LargeModel):
                 return model
-            return LargeModel.of_proto(model, self._request.external_threshold)
+            return LargeModel.of_proto(model, self._made.request.external_threshold)
         if shards is not None:
             raise OptionError("max_shard_bytes is for external data; external_data is False")
         try:
@@ -238,27 +237,16 @@ class OnnxProgram:
     def _new_session(self, providers: Sequence[Any] | None, session_options: Any) -> Any:
         self._need_weights()
         if providers is None:
-            providers = self._providers()
+            providers = default_providers(self._made.program)
         try:
-            return make_session(self._model, providers, session_options)
+            return make_session(self._made.model, providers, session_options)
         except OrtableError:
             raise
         except Exception as error:  # onnxruntime's classes derive from Exception only
             raise not_loaded(error, "ONNX Runtime cannot load the model") from error
 
-    def _providers(self) -> list[str]:
-        import onnxruntime
-
-        program = self._program
-        values = [node.meta.get("val") for node in program.user_inputs]
-        tensors = [*values, *program.weights.values()]
-        cuda = any(
-            isinstance(each, torch.Tensor) and each.device.type == "cuda" for each in tensors
-        )
-        return [CUDA, CPU] if cuda and CUDA in onnxruntime.get_available_providers() else [CPU]
-
     def _need_weights(self) -> None:
-        lacking = [name for name in self.input_names if name in self._program.fakes]
+        lacking = [name for name in self.input_names if name in self._made.program.fakes]
         if lacking:
             raise InputError(
                 f"{len(lacking)} weights of the model have no data, among them '{lacking[0]}': "
@@ -269,7 +257,9 @@ class OnnxProgram:
 
     def _called(self) -> Convention:
         if self._convention is None:
-            self._convention = convention_of(self._model, self._request, self._program)
+            self._convention = convention_of(
+                self._made.model, self._made.request, self._made.program
+            )
         return self._convention
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -297,13 +287,15 @@ class OnnxProgram:
         """
         leaves = self._called().leaves(args, kwargs or {})
         self._need_weights()
-        graph = proto_of(self._model).graph
+        graph = proto_of(self._made.model).graph
         known = {name for node in graph.node for name in node.output}
         known.update(each.name for each in (*graph.input, *graph.initializer))
         unknown = [name for name in value_names if name not in known]
         if unknown:
             raise InputError(f"the graph has no result {unknown[0]!r}")
-        session = make_session(with_outputs(self._model, value_names), self._providers())
+        session = make_session(
+            with_outputs(self._made.model, value_names), default_providers(self._made.program)
+        )
         return tuple(self._run(session, leaves, list(value_names)))
 
     def _run(self, session: Any, leaves: Sequence[Any], names: Sequence[str]) -> list[torch.Tensor]:
@@ -333,13 +325,17 @@ class OnnxProgram:
             ExportError: ONNX Runtime cannot load the model.
         """
         self._need_weights()
-        request = self._request
-        if args or kwargs:
-            convention = self._called()
-            call = convention.example_form(convention.leaves(args, kwargs))
-            request = replace(request, args=call[0], kwargs=call[1])
-        with called_within(self._around):
-            return Validation(tuple(validate_model(self._model, request, self._program)))
+        made, request = self._made, self._asked(args, kwargs)
+        with called_within(made.around):
+            return Validation(tuple(validate_model(made.model, request, made.program)))
+
+    def _asked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
+        """The request with another call for the example, where one is given."""
+        if not args and not kwargs:
+            return self._made.request
+        convention = self._called()
+        call = convention.example_form(convention.leaves(args, kwargs))
+        return replace(self._made.request, args=call[0], kwargs=call[1])
 
     def optimize(
         self,
@@ -354,7 +350,7 @@ class OnnxProgram:
             rewrites: as in to_onnx: ``"default"``, ``"none"``, ``"all"``, or a list.
             target: ``"onnxruntime"`` may use operators of its own; None: that of the export.
         """
-        request, model = self._request, self._model
+        request, model = self._made.request, self._made.model
         chosen = request.target if target is None else checked_target(target)
         folding, large = request.options.constant_folding, isinstance(model, LargeModel)
         passes = pipeline.chosen(
@@ -370,8 +366,8 @@ class OnnxProgram:
             pipeline.run_passes(builder, passes, record.rewrites)
         with record.phase("serialise"):
             changed = serialised(builder, request, large)
-            label_model(changed, request, self._program, self._dims)
-        self._model = changed
+            label_model(changed, request, self._made.program, self._made.dims)
+        self._made.model = changed
         self.release()
         return self
 
@@ -384,12 +380,12 @@ class OnnxProgram:
         Args:
             weights: tensors by name in the state_dict, or a module that has them.
         """
-        if not self._program.fakes:
+        if not self._made.program.fakes:
             raise InputError(
                 "the program has its weights, and some may be stored transposed or folded: export "
                 "the module with the new ones again"
             )
-        self._model = attach_weights(self._model, weights)
+        self._made.model = attach_weights(self._made.model, weights)
         self.release()
 
     def draw(
@@ -422,7 +418,7 @@ class OnnxProgram:
             overlays: node data beside a ``.json``: ``"dtype"``, ``"rewrite"``, or a profile.
         """
         return draw(
-            proto_of(self._model),
+            proto_of(self._made.model),
             None if path is None else checked_path("path", Path(path)),
             module=module,
             depth=depth,
@@ -438,17 +434,17 @@ class OnnxProgram:
     def __copy__(self) -> OnnxProgram:
         made = OnnxProgram.__new__(OnnxProgram)
         made.__dict__.update(self.__dict__)
-        made._lock, made._session = threading.Lock(), None
+        made._made, made._lock, made._session = copy(self._made), threading.Lock(), None
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxProgram:
         """A program with a ModelProto of its own; what it was made of, and the tensors of a
         large model, are shared."""
         made = self.__copy__()
-        model, proto = self._model, ModelProto()
+        model, proto = self._made.model, ModelProto()
         proto.CopyFrom(proto_of(model))
         large = isinstance(model, LargeModel)
-        made._model = LargeModel(proto, dict(model.tensors), model.nested) if large else proto
+        made._made.model = LargeModel(proto, dict(model.tensors), model.nested) if large else proto
         return made
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -468,50 +464,25 @@ class OnnxProgram:
 # -- for the debugger, which looks into programs
 
 
-@dataclass(frozen=True)
-class ProgramParts:
-    """A program and how it came about.
-
-    ``request``: what was asked for, with the call to look at; ``program``: the graph of torch;
-    ``model``: the ONNX model; ``passes``: those that ran; ``around``: regions of autocast that were
-    active; ``again``: the graph converted once more, with other passes.
-    """
-
-    request: Request
-    program: Program
-    model: ModelProto | LargeModel
-    passes: pipeline.PassOptions
-    around: tuple[Region, ...]
-    again: Callable[[pipeline.PassOptions], GraphBuilder]
-    providers: Sequence[str]
-
-
-def parts_of(program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None) -> ProgramParts:
-    """What a program was made of, for a call of it; without one for the example of the export.
+def parts_of(program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None) -> Conversion:
+    """The conversion that a program was made by, for a call of it; without one for the example of
+    the export.
 
     Raises InputError: the model was not exported for such arguments, or weights have no data.
     """
     program._need_weights()
-    request = program._request
-    if args or kwargs:
-        convention = program._called()
-        call = convention.example_form(convention.leaves(tuple(args), kwargs or {}))
-        request = replace(request, args=call[0], kwargs=call[1])
+    made = copy(program._made)
+    made.request = program._asked(args, kwargs or {})
+    return made
 
-    def again(passes: pipeline.PassOptions) -> GraphBuilder:
-        made = Conversion(replace(request, functions=None), program._around)
-        made.program = program._program
-        made.input_names, made.output_names = program._names
-        made.builder = GraphBuilder(request.opsets, target=request.target)
-        fill_builder(made)
-        if passes.optimize:
-            pipeline.run_passes(made.builder, passes)
-        return made.builder
 
-    return ProgramParts(
-        request, program._program, program._model, request.passes, program._around, again,
-        program._providers(),
-    )  # fmt: skip
+def default_providers(program: Program) -> list[str]:
+    """CUDA where the weights or the inputs are there and ONNX Runtime has it, and the CPU."""
+    import onnxruntime
+
+    tensors = [*(node.meta.get("val") for node in program.user_inputs), *program.weights.values()]
+    cuda = any(isinstance(each, torch.Tensor) and each.device.type == "cuda" for each in tensors)
+    return [CUDA, CPU] if cuda and CUDA in onnxruntime.get_available_providers() else [CPU]
 
 
 # -- for `observe`, which proves programs
@@ -521,7 +492,7 @@ def runner_of(program: OnnxProgram) -> ProgramRunner:
     """What runs the program for a proof."""
     model = program.model
     save = None if isinstance(model, LargeModel) else program.save
-    return ProgramRunner(program, program._program, program._called(), save)
+    return ProgramRunner(program, program._made.program, program._called(), save)
 
 
 def largest_sizes(program: OnnxProgram) -> dict[str, int]:

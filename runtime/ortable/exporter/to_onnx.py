@@ -178,4 +178,6 @@ def export(
     Raises:
         OrtableError: as to_onnx does; ArgumentError for an argument that is not one of these.
     """
-    return OnnxProgram(convert(mod, args, kwargs, keywords, outgrown=OUTGROWN))
+    made = convert(mod, args, kwargs, keywords, outgrown=OUTGROWN)
+    del made.builder  # which is as large as the model
+    return OnnxProgram(made)

@@ -22,7 +22,8 @@ from ortable.exporter.account.first_difference import (
 from ortable.exporter.account.gaps import AskedTolerance, Gap
 from ortable.exporter.account.sessions import make_session, proto_of, run_session
 from ortable.exporter.account.validate import eager_outputs, module_and_call
-from ortable.exporter.program import OnnxProgram, ProgramParts, parts_of
+from ortable.exporter.conversion import Conversion, converted_again
+from ortable.exporter.program import OnnxProgram, default_providers, parts_of
 from ortable.exporter.request.caller_state import autocast_again, called_within
 from ortable.exporter.to_onnx import export
 from ortable.passes.rewrite.rule import Rule
@@ -51,16 +52,16 @@ class ProgramSource(Source):
 
     kind = "export"
 
-    def __init__(self, parts: ProgramParts) -> None:
+    def __init__(self, parts: Conversion) -> None:
         self.parts = parts
         self.original, self.call = module_and_call(parts.request)
         self.results = program_results(parts.model, parts.program, self.call)
         self.module = parts.program.graph_module
-        self.providers = parts.providers
+        self.providers = default_providers(parts.program)
         self.returned = returned_nodes(parts.model, parts.program)
 
     def rules(self) -> Mapping[str, Rule]:
-        return {rule.name: rule for rule in self.parts.passes.rules}
+        return {rule.name: rule for rule in self.parts.request.passes.rules}
 
     def whole(self) -> ProgramGraph:
         fired = self.parts.request.record.rewrites.counts()
@@ -69,11 +70,11 @@ class ProgramSource(Source):
     def again(
         self, *, optimize: bool = True, without: str = "", transforms: Sequence[Any] | None = None
     ) -> ProgramGraph:
-        passes = self.parts.passes
+        passes = self.parts.request.passes
         if not optimize:
             passes = replace(passes, optimize=False)
         rules = tuple(rule for rule in passes.rules if rule.name != without)
-        builder = self.parts.again(replace(passes, rules=rules))
+        builder = converted_again(self.parts, replace(passes, rules=rules))
         large = self.parts.model is not proto_of(self.parts.model)
         return self._graph(builder.to_onnx(optimize=False, large_model=large), {})
 
@@ -115,10 +116,10 @@ class ModelWatch(Measure):
 
     captured: tuple[str, Gap] | None = None  # a result that torch's own graph computes otherwise
 
-    def compare(self, parts: ProgramParts) -> None:
+    def compare(self, parts: Conversion) -> None:
         """Compares until something differs: `found`, or `captured`."""
         if not parts.program.results:  # modules became functions, and nothing was kept
-            parts.again(replace(parts.passes, optimize=False))
+            converted_again(parts, replace(parts.request.passes, optimize=False))
         source = ProgramSource(parts)
         self.beside(source)
         if self.found is None:
@@ -143,7 +144,7 @@ class ModelWatch(Measure):
 
 def parts_of_export(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, exported: Any
-) -> ProgramParts:
+) -> Conversion:
     """What is compared: a program with what it was made of. A model alone does not have torch's
     graph: the module is exported again, and the model has to be what that makes.
     """
@@ -164,14 +165,14 @@ def parts_of_export(
     return replace(parts, model=given)
 
 
-def compared_export(parts: ProgramParts, tolerance: AskedTolerance) -> Comparison:
+def compared_export(parts: Conversion, tolerance: AskedTolerance) -> Comparison:
     """The first result of an exported model that differs from eager's."""
     watch = ModelWatch(tolerance)
     watch.compare(parts)
     difference = None
     if watch.found is not None:
         arguments = _versions(proto_of(parts.model))
-        arguments |= {} if parts.passes.optimize else {"optimize": False}
+        arguments |= {} if parts.request.passes.optimize else {"optimize": False}
         way = Way(_differ(arguments, tolerance), exporting=arguments)
         difference = described(watch.found, watch, way)
     elif watch.captured is not None:

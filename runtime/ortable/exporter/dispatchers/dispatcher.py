@@ -70,8 +70,9 @@ class CheckedConverter:
         text = error.message if isinstance(error, OrtableError) else str(error)
         kind = "" if ours else f"{type(error).__name__}: "
         code = getattr(inspect.unwrap(self.function), "__code__", None)
-        frames = traceback.extract_tb(error.__traceback__) if code else []
-        inside = [frame for frame in frames if frame.filename == code.co_filename]
+        file = code.co_filename if code else None
+        frames = traceback.extract_tb(error.__traceback__)
+        inside = [frame for frame in frames if frame.filename == file]
         place = (
             f" (at {os.path.basename(inside[-1].filename)}:{inside[-1].lineno})" if inside else ""
         )
