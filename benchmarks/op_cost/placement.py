@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ortable_generated.aten.traits import HEAVY, VIEW
+from ortablegen.source.layout import format_yaml
 
 TABLE = Path(__file__).parents[2] / "specs" / "runtime" / "operator_cost.yaml"
 
@@ -94,4 +95,4 @@ def write_placement(rows: Mapping[str, Mapping[str, Any]], path: Path = TABLE) -
     lines = [
         yaml.safe_dump(row, default_flow_style=True, sort_keys=False, width=1e9) for row in table
     ]
-    path.write_text(_HEADER + "".join(f"- {line}" for line in lines))
+    path.write_text(format_yaml(_HEADER + "".join(f"- {line}" for line in lines)))

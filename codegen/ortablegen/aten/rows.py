@@ -7,12 +7,11 @@ what comes out and knows nothing of rows; errors point at what is written, and n
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ortablegen.source.diagnostics import Diagnostics, Row, Span
+from ortablegen.source.diagnostics import Diagnostics, Row, Span, did_you_mean
 from ortablegen.source.yaml_source import Piece, YMap, YNode, YScalar, YSeq
 
 FORM = "for: [{op: aten::amax, largest: True}, {op: aten::amin, largest: False}]"
@@ -85,8 +84,7 @@ def _check_parameters(body: YMap, rows: list[YMap], diagnostics: Diagnostics) ->
                 used.add(name)
                 continue
             unknown = True
-            close = difflib.get_close_matches(name or "", names, n=1)
-            hint = f"; did you mean '${close[0]}'?" if close else ""
+            hint = did_you_mean(f"${name}", [f"${each}" for each in names])
             notes = [f"parameters are {', '.join(names)}"]
             text = f"the rows have no '{name}'{hint}" if name else "'$' without a name"
             before = scalar.text[: match.start()]

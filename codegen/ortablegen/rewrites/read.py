@@ -3,7 +3,6 @@ reported where it stands."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,10 +114,7 @@ class _Reader(EntryReader):
     def stage(self, node: YNode | None) -> str:
         text = self.text(node, "stage") or ""
         if node is not None and text not in STAGES:
-            close = difflib.get_close_matches(text, STAGES, n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            notes = [f"stages are {', '.join(STAGES)}"]
-            self.error(node.span, f"unknown stage '{text}'{hint}", notes)
+            self.unknown(node, "stage", text, STAGES)
         return text
 
     def why(self, node: YNode | None) -> str:

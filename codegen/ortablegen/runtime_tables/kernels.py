@@ -152,7 +152,7 @@ def write_mended(path: Path, table: Path) -> list[str]:
             gone = ", ".join(" ".join(each) for each in sorted(said - found))
             lines.append(f'- {{{name}, onnxruntime: "{version}", mended: [{gone}]}}')
         worse += [f"{{{name}}}: {' '.join(each)}" for each in sorted(found - said)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text(format_yaml("\n".join(lines) + "\n"), encoding="utf-8")
     return worse
 
 
@@ -193,8 +193,8 @@ def flat_numbers(written: Any) -> set[tuple[str, ...]]:
 
 _HEADER = """\
 # Read from the installed ONNX Runtime by `python -m ortablegen kernels`; not written by hand.
-# One line per operator and schema version between the lowest and the highest supported opset
-# (`opset`: the line holds from there on, because the operators of the function body changed).
+# One row per operator and schema version between the lowest and the highest supported opset
+# (`opset`: the row holds from there on, because the operators of the function body changed).
 # A kernel runs a node when each type parameter it names has one of the types listed; `functions`
 # are types that run because the operator has a function body in ONNX whose operators have kernels
 # (measured with sessions of one node). `rounds` are half floats that run through such a body too,
@@ -204,7 +204,7 @@ _HEADER = """\
 # the result its type). An operator without it is not measured."""
 _CUDA_HEADER = """\
 # Read from an installed onnxruntime-gpu by `python -m ortablegen kernels-cuda`, on a machine with a
-# GPU; not written by hand. One line per operator and schema version that has kernels on CUDA; a
+# GPU; not written by hand. One row per operator and schema version that has kernels on CUDA; a
 # kernel runs a node when each type parameter it names has one of the types listed. Others run on
 # the CPU, behind a copy, if that has a kernel."""
 
