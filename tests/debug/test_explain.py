@@ -12,7 +12,7 @@ from onnx import parser
 from torch import nn
 
 import ortable
-from ortable.debug.explain_fusion import fusions_of
+from ortable.debug.explain_records import fusions_of
 from ortable.errors import OptionError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")

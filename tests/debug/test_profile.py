@@ -17,8 +17,7 @@ from torch import nn
 import ortable
 from ortable.debug.profiling import record
 from ortable.debug.profiling.account import KERNEL, RUN, TORCH, Span, accounts_of, shares
-from ortable.debug.profiling.inline import named_and_inlined
-from ortable.debug.profiling.join import ADDED, UNKNOWN, Origin, origins_of
+from ortable.debug.profiling.join import ADDED, UNKNOWN, Origin, named_and_inlined, origins_of
 from ortable.debug.profiling.record import Recording
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 

@@ -143,7 +143,7 @@ def report_of(made: Any, builder: Any, output: str) -> dict[str, Any]:
         builder: what to_onnx returns with it.
         output: where the model was written.
     """
-    from ortable.debug.rewrites_text import fired_lines, summary
+    from ortable.debug.explain_records import fired_lines, summary
     from ortable.exporter.account.report import facts_of
 
     record = builder.record

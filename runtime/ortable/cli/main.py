@@ -21,10 +21,9 @@ from .compile import add_compile_commands
 from .debug import add_debug
 from .draw import add_draw
 from .export import add_export
-from .ops import add_ops
 from .profile import add_profile
 from .rewrites import add_rewrites
-from .specs import add_specs
+from .specs import add_ops, add_specs
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("ortable show model.onnx", "ortable show model.onnx --full | less"),

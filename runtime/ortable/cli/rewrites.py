@@ -74,7 +74,7 @@ def named_rules(args: argparse.Namespace) -> list[str]:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from ortable.debug.rewrites_text import counted
+    from ortable.debug.explain_records import counted
     from ortable.passes.rewrite.choose import rules
     from ortable.passes.rewrite.rule import STAGES
 
@@ -188,7 +188,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def check_rules(file: str) -> int:
     """Prints the rules of a file of yours, or what is wrong with it; the exit status."""
-    from ortable.debug.rewrites_text import counted
+    from ortable.debug.explain_records import counted
     from ortable.passes.rewrite.choose import load
 
     try:

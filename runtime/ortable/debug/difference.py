@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from onnx import ModelProto
 
-from ortable.backend.aot.decompositions import get_decomposition_table, resolve_table
+from ortable.backend.aot.decompositions import get_decomposition_table, users_table
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import innermost
@@ -126,7 +126,7 @@ class _Run:
 
     def table(self) -> Mapping[Any, Any]:
         """The decompositions of the compilation."""
-        asked = resolve_table(OrtOptions.from_mapping(self.options).export_options)
+        asked = users_table(OrtOptions.from_mapping(self.options))
         return get_decomposition_table() if asked is None else asked
 
 

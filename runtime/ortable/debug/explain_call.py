@@ -39,8 +39,14 @@ from ortable.compat.torch_explain import (
     innermost,
 )
 
-from .explain_fusion import Fusion, fusions_of
-from .explain_records import Explanation, GraphBreak, GraphExplanation, TorchOperator
+from .explain_records import (
+    Explanation,
+    Fusion,
+    GraphBreak,
+    GraphExplanation,
+    TorchOperator,
+    fusions_of,
+)
 from .explain_state import call_apart, copied_arguments, modules_of, run_call
 
 _EXPLANATION = re.compile(r"Explanation:\s*(?P<why>.*?)(?=\n\s*(?:Hint:|Developer debug)|\Z)", re.S)

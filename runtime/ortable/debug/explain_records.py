@@ -1,21 +1,107 @@
-"""What `explain` returns: an Explanation of graphs and breaks, as text, as Markdown, as JSON.
-Filled by `explain_call`; read by users and by the shell. Text and Markdown are the same sections of
-the same lines."""
+"""What `explain` returns: an Explanation of graphs and breaks, as text, as Markdown, as JSON. Text
+and Markdown are the same sections of the same lines, with what rewriting did to a graph and what
+ONNX Runtime made of it. Filled by `explain_call`; read by users and by the shell."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
-from .explain_fusion import Fusion
-from .rewrites_text import counted, fired_lines, refused_lines, summary
+from ortable.ir.node import REWRITES
+from ortable.ir.proto.walk import nodes_below, nodes_between
+
+_NCHWC = "com.microsoft.nchwc"
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Nodes of the ONNX graph that ONNX Runtime replaced: the operators of `before` by those of
+    `after`, `times` times, for these `lines` of the model."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    times: int
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        where = f" (at {self.lines[0]}" if self.lines else ""
+        more = f" and {len(self.lines) - 1} more lines" if len(self.lines) > 1 else ""
+        times = "" if self.times == 1 else f", {self.times} times"
+        return f"{_sum(self.before)} became {_sum(self.after)}{times}{where}{more}" + (
+            ")" if where else ""
+        )
+
+
+def fusions_of(before: ModelProto, after: ModelProto) -> tuple[list[Fusion], Counter[str]]:
+    """What became of what, most frequent first, and the operators of nodes that are gone: computed
+    once for all as constants, or without effect."""
+    made = {name: node for node in before.graph.node for name in node.output if name}
+    shared = {name for node in after.graph.node for name in node.output} & made.keys()
+    shared |= {value.name for value in before.graph.input}
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    removed: Counter[str] = Counter()
+    gone = {id(node): node for node in before.graph.node}
+    for region in _regions(after, shared):
+        old = nodes_between(
+            [n for node in region for n in node.output if n in shared], made, shared
+        )
+        old = [node for node in old if gone.pop(id(node), None) is not None]
+        names = tuple(map(_name, old)), tuple(map(_name, region))
+        kept = Counter(names[1])
+        if kept <= Counter(names[0]):  # the same nodes, without what was constant among them
+            removed += Counter(names[0]) - kept
+        elif old:
+            found.setdefault(names, []).append(_line(old))
+    rows = [
+        Fusion(names[0], names[1], len(lines), tuple(dict.fromkeys(filter(None, lines))))
+        for names, lines in found.items()
+    ]
+    removed.update(_name(node) for node in gone.values())
+    return sorted(rows, key=lambda row: -row.times), removed
+
+
+def _regions(model: ModelProto, shared: set[str]) -> list[list[NodeProto]]:
+    """The nodes in groups that are joined by values of names of their own."""
+    groups: dict[int, list[NodeProto]] = {}
+    of_value: dict[str, int] = {}
+    for number, node in enumerate(model.graph.node):
+        joined = {of_value[name] for name in node.input if name in of_value}
+        members = [each for group in sorted(joined) for each in groups.pop(group)]
+        groups[number] = [*members, node]
+        for name, group in of_value.items():
+            if group in joined:
+                of_value[name] = number
+        of_value.update({name: number for name in node.output if name and name not in shared})
+    return list(groups.values())
+
+
+def _name(node: NodeProto) -> str:
+    return f"nchwc.{node.op_type}" if node.domain == _NCHWC else node.op_type
+
+
+def _line(nodes: Iterable[NodeProto]) -> str:
+    """The line of the model that the first of the nodes which has one stands for."""
+    for node in nodes:
+        for prop in node.metadata_props:
+            if prop.key == "source":
+                return str(prop.value)
+    return ""
+
+
+def _sum(names: Iterable[str]) -> str:
+    """``Gemm + Relu``, ``2 Conv + Relu``, ``nothing``."""
+    counts = Counter(names)
+    parts = [name if count == 1 else f"{count} {name}" for name, count in counts.items()]
+    return " + ".join(parts) or "nothing"
+
 
 _MOST = 20  # fusions in a text
 
@@ -286,3 +372,68 @@ def _optimized(graph: GraphExplanation) -> Iterator[tuple[str, list[str]]]:
 def _counts(counts: Mapping[str, int]) -> str:
     pairs = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name} {count}" for name, count in pairs)
+
+
+_PLACES = 3
+_NAMED = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
+
+
+def counted(number: int, what: str) -> str:
+    """``1 rule``, ``2 rules``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def summary(counts: Mapping[str, int]) -> str:
+    """How many replacements there were, by how many rules."""
+    return f"{counted(sum(counts.values()), 'rewrite')} by {counted(len(counts), 'rule')}"
+
+
+def fired_lines(counts: Mapping[str, int], model: Any) -> Iterator[str]:
+    """A line for each rule that fired: how often, and for which lines of the model."""
+    places = made_by_rules(model)
+    width = max(map(len, counts), default=0)
+    for rule, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        found = places.get(rule, Counter())
+        shown = [where for where, _ in found.most_common(_PLACES)]
+        more = f" and {len(found) - _PLACES} more lines" if len(found) > _PLACES else ""
+        yield f"{rule:{width}} {count:4}  {', '.join(shown)}{more}".rstrip()
+
+
+def made_by_rules(model: Any) -> dict[str, Counter[str]]:
+    """The lines of the model that nodes made by a rule stand for, by rule; a rule that only takes
+    nodes away made none."""
+    found: dict[str, Counter[str]] = {}
+    for node, _ in (each for part in (model.graph, *model.functions) for each in nodes_below(part)):
+        about = {each.key: each.value for each in node.metadata_props}
+        if REWRITES in about:
+            where = about.get("source") or about.get("fx_node", "")
+            line = re.match(r".*?:\d+(?=:|$)", where)
+            for rule in about[REWRITES].split(", "):
+                found.setdefault(rule, Counter())[line.group() if line else where] += 1
+    return found
+
+
+def refused_lines(
+    refused: Mapping[str, Mapping[str, int]], first: Collection[str] = (), most: int = 5
+) -> Iterator[str]:
+    """A line for each of the rules that were refused most often, with their reasons; before these
+    come the rules ``first``, all of them."""
+    order = sorted(refused, key=lambda rule: rule not in first)
+    shown = order[: max(most, sum(rule in first for rule in order))]
+    width = max(map(len, shown), default=0)
+    for rule in shown:
+        yield f"{rule:{width}}  {'; '.join(_merged(refused[rule]))}"
+    if len(order) > len(shown):
+        yield f"and {counted(len(order) - len(shown), 'other rule')}"
+
+
+def _merged(reasons: Mapping[str, int]) -> list[str]:
+    """Reasons that differ only in the result that they name, as one."""
+    names: dict[str, list[str]] = {}
+    for reason in reasons:
+        match = _NAMED.match(reason)
+        if match:
+            names.setdefault(match.group(2), []).append(match.group(1))
+        else:
+            names.setdefault(reason, [])
+    return [f"{', '.join(found)} {text}" if found else text for text, found in names.items()]

@@ -15,7 +15,7 @@ from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 from ortable_generated.onnx.traits import ELEMENTWISE
 
-from . import casts, checks, constants, versions
+from . import casts, constants, schemas, versions
 from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
@@ -188,7 +188,7 @@ class NodeMaker(GraphInterface):
     def _dtype_error(self, node: Node, wrong: str) -> BuilderError:
         """The error for dtypes that do not fit; it says whether the operator lacks one of them."""
         found = self._node_error(node, wrong)
-        found.without_dtype = checks.ONLY_THESE in wrong
+        found.without_dtype = schemas.ONLY_THESE in wrong
         return found
 
     def _node_error(
@@ -228,16 +228,16 @@ class NodeMaker(GraphInterface):
             except BuilderError as error:
                 raise self._node_error(node, str(error).rstrip(".")) from None
             if schema is not None:
-                wrong = checks.check_arity(schema, len(node.inputs), len(node.outputs))
+                wrong = schemas.check_arity(schema, len(node.inputs), len(node.outputs))
                 if not wrong:
                     # a half float that this opset does not allow may be cast
                     also = casts.HALVES if self.kernel_table else ()
-                    wrong = checks.check_types(schema, node.inputs, types, also)
+                    wrong = schemas.check_types(schema, node.inputs, types, also)
             if wrong:
                 raise self._dtype_error(node, wrong)
             self._schemas[key] = schema
         if schema is not None and (node.attrs or schema.required):
-            wrong = checks.check_attributes(schema, node.attrs)
+            wrong = schemas.check_attributes(schema, node.attrs)
             if wrong:
                 raise self._node_error(node, wrong)
         return schema
@@ -262,7 +262,7 @@ class NodeMaker(GraphInterface):
         if schema is not None:
             for index, (dtype, shape, value) in enumerate(known):
                 if not dtype:
-                    known[index] = (checks.output_type(schema, index, types), shape, value)
+                    known[index] = (schemas.output_type(schema, index, types), shape, value)
         return known
 
     def _choose_casts(
@@ -281,7 +281,9 @@ class NodeMaker(GraphInterface):
             moves = casts.choose_casts(
                 self.kernel_table, node.key, version, types, [k[0] for k in known]
             )
-            wrong = checks.check_types(schema, node.inputs, types) if schema and not moves else None
+            wrong = (
+                schemas.check_types(schema, node.inputs, types) if schema and not moves else None
+            )
             if wrong:
                 raise self._dtype_error(node, wrong)
             if moves is None:

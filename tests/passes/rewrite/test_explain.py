@@ -10,8 +10,8 @@ import pytest
 
 from ortable.cli import rewrites
 from ortable.cli.main import main
+from ortable.debug.explain_records import fired_lines, made_by_rules, refused_lines
 from ortable.debug.harness.trial import Trial, operators
-from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import STAGES
 from ortable_generated.onnx.traits import BY_TRAIT

@@ -1,3 +1,3 @@
 """`ortable.profile`: where the time of a call goes, by module, source line, operator and kernel.
-A call is recorded (`record`, `models`), its events are joined with the nodes' metadata (`join`,
-`inline`) and accounted for (`account`); `report` shows it."""
+A call is recorded (`record`, `models`), its events are joined with the nodes' metadata (`join`) and
+accounted for (`account`); `report` shows it."""

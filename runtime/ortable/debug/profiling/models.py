@@ -23,7 +23,7 @@ from ortable.exporter.account.sessions import array_of, make_session, ort_value,
 from ortable.exporter.program import OnnxProgram
 from ortable.ir.proto.trust import graph_of_file
 
-from .inline import named_and_inlined
+from .join import named_and_inlined
 from .record import GraphRecord, Recording, profile_settings, read_session, timed_calls
 
 _WARM = 2  # calls before the first that counts

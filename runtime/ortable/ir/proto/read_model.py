@@ -13,7 +13,7 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import BuilderError
 from ortable.inference.shape import ValueInfo
-from ortable.ir import checks, constants, initializers, schemas, versions
+from ortable.ir import constants, initializers, schemas, versions
 from ortable.ir.node import Node
 from ortable.ir.proto.trust import check_readable
 from ortable_generated.onnx.dispatch import INFER
@@ -162,7 +162,7 @@ def _typed_again(
     if schema is None:
         return known
     types = [0 if info is None else info.dtype for info in infos]
-    bound = [checks.output_type(schema, index, types) for index in range(len(known))]
+    bound = [schemas.output_type(schema, index, types) for index in range(len(known))]
     return [
         (dtype or said, shape, value)
         for dtype, (said, shape, value) in zip(bound, known, strict=True)
