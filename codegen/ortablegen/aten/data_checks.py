@@ -1,8 +1,7 @@
 """``checks:`` of an entry: what torch demands of the data of a call, which ONNX does not.
 
-In: the YAML node. Out: `DataCheck` for the model, the text of the generated function that lists the
-demands of one call, and lines for docs/operators.md. The backend raises torch's error where one is
-not met; tests/data_checks calls eager and the backend with each row's sample.
+The backend raises torch's error where a demand is not met; tests/data_checks calls eager and the
+backend with each row's sample.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
 """``deviates:`` of an entry: where ONNX Runtime is wrong and nothing exact can be emitted at a cost
-that is worth it. What, why, where it was told upstream, a sample call that shows it, and the
-derived samples that fail for it.
-
-In: the YAML node. Out: `Deviation` for the model, lines for docs/operators.md. A test runs the
-sample call and fails when it has become exact.
-"""
+that is worth it. A test runs the sample call of each and fails when it has become exact."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph and the nodes that
-compute them on 0-d results. Nodes of YAML come in, entries and their converters go out."""
+"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph, and the
+nodes that compute them on 0-d results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The parts of an entry: versions of torch, schemas, rules of shapes and dtypes, cases
-and sample calls. In come YAML nodes, out go parts of the model; every problem is reported where it
-stands. Called by read.py, which reads whole entries."""
+"""Read the parts of an entry: versions of torch, schemas, rules of shapes and dtypes, cases and
+sample calls."""
 
 from __future__ import annotations
 

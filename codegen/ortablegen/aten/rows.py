@@ -1,8 +1,6 @@
-"""``for:``: one entry that stands for several, which differ in names, words and numbers.
+"""``for:``: write out one entry for each row of a table, ``$name`` replaced by the row's value.
 
-The YAML nodes of a file come in, those of plain entries go out: an entry with ``for:`` becomes one
-for each row of the table, ``$name`` in it replaced by the row's value of ``name``. `read` reads
-what comes out and knows nothing of rows; errors point at what is written, and name the row.
+Errors point at what is written, and name the row.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Sample calls of operators: the values of ``cases:``, each read by the type of its argument. The
-checker asks whether they can be read; coverage and the tests take what they hold."""
+"""Read sample calls of operators: the values of ``cases:``, each by the type of its argument."""
 
 from __future__ import annotations
 

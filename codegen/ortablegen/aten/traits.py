@@ -1,6 +1,5 @@
 """``traits:`` of an entry: what is true of an operator besides how it is lowered. The vocabulary is
-closed; nodes of YAML come in, `ortable_generated/aten/traits.py` goes out: a set of keys for each
-trait, a dict where the trait has arguments."""
+closed; the generated table has a set of keys for each trait, a dict where it has arguments."""
 
 from __future__ import annotations
 

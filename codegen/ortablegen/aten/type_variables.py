@@ -1,7 +1,7 @@
-"""``types:`` of an entry: type variables, their members, and which arguments have them.
+"""Read ``types:`` of an entry: type variables, their members, and which arguments have them.
 
-In come the YAML of the key and the schema; out go `TypeVariable`s, and entries in which ``T`` is
-spelled out. Called by `read.py`; what is proven of the members stands in `types.py`."""
+Spells ``T`` out in the entry; what is proven of the members stands in `types.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What ``types:`` says of an entry's operands, and the proof that ``lower`` serves every member.
-
-In come entries; out go the dtypes that each operand may have (`operand_dtypes`), and errors where
-an ONNX operator or its kernels do not take a member. Called by `check.py` and by tests."""
+"""Prove that ``lower`` serves all members of ``types:``, and say which dtypes operands may have."""
 
 from __future__ import annotations
 

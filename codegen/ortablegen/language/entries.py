@@ -1,6 +1,5 @@
-"""What entries of every front end are read with: keys, words, expressions, conditions on target and
-opset, values of cases. YAML nodes come in, each problem is reported where it stands; the readers of
-`aten` and `rewrites` inherit."""
+"""Read what entries of every front end have: keys, words, expressions, conditions on target and
+opset, values of cases. The readers of `aten`, `onnx` and `rewrites` inherit."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Proves a piece of spec language for each member of its entry's type variables: which dtype every
+"""Prove a piece of spec language for each member of its entry's type variables: which dtype every
 operand of a CapWord has, and whether ONNX and the kernel table take it, at every opset.
 
-In come conditions and blocks, what is known of the names in them, and the members (`worlds`: one
-choice of a dtype for each variable); out go errors, and in which worlds a condition holds. A word
-whose result has no dtype rule here gives a result of unknown dtype: nothing is said of it. Called
-by `aten/types.py`."""
+A world is one choice of a dtype for each variable. A word whose result has no dtype rule here gives
+a result of unknown dtype, of which nothing is said.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Refuses nodes whose kernels compute less exactly than their types promise, and numbers in float
-attributes of nodes over float64. Comes in: a CapWord call with the dtypes that may reach it, and
-the kernel table; called by `onnx_calls.py`."""
+"""Refuse nodes whose kernels compute less exactly than their types promise, and numbers in float
+attributes of nodes over float64, by what the kernel table says."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Which conditions never hold, always hold, or are taken by the cases before: a small solver that
-says only what it can prove.
+"""Find conditions that never hold, always hold, or are taken by the cases before: a small solver
+that says only what it can prove.
 
-In come conditions of the first stage in order, with the value classes of the names; out come
-`Finding`s. Known are comparisons of a term with a number (intervals), dtypes (sets), None, strings,
-and the truth of any other expression as it is written; ``and``, ``or`` and ``not`` as a disjunction
-of conjunctions, up to a bound. A comparison that may be symbolic holds only where it is provable:
-that it fails says nothing. Called by `aten/check.py`."""
+Known are comparisons of a term with a number (intervals), dtypes (sets), None, strings, and the
+truth of any other expression as it is written; ``and``, ``or`` and ``not`` as a disjunction of
+conjunctions, up to a bound. A comparison that may be symbolic holds only where it is provable: that
+it fails says nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Whether a node of an operator runs with operands of given dtypes, at every opset: the type
-constraints of ONNX's schemas, then the kernel table with the casts that the builder makes by
-itself. Asked by `members.py`; answers are kept, as most calls ask the same."""
+"""Say whether a node runs with operands of given dtypes, at every opset: by the type constraints of
+ONNX's schemas, then by the kernel table with the casts that the builder makes by itself."""
 
 from __future__ import annotations
 

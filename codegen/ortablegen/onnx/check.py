@@ -1,6 +1,5 @@
-"""Expressions of specs/onnx in the one expression language: here are the names of an operator, in
-their meaning for rules. A bare input name means its shape, dtype or known content, after the field
-it stands in; attributes bring their defaults. `read` calls, and gets Python source."""
+"""Check expressions of specs/onnx and write them as Python. A bare input name means its shape,
+dtype or known content, after the field it stands in; attributes bring their defaults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The traits that operators of specs/onnx may have: a closed list, each with its meaning and with
-what it demands of an operator's schemas. ``read`` checks entries with it, ``emit`` writes one set
-of operators per trait."""
+what it demands of an operator's schemas."""
 
 from __future__ import annotations
 

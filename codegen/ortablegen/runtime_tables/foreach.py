@@ -1,6 +1,5 @@
-"""specs/runtime/foreach.yaml -> `ortable_generated/foreach.py`: one function for each functional
-overload of `_foreach_add` and its like, which calls the operators of one tensor. In come the rows
-and the record of torch's schemas, out goes the text of the module. Called by `cli`."""
+"""specs/runtime/foreach.yaml -> one function for each functional overload of `_foreach_add` and its
+like, which calls the operators of one tensor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""How exactly the kernels of the installed ONNX Runtime compute: sessions of one node are fed what
-`probes.py` lists, and compared with exact arithmetic. `kernels.py` writes what is found beside the
-kernels; `language/precision.py` refuses entries that need more."""
+"""Measure how exactly the kernels of the installed ONNX Runtime compute: sessions of one node are
+fed what `probes.py` lists, and compared with exact arithmetic."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""specs/runtime/session.yaml -> `ortable_generated/sessions.py`: what the backend tells sessions of
-ONNX Runtime, and what option `tune` tries; and `docs/sessions.md`, the table for readers. Called by
-`cli`."""
+"""specs/runtime/session.yaml -> what the backend tells sessions of ONNX Runtime, what option `tune`
+tries, and `docs/sessions.md`, the table for readers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Ranges of torch's versions as specs write them: ``"<2.15"``, ``">=2.14, !=2.16"``. A version is
-its major and minor number: schemas do not change within one. Text comes in, a range goes out, or
-the Python condition by which a generated table asks for it. Called by the readers and the emitter
-of `aten`, and by `torch.py` beside it."""
+its major and minor number: schemas do not change within one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Which operators torch has, and with which schemas. Two registries answer: the installed torch
-(`InstalledTorch`, for users' specs) and what is recorded of every supported version (`Record` in
-`record.py`, for the specs of this repository: codegen then says the same whichever version is
-installed). Keys and schema texts of entries come in, an `OpSchema` or a `SchemaProblem` goes out.
-Called by the readers of `aten` and of `runtime_tables`, and by `load_specs`."""
+(`InstalledTorch`, for users' specs) and what is recorded of every supported version (`Record`, for
+the specs of this repository: codegen then says the same whichever version is installed)."""
 
 from __future__ import annotations
 

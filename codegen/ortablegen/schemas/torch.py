@@ -1,5 +1,4 @@
-"""torch schemas as frozen dataclasses, parsed by torch itself. Text comes in, an :class:`OpSchema`
-goes out; which text is right, `registry.py` beside it knows."""
+"""torch schemas as frozen dataclasses, parsed by torch itself."""
 
 from __future__ import annotations
 
