@@ -162,7 +162,8 @@ def parts_of_export(
             f"the model has the inputs {', '.join(names)}, and an export of the module has "
             f"{', '.join(wanted)}: give the OnnxProgram that `ortable.export` returned"
         )
-    return replace(parts, model=given)
+    parts.model = given
+    return parts
 
 
 def compared_export(parts: Conversion, tolerance: AskedTolerance) -> Comparison:
