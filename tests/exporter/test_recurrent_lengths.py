@@ -7,7 +7,7 @@ import torch
 
 import ortable
 from ortable.errors import ExportError, InputError
-from ortable.exporter.capture.recurrent_shapes import keep_lengths
+from ortable.exporter.capture.patches import keep_lengths
 
 from .helpers import assert_same
 

@@ -95,7 +95,7 @@ TORCH_EXCEPTIONS = {
     "backend/lower/aot_graph.py": "one operator, copy_, by its overload and its packet",
     "backend/lower/undecompose.py": "patterns of torch's decompositions, matched node by node",
     "backend/partition/placement.py": "the two nodes that stand for an uninitialized result",
-    "exporter/capture/recurrent_shapes.py": "the operators whose shape functions are replaced",
+    "exporter/capture/patches.py": "the operators whose shape functions are replaced",
     "interpreter/assertions.py": "the two comparisons that torch writes around a size",
     "lowerings/control_flow.py": "the checks that with_effects leaves out: no ONNX node can stop",
 }

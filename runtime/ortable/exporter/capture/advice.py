@@ -234,7 +234,8 @@ def user_line(error: BaseException) -> UserLine | None:
     Looked for in the stack that torch keeps with its errors (dynamo's), in the traceback, and in
     the text of the message.
     """
-    for lines in (_kept_stack(error), _frames(error), _in_message(error)):
+    stack = getattr(error, "real_stack", None) or ()
+    for lines in (map(_of_frame, stack), _frames(error), _in_message(str(error))):
         users = [line for line in lines if is_user_file(line.file)]
         if users:
             return users[-1]
@@ -345,9 +346,8 @@ def is_own_file(file: str) -> bool:
     return file.startswith(_OURS)
 
 
-def _kept_stack(error: BaseException) -> list[UserLine]:
-    stack: Any = getattr(error, "real_stack", None) or ()
-    return [UserLine(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
+def _of_frame(frame: Any) -> UserLine:
+    return UserLine(frame.filename, frame.lineno or 0, frame.name)
 
 
 def _frames(error: BaseException) -> list[UserLine]:
@@ -355,29 +355,25 @@ def _frames(error: BaseException) -> list[UserLine]:
     frames = traceback.extract_tb(error.__traceback__)
     entered = [i for i, frame in enumerate(frames) if frame.filename.startswith(TORCH)]
     below = frames[entered[0] :] if entered else []
-    return [UserLine(frame.filename, frame.lineno or 0, frame.name) for frame in below]
-
-
-def _in_message(error: BaseException) -> list[UserLine]:
-    return [
-        UserLine(match["file"], int(match["line"]), match["function"].rstrip(","))
-        for match in _FRAME.finditer(str(error))
-    ]
+    return [_of_frame(frame) for frame in below]
 
 
 def lines_in(text: str) -> list[UserLine]:
     """The lines of the model that a stack trace of torch names, the innermost last."""
-    found = [
+    return [line for line in _in_message(text) if is_user_file(line.file)]
+
+
+def _in_message(text: str) -> list[UserLine]:
+    return [
         UserLine(match["file"], int(match["line"]), match["function"].rstrip(","))
         for match in _FRAME.finditer(text)
     ]
-    return [line for line in found if is_user_file(line.file)]
 
 
 def from_location(place: Any) -> UserLine | None:
     """What torch keeps about a guard: a frame, or (dynamo) text that ends in a shortened path."""
     if isinstance(place, traceback.FrameSummary):
-        return UserLine(place.filename, place.lineno or 0, place.name)
+        return _of_frame(place)
     match = _LOCATION.match(place) if isinstance(place, str) else None
     if match is None:
         return None

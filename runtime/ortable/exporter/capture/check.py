@@ -63,11 +63,7 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
 
 def _called(module: Any, request: Request) -> dict[str, Any]:
     """Flat results of a call and the buffers after it, by name."""
-    args, kwargs = copied_call(request.args, request.kwargs)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        returned = module(*args, **kwargs)
-    leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
+    leaves = results_of(module, (request.args, request.kwargs))
     found = {f"result {index}": leaf for index, leaf in enumerate(leaves)}
     persistent = module.state_dict()
     found.update(

@@ -211,12 +211,9 @@ class _Forward:
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
             for name in names
         ]
-        self.forward = _signed(inspect.Signature(kinds))
 
+        def forward(*args: Any, **kwargs: Any) -> None:
+            """Carries a signature."""
 
-def _signed(signature: Any) -> Any:
-    def forward(*args: Any, **kwargs: Any) -> None:
-        """Carries a signature."""
-
-    forward.__signature__ = signature  # type: ignore[attr-defined]
-    return forward
+        forward.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+        self.forward = forward

@@ -269,8 +269,9 @@ def _layout(value: torch.Tensor) -> Layout | None:
         or getattr(value, "constant", None) is not None
     ):
         return None
-    shape, stride, offset = tuple(value.shape), value.stride(), value.storage_offset()
-    elements: Any = value.untyped_storage().nbytes() // value.element_size()
+    shape, stride = tuple(value.shape), value.stride()
+    offset: Any = value.storage_offset()
+    elements = value.untyped_storage().nbytes() // value.element_size()
     if not all(isinstance(each, int) for each in (*shape, *stride, offset, elements)):
         return None
     return Layout(shape, stride, value.dtype, value.device, offset, elements)

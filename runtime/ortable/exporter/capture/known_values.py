@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -31,6 +31,8 @@ from ortable.compat.torch import (
     pytree,
 )
 from ortable.ir.initializers import is_fake
+
+from .recorded_calls import leaves_of
 
 # Larger tensors are data of the model, and computing them twice takes time.
 _MOST_ELEMENTS = 256
@@ -176,7 +178,12 @@ class KnownValues(TorchFunctionMode):
         def number(value: Any) -> Any:
             if isinstance(value, slice):
                 return slice(number(value.start), number(value.stop), number(value.step))
-            if not isinstance(value, torch.Tensor) or value.ndim or not _integral(value):
+            if (
+                not isinstance(value, torch.Tensor)
+                or value.ndim
+                or value.is_floating_point()
+                or value.is_complex()
+            ):
                 return value
             found = self.read("item", value)
             if found is None and not indexes:  # a size that depends on data, no constant
@@ -201,10 +208,10 @@ class KnownValues(TorchFunctionMode):
         if isinstance(kwargs.get("out"), torch.Tensor):
             self.forget(kwargs["out"])
             return
-        leaves = list(_leaves((args, kwargs)))
+        leaves = list(leaves_of((args, kwargs)))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         writes = _writes(name)
-        results = [each for each in _leaves(result) if isinstance(each, torch.Tensor)]
+        results = [each for each in leaves_of(result) if isinstance(each, torch.Tensor)]
         if not writes and not results:
             return
         knowns = [self.of(each) for each in tensors]
@@ -266,7 +273,7 @@ class KnownValues(TorchFunctionMode):
             return None
         if random.drawn:
             return None
-        return [each for each in _leaves(found) if isinstance(each, torch.Tensor)]
+        return [each for each in leaves_of(found) if isinstance(each, torch.Tensor)]
 
     def of_sizes(
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
@@ -354,23 +361,10 @@ def _may_be_small(tensor: torch.Tensor) -> bool:
     return tensor.numel() <= _MOST_ELEMENTS
 
 
-def _integral(tensor: torch.Tensor) -> bool:
-    return not tensor.is_floating_point() and not tensor.is_complex()
-
-
 def _is_constant(tensor: torch.Tensor) -> bool:
     """Whether a tensor has values while torch traces, and few."""
     plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
     return plain and not is_fake(tensor) and not is_functional_tensor(tensor) and _small(tensor)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """What a call is given or returns, without containers; slices are containers."""
-    for leaf in pytree.tree_leaves(value):
-        if isinstance(leaf, slice):
-            yield from (leaf.start, leaf.stop, leaf.step)
-        else:
-            yield leaf
 
 
 def _writes(name: str) -> bool:
@@ -478,26 +472,14 @@ def _is_bounded(numerator: Any) -> bool:
     return True
 
 
-def _floor_quotient(result: torch.Tensor, one: SizeValue, other: SizeValue) -> SizeValue | None:
-    divisor = other.numerator
-    if result.dtype is not torch.int64 or not isinstance(divisor, int) or divisor <= 0:
-        return None
-    return SizeValue(one.numerator // divisor)
+def _whole(compute: Callable[[Any, int], Any]) -> Callable[..., SizeValue | None]:
+    def computed(result: torch.Tensor, one: SizeValue, other: SizeValue) -> SizeValue | None:
+        divisor = other.numerator
+        if result.dtype is not torch.int64 or not isinstance(divisor, int) or divisor <= 0:
+            return None
+        return SizeValue(compute(one.numerator, divisor))
 
-
-def _remainder(result: torch.Tensor, one: SizeValue, other: SizeValue) -> SizeValue | None:
-    divisor = other.numerator
-    if result.dtype is not torch.int64 or not isinstance(divisor, int) or divisor <= 0:
-        return None
-    return SizeValue(one.numerator % divisor)
-
-
-def _floor(result: torch.Tensor, value: SizeValue) -> SizeValue | None:
-    return SizeValue(value.numerator // value.denominator, 1, value.roundings)
-
-
-def _ceil(result: torch.Tensor, value: SizeValue) -> SizeValue | None:
-    return SizeValue(-((-value.numerator) // value.denominator), 1, value.roundings)
+    return computed
 
 
 def _converted(result: torch.Tensor, value: SizeValue) -> SizeValue | None:
@@ -507,14 +489,6 @@ def _converted(result: torch.Tensor, value: SizeValue) -> SizeValue | None:
     if result.dtype is torch.int64:
         return SizeValue(value.numerator)
     return _rounded(result, value, SizeValue(0), value.numerator, 1)
-
-
-def _same(result: torch.Tensor, value: SizeValue) -> SizeValue:
-    return value
-
-
-def _negative(result: torch.Tensor, value: SizeValue) -> SizeValue:
-    return SizeValue(-value.numerator, value.denominator, value.roundings)
 
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -531,17 +505,21 @@ def _swapped(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _OF_ONE: Mapping[str, Callable[..., Any]] = {
-    "ceil": _ceil,
-    "floor": _floor,
+    "ceil": lambda _, value: replace(
+        value, numerator=-(-value.numerator // value.denominator), denominator=1
+    ),
+    "floor": lambda _, value: replace(
+        value, numerator=value.numerator // value.denominator, denominator=1
+    ),
     "to": _converted,
     "tensor": _converted,
     "long": _converted,
     "int": _converted,
     "float": _converted,
     "double": _converted,
-    "neg": _negative,
-    "clone": _same,
-    "detach": _same,
+    "neg": lambda _, value: replace(value, numerator=-value.numerator),
+    "clone": lambda _, value: value,
+    "detach": lambda _, value: value,
 }
 _BINARY: Mapping[str, Callable[..., Any]] = {
     "add": _sum(1),
@@ -549,10 +527,10 @@ _BINARY: Mapping[str, Callable[..., Any]] = {
     "mul": _product,
     "div": _quotient,
     "truediv": _quotient,
-    "floordiv": _floor_quotient,
-    "floor_divide": _floor_quotient,
-    "mod": _remainder,
-    "remainder": _remainder,
+    "floordiv": _whole(operator.floordiv),
+    "floor_divide": _whole(operator.floordiv),
+    "mod": _whole(operator.mod),
+    "remainder": _whole(operator.mod),
 }
 _OPERATORS: Mapping[str, Callable[..., Any]] = {
     **_OF_ONE,

@@ -14,19 +14,23 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import (
+    DispatchKey,
     FakeTensor,
     GuardOnDataDependentSymNode,
     ModuleStackTracer,
     check,
+    decomposition_table,
     dynamo,
+    fake_rules,
+    forget_dispatch,
     fx_config,
+    get_proxy_mode,
     script_method,
 )
 from ortable.compat.undone import whole
 from ortable.exporter.request.program import Undo, active_patches
 from ortable.exporter.signature import caches
 
-from .recurrent_shapes import keep_lengths
 from .tracing import answer_on_sizes
 
 
@@ -55,6 +59,13 @@ class Patch:
         return importlib.util.find_spec(self.library) is not None
 
 
+def _assigned(owner: Any, attribute: str, value: Any) -> Undo:
+    before = getattr(owner, attribute)
+    return whole(
+        lambda: setattr(owner, attribute, value), lambda: setattr(owner, attribute, before)
+    )
+
+
 def _replacing(
     name: str, owner: Any, attribute: str, make: Callable[[Any], Any]
 ) -> Callable[[], Undo]:
@@ -72,10 +83,7 @@ def _replacing(
                 return replacement(*args, **kwargs)
             return original(*args, **kwargs)
 
-        def undo() -> None:
-            setattr(owner, attribute, original)
-
-        return whole(lambda: setattr(owner, attribute, patched), undo)
+        return _assigned(owner, attribute, patched)
 
     return apply
 
@@ -237,10 +245,6 @@ def _distribution(original: Any) -> Any:
     return initialize
 
 
-def _recurrent_shapes() -> Undo:
-    return keep_lengths(lambda: "recurrent layers" in active_patches())
-
-
 def _truth(original: Any) -> Any:
     """A condition on a size that depends on data is answered by the tracing that goes on, which
     takes both sides and compares them."""
@@ -261,25 +265,98 @@ def _truth(original: Any) -> Any:
     return truth
 
 
-def _truths() -> Undo:
-    original = torch.SymBool.__bool__
-    truth = _truth(original)
+# -- the length of a recurrent layer. torch.export keeps ``aten::lstm`` and ``aten::gru`` whole, but
+# to find the shapes of their results it runs torch's decomposition, a Python loop over the steps:
+# the length becomes a constant. The shapes follow from those of the arguments
 
-    def put(function: Any) -> None:
-        torch.SymBool.__bool__ = function  # type: ignore[method-assign]
-
-    return whole(lambda: put(truth), lambda: put(original))
+_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
-def _sizes_of_one() -> Undo:
-    """A dimension that the caller marks as dynamic stays so when the example has size 1. A branch
-    on such a size is still refused by torch."""
-    before = fx_config.backed_size_oblivious
+def keep_lengths(applies: Callable[[], bool]) -> Undo:
+    """Put the patch in place; returns how to take it away.
 
-    def put(value: bool) -> None:
-        fx_config.backed_size_oblivious = value
+    It counts for tensors without data only (those of torch.export), in threads in which
+    ``applies()`` is true, and where torch looks for shapes alone: whatever writes a graph, such as
+    a decomposition, gets torch's own function.
+    """
+    kept: list[tuple[Any, DispatchKey, Any]] = []
+    rules: dict[Any, Callable[..., Any] | None] = {}
 
-    return whole(lambda: put(True), lambda: put(before))
+    def change() -> None:
+        for operator in _recurrent_operators():
+            for key in _KEYS:
+                original = operator.py_kernels.get(key)
+                if original is not None:
+                    kept.append((operator, key, original))
+                    operator.py_kernels[key] = _with_shapes(original, applies)
+            # looked at before decompositions, when a program with dynamic sizes is traced again
+            rules[operator] = fake_rules().get(operator)
+            fake_rules()[operator] = _recurrent_rule(operator, applies)
+            forget_dispatch(operator)
+
+    def undo() -> None:
+        for operator, rule in rules.items():
+            if rule is None:
+                fake_rules().pop(operator, None)
+            else:
+                fake_rules()[operator] = rule
+        for operator, key, original in kept:
+            operator.py_kernels[key] = original
+            forget_dispatch(operator)
+
+    return whole(change, undo)
+
+
+def _recurrent_operators() -> tuple[Any, ...]:
+    aten = torch.ops.aten
+    return (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
+
+
+def _with_shapes(original: Callable[..., Any], applies: Callable[[], bool]) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        shapes_alone = applies() and get_proxy_mode() is None
+        if shapes_alone and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
+            return _recurrent_results(*args)
+        return original(*args, **kwargs)
+
+    return kernel
+
+
+def _recurrent_rule(operator: Any, applies: Callable[[], bool]) -> Callable[..., Any]:
+    """How fake tensors of dynamic size find the shapes; nothing is written into a graph."""
+
+    def rule(mode: Any, *args: Any, **kwargs: Any) -> Any:
+        whole = applies() and not kwargs and len(args) == 9
+        with mode:
+            return (
+                _recurrent_results(*args)
+                if whole
+                else decomposition_table[operator](*args, **kwargs)
+            )
+
+    return rule
+
+
+def _recurrent_results(
+    input: torch.Tensor,
+    states: Any,
+    params: Any,
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[torch.Tensor, ...]:
+    """The output [steps, batch, width] or [batch, steps, width], then the last states."""
+    given = list(states) if isinstance(states, (list, tuple)) else [states]
+    width = given[0].shape[-1] * (2 if bidirectional else 1)
+    first, second = input.shape[:2]
+    if batch_first:  # as torch computes it: turned, computed, and turned back
+        output = input.new_empty([second, first, width]).transpose(0, 1)
+    else:
+        output = input.new_empty([first, second, width])
+    return (output, *(state.new_empty(state.shape) for state in given))
 
 
 PATCHES: tuple[Patch, ...] = (
@@ -287,7 +364,7 @@ PATCHES: tuple[Patch, ...] = (
         "sizes of 1",
         "torch",
         "a dynamic dimension whose example has size 1: torch takes 1 for a constant",
-        _sizes_of_one,
+        lambda: _assigned(fx_config, "backed_size_oblivious", True),
         of_thread=True,
     ),
     Patch(
@@ -318,7 +395,7 @@ PATCHES: tuple[Patch, ...] = (
         "recurrent layers",
         "torch",
         "torch.nn.LSTM, GRU and RNN with a dynamic number of steps",
-        _recurrent_shapes,
+        lambda: keep_lengths(lambda: "recurrent layers" in active_patches()),
     ),
     Patch(
         "jit.isinstance",
@@ -342,7 +419,7 @@ PATCHES: tuple[Patch, ...] = (
         "sizes of data",
         "torch",
         "a branch on a size that depends on data, whose sides compute the same, with tracing",
-        _truths,
+        lambda: _assigned(torch.SymBool, "__bool__", _truth(torch.SymBool.__bool__)),
     ),
     Patch(
         "batched_nms",

@@ -73,7 +73,7 @@ class CallRecord:
 
     def leaves_of(self, value: Any) -> tuple[Any, ...]:
         """The leaves of a nest of arguments, with a label for each tensor."""
-        return tuple(map(self._leaf, _opened(pytree.tree_leaves(value))))
+        return tuple(map(self._leaf, leaves_of(value)))
 
     def _leaf(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
@@ -83,9 +83,9 @@ class CallRecord:
         return RecordedTensor(label, tuple(leaf.shape), leaf.dtype)
 
 
-def _opened(leaves: Sequence[Any]) -> Iterator[Any]:
-    """The leaves, with the ends of slices in place of slices."""
-    for leaf in leaves:
+def leaves_of(value: Any) -> Iterator[Any]:
+    """What a call is given or returns, without containers; slices are containers."""
+    for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, slice):
             yield from (leaf.start, leaf.stop, leaf.step)
         else:

@@ -23,7 +23,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
-from ortable.exporter.account.resize import resized, sizes_of, solved
+from ortable.exporter.account.resize import example_sizes, resized, sizes_of
 from ortable.exporter.request.program import Guard, Program, Request
 from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import value_of
@@ -81,7 +81,10 @@ def _sides(program: Program, request: Request, capture: Callable[[Request], Prog
     if len(leaves) != len(program.user_inputs) or program.exported is None:
         raise ExportError("the inputs of the program are not those of the call")
     sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
-    hints = _hints(leaves, sizes)
+    for size in itertools.chain.from_iterable(each for each in sizes if isinstance(each, list)):
+        if len(getattr(size, "free_symbols", ())) > 1:
+            raise ExportError(f"the size {size} of an input is no size by itself")
+    hints = example_sizes(leaves, sizes)
     ranges = ranges_of_sizes(program.exported, asked_of(program, program.exported, request))
     programs, conditions = [program], [_conditions(program)]
     notes: list[str] = []
@@ -168,29 +171,6 @@ def _relations(program: Program) -> list[Guard]:
     return [guard for guard in program.guards if guard not in branching]
 
 
-def _hints(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
-    """Symbol -> its value in the example.
-
-    Raises ExportError for a symbol that is no size of the example by itself.
-    """
-    hints: dict[Any, int] = {}
-    for leaf, expressions in zip(leaves, sizes, strict=True):
-        pairs = (
-            zip(expressions, leaf.shape, strict=True)
-            if isinstance(expressions, list)
-            else [(expressions, leaf)]
-        )
-        for expression, size in pairs:
-            free = list(getattr(expression, "free_symbols", ()))
-            if len(free) > 1:
-                raise ExportError(f"the size {expression} of an input is no size by itself")
-            if free and free[0] not in hints:
-                value = solved(expression, free[0], int(size))
-                if value is not None:
-                    hints[free[0]] = value
-    return hints
-
-
 def _next(
     program: Program,
     hints: Mapping[Any, int],
@@ -211,7 +191,13 @@ def _next(
         whole = _by_name({**hints, **values}, hints, names)
         inside = all(_inside(whole[symbol], ranges.get(symbol)) for symbol in moving)
         inside = inside and _all_hold(fitting, whole)
-        if inside and whole not in failures and any(uncovered(conditions, _single(whole, free))):
+        if (
+            inside
+            and whole not in failures
+            and any(
+                uncovered(conditions, {symbol: [whole[symbol]] for symbol in free & whole.keys()})
+            )
+        ):
             return whole
     return None
 
@@ -238,10 +224,6 @@ def _apart(
         chosen.append(dict.fromkeys([*sizes, *(cases or {}).get(symbol, ())]))
     for combination in itertools.islice(itertools.product(*chosen), _MOST_TRIED):
         yield dict(zip(moving, combination, strict=True))
-
-
-def _single(values: Mapping[Any, int], free: Any) -> dict[Any, list[int]]:
-    return {symbol: [value] for symbol, value in values.items() if symbol in free}
 
 
 def _by_name(
@@ -333,11 +315,12 @@ def _joined(sides: Sides) -> Program:
     ]
     results = _results(sides.programs, wanted)
     modules: dict[str, Any] = {}
+    taken = [*operands, *asked[1:]]
     branches = [
-        _branch(program, places, len(operands), wanted)
+        _branch(program, places, len(taken), wanted)
         for program, places in zip(sides.programs, shared.places, strict=True)
     ]
-    node = _chain(graph, modules, branches, operands, asked)
+    node = _chain(graph, modules, branches, taken, asked)
     node.meta["val"] = results
     returned = _returned(first)
     for position, index in enumerate(wanted):
@@ -413,27 +396,22 @@ def _chain(
     asked: Sequence[Node],
 ) -> Node:
     """The torch.cond of the first question, whose other branch asks the next one. Questions that
-    are still to be asked are operands, after the others."""
+    are asked inside are the last operands."""
     yes, no = branches[0], branches[1]
-    later = list(asked[1:])
-    if later:
+    if len(branches) > 2:
         inner = Graph()
         inside: dict[str, Any] = {}
         taken = [inner.placeholder(f"operand_{index}") for index in range(len(operands))]
-        questions = [inner.placeholder(f"asked_{index}") for index in range(len(later))]
-        node = _chain(inner, inside, branches[1:], taken, questions)
-        node.meta["val"] = _returned_by(yes)
-        inner.output(
-            tuple(
-                inner.call_function(operator.getitem, (node, position))
-                for position in range(len(_returned_by(yes)))
-            )
-        )
+        node = _chain(inner, inside, branches[1:], taken, taken[len(taken) - len(asked) + 1 :])
+        output: Any = yes.graph.output_node().args[0]
+        node.meta["val"] = [each.meta.get("val") for each in output]
+        parts = [inner.call_function(operator.getitem, (node, i)) for i in range(len(output))]
+        inner.output(tuple(parts))
         no = GraphModule(inside, inner)
-    modules["side"], modules["others"] = _with_questions(yes, len(later)), no
+    modules["side"], modules["others"] = yes, no
+    branch_nodes = (graph.get_attr("side"), graph.get_attr("others"))
     return graph.call_function(
-        torch.ops.higher_order.cond,
-        (asked[0], graph.get_attr("side"), graph.get_attr("others"), (*operands, *later)),
+        torch.ops.higher_order.cond, (asked[0], *branch_nodes, tuple(operands))
     )
 
 
@@ -442,7 +420,9 @@ def _account(
 ) -> Program:
     first = sides.programs[0]
     named = dict(first.symbol_names)
-    for symbol in _new_symbols(results, named):
+    for symbol in (s for value in results for size in value.shape for s in free_symbols(size)):
+        if symbol in named:
+            continue
         number = 0
         while f"size_{number}" in named.values():
             number += 1
@@ -450,6 +430,7 @@ def _account(
     texts = [" and ".join(guard.text for guard in _branching(each)) for each in sides.programs]
     note = f"branches on sizes: a program each for {'; '.join(each or 'all' for each in texts)}"
     nodes = {node.name: node for node in shared.operands}
+    relations = {guard.text: guard for each in sides.programs for guard in _relations(each)}
     return replace(
         first,
         graph_module=whole,
@@ -458,7 +439,7 @@ def _account(
         user_inputs=[nodes[node.name] for node in first.user_inputs],
         symbol_names=named,
         notes=[*first.notes, note, *sides.notes],
-        guards=[*([] if sides.proved else [_any_of(sides)]), *_all_relations(sides.programs)],
+        guards=[*([] if sides.proved else [_any_of(sides)]), *relations.values()],
         ranges=_ranges(sides.programs),
     )
 
@@ -475,12 +456,6 @@ def _any_of(sides: Sides) -> Guard:
     return Guard(text, line, holds)
 
 
-def _all_relations(programs: Sequence[Program]) -> list[Guard]:
-    """The relations between sizes that the programs need, each once."""
-    found = {guard.text: guard for program in programs for guard in _relations(program)}
-    return list(found.values())
-
-
 def _ranges(programs: Sequence[Program]) -> dict[Any, Any]:
     """The smallest and the largest size that one of the programs takes."""
     found: dict[Any, Any] = {}
@@ -494,13 +469,6 @@ def _ranges(programs: Sequence[Program]) -> dict[Any, Any]:
                 old = found[before]
                 found[before] = type(span)(min(old.lower, span.lower), max(old.upper, span.upper))
     return found
-
-
-def _new_symbols(results: Sequence[Any], named: Mapping[str, str]) -> list[str]:
-    found = {
-        symbol: None for value in results for size in value.shape for symbol in free_symbols(size)
-    }
-    return [symbol for symbol in found if symbol not in named]
 
 
 def _placeholders(module: GraphModule) -> list[Node]:
@@ -568,21 +536,6 @@ def _new_size(program: Program) -> Any:
             if isinstance(size, torch.SymInt):
                 return size.node.shape_env.create_unbacked_symint()
     raise ExportError("no input of the program has a free size")
-
-
-def _returned_by(branch: GraphModule) -> list[Any]:
-    output: Any = branch.graph.output_node().args[0]
-    return [each.meta.get("val") for each in output]
-
-
-def _with_questions(branch: GraphModule, count: int) -> GraphModule:
-    """The same branch, which takes ``count`` operands more."""
-    last = _placeholders(branch)[-1]
-    with branch.graph.inserting_after(last):
-        for index in range(count):
-            branch.graph.placeholder(f"asked_{index}")
-    branch.recompile()
-    return branch
 
 
 class _Conditions:

@@ -177,10 +177,6 @@ def _groups(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[list[Any]]
     return list(found.values())
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
 class Capture:
     """What a capture of a module left: torch's program, and the calls of the forward, None where
     they were not recorded."""
@@ -286,7 +282,9 @@ class _Trials:
             return _at_node(error)
         return ""
 
-    def _moved(self, values: Mapping[Any, int], copy: Callable[[Any], Any] = _itself) -> list[Any]:
+    def _moved(
+        self, values: Mapping[Any, int], copy: Callable[[Any], Any] = lambda leaf: leaf
+    ) -> list[Any]:
         return [
             resized(copy(leaf), dims, values)
             for leaf, dims in zip(self.leaves, self.sizes, strict=True)

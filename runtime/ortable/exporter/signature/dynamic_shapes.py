@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import enum
+import functools
 import inspect
 import operator
 import re
@@ -31,6 +32,9 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Mod: dims.mod,
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"max": dims.maximum, "min": dims.minimum}
+_SUMS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    kind: _OPERATORS[kind] for kind in (ast.Add, ast.Sub, ast.Mult)
+}
 
 
 def expression_of(text: str) -> dims.SymDim | None:
@@ -45,22 +49,28 @@ def expression_of(text: str) -> dims.SymDim | None:
     return found if isinstance(found, dims.SymDim) and not dims.is_symbol(found) else None
 
 
-def _dim(node: ast.AST) -> dims.Dim:
+def _dim(
+    node: ast.AST,
+    named: Callable[[str], Any] = dims.symbol,
+    operators: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = _OPERATORS,
+    functions: Mapping[str, Callable[..., Any]] = _FUNCTIONS,
+) -> Any:
+    parsed = functools.partial(_dim, named=named, operators=operators, functions=functions)
     if isinstance(node, ast.Name):
-        return dims.symbol(node.id)
+        return named(node.id)
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_dim(node.operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_dim(node.left), _dim(node.right))
+        return -parsed(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in operators:
+        return operators[type(node.op)](parsed(node.left), parsed(node.right))
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in _FUNCTIONS
+        and node.func.id in functions
         and not node.keywords
     ):
-        return _FUNCTIONS[node.func.id](*map(_dim, node.args))
+        return functions[node.func.id](*map(parsed, node.args))
     raise ValueError(f"{type(node).__name__} is no part of a dimension")
 
 
@@ -79,20 +89,9 @@ def combined(text: str, values: Mapping[str, Any]) -> Any:
     if text.isidentifier() or expression_of(text) is None:
         return None
     try:
-        return _combined(ast.parse(text.strip(), mode="eval").body, values)
+        return _dim(ast.parse(text.strip(), mode="eval").body, values.__getitem__, _SUMS, {})
     except (ValueError, KeyError):
         return None
-
-
-def _combined(node: ast.AST, values: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.Name):
-        return values[node.id]
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
-        left, right = _combined(node.left, values), _combined(node.right, values)
-        return _OPERATORS[type(node.op)](left, right)
-    raise ValueError(f"{type(node).__name__} is no part of a sum")
 
 
 Hint: Any = type(Dim.DYNAMIC)
@@ -547,7 +546,8 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
                 )
     said = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
     reasons = [line.partition(" If you're using ")[0] for line in said]  # of mark_dynamic
-    fixes = _suggested_fixes(text)
+    suggested = text.partition("Suggested fixes:")[2].partition("\n\n")[0]
+    fixes = [line.strip() for line in suggested.splitlines() if line.strip()]
     lines = ["the dynamic shapes do not fit the model:", *places]
     lines += (f"  {reason}" for reason in reasons[:MOST_REASONS])
     if len(reasons) > MOST_REASONS:
@@ -563,10 +563,3 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
 def _plain(path: str) -> str:
     """A way to a leaf in one spelling: torch writes ``['key']`` where we may write ``.key``."""
     return re.sub(r"\['(\w+)'\]", r".\1", path)
-
-
-def _suggested_fixes(text: str) -> list[str]:
-    _, found, rest = text.partition("Suggested fixes:")
-    if not found:
-        return []
-    return [line.strip() for line in rest.partition("\n\n")[0].splitlines() if line.strip()]
