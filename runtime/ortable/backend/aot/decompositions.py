@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from ortable.backend.options import OrtOptions
 from ortable.compat.bisector import Application, disabled, searches
 from ortable.interpreter.tables import generated_tables
 
@@ -85,15 +86,15 @@ def filter_decomposition_table(
     return {op: fct for op, fct in existing_table.items() if filter_fct(op)}
 
 
-def resolve_table(export_options: Any) -> Table | None:
+def users_table(options: OrtOptions) -> Table | None:
     """The decompositions that ExportOptions ask for; None where they leave whole what ortable
     converts, which is the backend's own choice."""
-    return None if export_options is None else export_options.table()
+    return None if options.export_options is None else options.export_options.table()
 
 
 def note(compilation: Compilation) -> None:
     """Note the user's decompositions."""
-    compilation.decompositions = resolve_table(compilation.options.export_options)
+    compilation.decompositions = users_table(compilation.options)
 
 
 def table_of(compilation: Compilation) -> Table:

@@ -25,7 +25,7 @@ from ortable.errors import OptionError, OrtableError
 
 from .build import Compiled, Runner, compile_aot_graph
 from .compilation import Compilation
-from .decompositions import redecompose, resolve_table
+from .decompositions import redecompose, users_table
 from .pipeline import compile_in_steps
 
 _log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def compile_from_torch(
             "ortable.to_onnx converts a model without running it."
         )
     if context.fw_metadata is not None and _is_aten(graph_module):
-        table = resolve_table(options.export_options)
+        table = users_table(options)
         if table is not None:
             graph_module = redecompose(graph_module, table)
         mark_argument_strides(graph_module, args)

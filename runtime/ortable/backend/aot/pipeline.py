@@ -83,7 +83,7 @@ BEFORE = (
     Step("providers", "what ONNX Runtime lacks is an error at once", _check_providers),
     Step(
         "decompositions", "the user has a table", decompositions.note,
-        lambda c: decompositions.resolve_table(c.options.export_options) is not None,
+        lambda c: decompositions.users_table(c.options) is not None,
     ),
     Step("files", _FILE, keep.check, keep.is_asked),
     Step("recompilation", "the log tells of it", lambda c: tell_recompiled()),
