@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import DataCheck
 from ortable.dtypes import bfloat16, boolean, float32, int32, int64, uint8
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.indexing import index_put, index_tensor, index_tensors, indexed_axes, indexed_sizes, one_hot_index
+from ortable.lowerings.indexing import index_put, index_tensor, index_tensors, indexed_axes
 from ortable.lowerings.shapes import broadcast_except, broadcast_to_common
 from ortable.prelude.complex_arithmetic import c_truth
 from ortable.prelude.facts import axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_int, rank_of, shape_of
@@ -56,7 +56,8 @@ def aten_gather(graph: Graph, res: ResultSpec, self: Result, dim: Int, index: Re
 
 def aten_index_Tensor(graph: Graph, res: ResultSpec, self: Result, indices: Results) -> Result:
     """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
-    axis = one_hot_index(indices)
+    places = [at for at, index in enumerate(indices) if index is not None]
+    axis = places[0] if len(places) == 1 else -1
     if axis >= 0 and is_int(graph, indices[axis]) and (dtype_of(graph, indices[axis]) != uint8):
         graph.case = 1
         places = indices[axis]
@@ -151,14 +152,16 @@ def check_aten_gather(graph: Graph, self: Result, dim: Int, index: Result, *, sp
 
 
 def check_aten_index_Tensor(graph: Graph, self: Result, indices: Results) -> list[DataCheck]:
+    places = [at for at, index in enumerate(indices) if index is not None]
+    axis = places[0] if len(places) == 1 else -1
     return [
-        DataCheck(index_tensors(graph, indices), [-size for size in indexed_sizes(graph, self, indices)], indexed_sizes(graph, self, indices), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
+        DataCheck(index_tensors(graph, indices), [-dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], [dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
     ]
 
 
 def check_aten_index_put(graph: Graph, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> list[DataCheck]:
     return [
-        DataCheck(index_tensors(graph, indices), [-size for size in indexed_sizes(graph, self, indices)], indexed_sizes(graph, self, indices), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
+        DataCheck(index_tensors(graph, indices), [-dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], [dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
     ]
 
 

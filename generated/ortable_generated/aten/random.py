@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from math import sqrt
 from ortable.dispatch import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.sampling import alpha_dropped, random_dropout, random_features
+from ortable.lowerings.sampling import random_dropout, random_features
 from ortable.prelude.facts import dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import scaled
@@ -29,8 +30,14 @@ def aten_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, t
         # nothing is drawn, and torch multiplies by 0, so NaN stays
         graph.case = 2
         return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
+    # mean and variance stay (Klambauer et al., Self-Normalizing Neural Networks)
     graph.case = 3
-    return alpha_dropped(graph, input, random_dropout(graph, input, p)[1], p)
+    alpha, dtype, mask = (1.7580993408473766, dtype_of(graph, input), random_dropout(graph, input, p)[1])
+    scale = 1 / sqrt((alpha * alpha * p + 1) * (1 - p))
+    lift = alpha * scale * p
+    factor = opmath(graph, graph.make_node('Where', [mask, const(graph, scale, dtype), const(graph, 0, dtype)]))
+    shift = opmath(graph, graph.make_node('Where', [mask, const(graph, lift, dtype), const(graph, lift - alpha * scale, dtype)]))
+    return cast(graph, graph.make_node('Add', [graph.make_node('Mul', [opmath(graph, input), factor]), shift]), dtype)
 
 
 def aten_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:
@@ -55,8 +62,14 @@ def aten_feature_alpha_dropout(graph: Graph, res: ResultSpec, input: Result, p: 
         # nothing is drawn, and torch multiplies by 0, so NaN stays
         graph.case = 2
         return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
+    # mean and variance stay (Klambauer et al., Self-Normalizing Neural Networks)
     graph.case = 3
-    return alpha_dropped(graph, input, random_features(graph, input, p), p)
+    alpha, dtype, mask = (1.7580993408473766, dtype_of(graph, input), random_features(graph, input, p))
+    scale = 1 / sqrt((alpha * alpha * p + 1) * (1 - p))
+    lift = alpha * scale * p
+    factor = opmath(graph, graph.make_node('Where', [mask, const(graph, scale, dtype), const(graph, 0, dtype)]))
+    shift = opmath(graph, graph.make_node('Where', [mask, const(graph, lift, dtype), const(graph, lift - alpha * scale, dtype)]))
+    return cast(graph, graph.make_node('Add', [graph.make_node('Mul', [opmath(graph, input), factor]), shift]), dtype)
 
 
 def aten_feature_dropout(graph: Graph, res: ResultSpec, input: Result, p: Float, train: Bool) -> Result:

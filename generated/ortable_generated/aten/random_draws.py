@@ -7,12 +7,12 @@ from ortable.dispatch import DataCheck, Draw
 from ortable.dtypes import float32, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.sampling import random_bernoulli, random_choices, random_exponential, random_integers, random_normal, random_uniform
+from ortable.lowerings.sampling import random_choices, random_exponential, random_integers, random_normal, random_uniform
 from ortable.prelude.complex_arithmetic import complex_of, part_dtype
 from ortable.prelude.facts import dtype_of, is_complex, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import expanded_like, in_interval
-from ortable.prelude.promotion import opmath_dtype, scalar_dtype
+from ortable.prelude.promotion import opmath, opmath_dtype, scalar_dtype
 from ortable.prelude.values import as_vec, cast, const, filled
 
 if TYPE_CHECKING:
@@ -33,17 +33,20 @@ def aten__standard_gamma(graph: Graph, res: ResultSpec, self: Result, generator:
 
 def aten_bernoulli(graph: Graph, res: ResultSpec, self: Result, *, generator: Any = None) -> Result:
     """aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"""
-    return random_bernoulli(graph, self, dtype_of(graph, self))
+    draws = random_uniform(graph, shape_of(graph, self), opmath_dtype(dtype_of(graph, self)))
+    return cast(graph, graph.make_node('Less', [draws, opmath(graph, self)]), dtype_of(graph, self))
 
 
 def aten_bernoulli_Tensor(graph: Graph, res: ResultSpec, self: Result, p: Result, *, generator: Any = None) -> Result:
     """aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"""
-    return random_bernoulli(graph, expanded_like(graph, p, self), dtype_of(graph, self))
+    draws = random_uniform(graph, shape_of(graph, self), opmath_dtype(dtype_of(graph, p)))
+    return cast(graph, graph.make_node('Less', [draws, opmath(graph, expanded_like(graph, p, self))]), dtype_of(graph, self))
 
 
 def aten_bernoulli_p(graph: Graph, res: ResultSpec, self: Result, p: Float, *, generator: Any = None) -> Result:
     """aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
-    return random_bernoulli(graph, filled(graph, shape_of(graph, self), p, float32), dtype_of(graph, self))
+    draws = random_uniform(graph, shape_of(graph, self), float32)
+    return cast(graph, graph.make_node('Less', [draws, filled(graph, shape_of(graph, self), p, float32)]), dtype_of(graph, self))
 
 
 def aten_binomial(graph: Graph, res: ResultSpec, count: Result, prob: Result, generator: Any = None) -> Result:

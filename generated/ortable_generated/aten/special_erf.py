@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from math import sqrt
 from ortable.dtypes import float32, float64
-from ortable.lowerings.special.error_functions import erfinv_newton
-from ortable.prelude.error_functions import erfc_tail, erfc_wide, ratio_of
+from ortable.prelude.error_functions import erf_of, erfc_tail, erfc_wide, ratio_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.operators import call_operator
@@ -28,11 +27,15 @@ def aten_erfinv(graph: Graph, res: ResultSpec, self: Result) -> Result:
     if dtype_of(graph, self) == float64:
         # torch's formula, a rational start and two steps of Newton's method
         graph.case = 1
-        result = erfinv_newton(graph, self)
-        ends = graph.make_node('Mul', [graph.make_node('Sign', [self]), const(graph, float('inf'), float64)])
-        one = const(graph, 1, float64)
-        result = graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [self]), one]), ends, result])
-        return graph.make_node('Where', [graph.make_node('Greater', [graph.make_node('Abs', [self]), one]), const(graph, float('nan'), float64), result], res.outputs)
+        size, one, rate = (graph.make_node('Abs', [self]), const(graph, 1, float64), const(graph, 2 / sqrt(3.141592653589793), float64))
+        near = graph.make_node('Mul', [self, ratio_of(graph, graph.make_node('Mul', [self, self]), 'erfinv_a', 'erfinv_b')])
+        deep = graph.make_node('Sqrt', [graph.make_node('Neg', [graph.make_node('Log', [graph.make_node('Mul', [graph.make_node('Sub', [one, size]), const(graph, 0.5, float64)])])])])
+        far = graph.make_node('Mul', [graph.make_node('Sign', [self]), ratio_of(graph, deep, 'erfinv_c', 'erfinv_d')])
+        x = graph.make_node('Where', [graph.make_node('LessOrEqual', [size, const(graph, 0.7, float64)]), near, far])
+        y = graph.make_node('Sub', [x, graph.make_node('Div', [graph.make_node('Sub', [erf_of(graph, x), self]), graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Mul', [x, x])])]), rate])])])
+        result = graph.make_node('Sub', [y, graph.make_node('Div', [graph.make_node('Sub', [erf_of(graph, y), self]), graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Mul', [y, y])])]), rate])])])
+        result = graph.make_node('Where', [graph.make_node('Equal', [size, one]), graph.make_node('Mul', [graph.make_node('Sign', [self]), const(graph, float('inf'), float64)]), result])
+        return graph.make_node('Where', [graph.make_node('Greater', [size, one]), const(graph, float('nan'), float64), result], res.outputs)
     # M. Giles, Approximating the erfinv function: relative error 4e-7, as torch's
     graph.case = 2
     x = opmath(graph, self)

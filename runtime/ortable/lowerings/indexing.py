@@ -16,13 +16,9 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import (
-    Int,
     Ints,
     Result,
     Results,
-    SymInts,
-    Tensor,
-    dim_of,
     dtype_of,
     inverse_perm,
     rank_of,
@@ -44,8 +40,6 @@ from ortable.prelude.values import (
 __all__ = [
     "index_tensors",
     "indexed_axes",
-    "indexed_sizes",
-    "one_hot_index",
 ]
 
 
@@ -233,7 +227,8 @@ def _is_mask(graph: Graph, index: str) -> bool:
 def _masked(graph: Graph, self: str, indices: Sequence[str | None], values: str) -> str | None:
     """``self[mask] = values`` as Where, when no value depends on how many elements the mask
     picks."""
-    axis = one_hot_index(indices)
+    places = [at for at, index in enumerate(indices) if index is not None]
+    axis = places[0] if len(places) == 1 else -1
     only = indices[axis] if axis >= 0 else None
     if only is None or not _is_mask(graph, only) or not graph.has_shape(values):
         return None
@@ -361,17 +356,6 @@ def indexed_axes(graph: Graph, items: Results) -> Ints:
     return axes
 
 
-def indexed_sizes(graph: Graph, x: Tensor, items: Results) -> SymInts:
-    """The sizes of `indexed_axes`."""
-    return [dim_of(graph, x, axis) for axis in indexed_axes(graph, items)]
-
-
 def _has_positions(graph: Graph, item: Result | None) -> bool:
     """Whether an item is a tensor of positions, not a mask; torch reads uint8 as a mask."""
     return item is not None and dtype_of(graph, item) not in (dtypes.boolean, dtypes.uint8)
-
-
-def one_hot_index(items: Results) -> Int:
-    """The position of the only item that is not None, or -1 when there are none or several."""
-    places = [place for place, item in enumerate(items) if item is not None]
-    return places[0] if len(places) == 1 else -1

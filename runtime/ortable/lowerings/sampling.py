@@ -29,8 +29,6 @@ from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_vec, cast, const, consts, filled, reshape_to
 
 __all__ = [
-    "alpha_dropped",
-    "random_bernoulli",
     "random_choices",
     "random_dropout",
     "random_exponential",
@@ -116,17 +114,6 @@ def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     )
     result = graph.make_node("Neg", [graph.make_node("Log", [left])])
     return cast(graph, graph.make_node("Max", [result, tiny]), dtype)
-
-
-def random_bernoulli(graph: Graph, probs: Result, dtype: Dtype) -> Result:
-    """1 with the prob that each element says, else 0.
-
-    Not ONNX's Bernoulli: the function by which it is defined, and run, compares the wrong way
-    round and gives 1 with the prob of 0.
-    """
-    compute_dtype = opmath_dtype(graph.get_type(probs))
-    draws = random_uniform(graph, shape_of(graph, probs), compute_dtype)
-    return cast(graph, graph.make_node("Less", [draws, cast(graph, probs, compute_dtype)]), dtype)
 
 
 def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
@@ -232,23 +219,6 @@ def random_features(graph: Graph, x: Result, p: Float) -> Result:
     check_random(graph)
     shape = [*shape_of(graph, x)[:2], *[1] * (rank_of(graph, x) - 2)]
     return _kept(graph, filled(graph, shape, 0, dtypes.float32), p)
-
-
-def alpha_dropped(graph: Graph, x: Result, mask: Result, p: Float) -> Result:
-    """``x`` where ``mask`` is true, else the value that selu tends to, scaled and shifted so that
-    mean and variance stay (Klambauer et al., Self-Normalizing Neural Networks), as in torch."""
-    alpha, dtype = 1.7580993408473766, graph.get_type(x)
-    scale = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    compute_dtype, make = opmath_dtype(dtype), graph.make_node
-
-    def either(kept: float, dropped: float) -> Result:
-        numbers = (const(graph, each, dtype) for each in (kept, dropped))
-        return cast(graph, make("Where", [mask, *numbers]), compute_dtype)
-
-    factor = either(scale, 0)
-    shift = either(alpha * scale * p, alpha * scale * p - alpha * scale)
-    product = make("Mul", [cast(graph, x, compute_dtype), factor])
-    return cast(graph, make("Add", [product, shift]), dtype)
 
 
 def _kept(graph: Graph, x: Result, p: Float) -> Result:

@@ -8,11 +8,9 @@ import math
 
 from ortable.ir import Graph
 from ortable.prelude.error_functions import ratio_of
-from ortable.prelude.facts import Bool, Float, Result, ResultSpec, Str
+from ortable.prelude.facts import Bool, Float, Floats, Result, ResultSpec, Str
 from ortable.prelude.pointwise import const_like, polynomial
 from ortable.prelude.rational_tables import TABLES
-
-from .error_functions import chebyshev_sum
 
 __all__ = [
     "bessel_j0_of",
@@ -162,3 +160,17 @@ def _airy_left(graph: Graph, x: Result) -> Result:
     waves = make("Sub", [sine, make("Mul", [make("Cos", [angle]), odd])])
     scaled = make("Mul", [waves, const_like(graph, 1 / math.sqrt(math.pi), x)])
     return make("Div", [scaled, make("Sqrt", [root])])
+
+
+def chebyshev_sum(graph: Graph, x: Result, values: Floats) -> Result:
+    """A Chebyshev series by Clenshaw's recurrence, as Cephes' chbevl: ``x`` is twice the variable,
+    the coefficient of the highest order comes first."""
+    make = graph.make_node
+    before: str | None = None
+    last = const_like(graph, 0, x)
+    result = const_like(graph, values[0], x)
+    for value in values[1:]:
+        before, last = last, result
+        step = make("Sub", [make("Mul", [x, last]), before])
+        result = make("Add", [step, const_like(graph, value, x)])
+    return make("Mul", [make("Sub", [result, before]), const_like(graph, 0.5, x)])

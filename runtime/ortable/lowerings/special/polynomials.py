@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Int, Ints, Result
-from ortable.prelude.pointwise import atan2_of, const_like
-from ortable.prelude.values import cast
+from ortable.prelude.facts import Bool, Ints, Result
+from ortable.prelude.pointwise import const_like
 
 from .loops import while_any
 
-__all__ = ["acos_of", "chebyshev_wave", "recurrence", "truncated_order", "turns_on"]
-
-
-def acos_of(graph: Graph, x: Result) -> Result:
-    """The arc cosine; for float64, which has no kernel, by the angle of a point."""
-    make = graph.make_node
-    if graph.get_type(x) != dtypes.float64:
-        return make("Acos", [x])
-    one = const_like(graph, 1, x)
-    side = make("Sqrt", [make("Mul", [make("Sub", [one, x]), make("Add", [one, x])])])
-    return make("Where", [make("IsNaN", [side]), side, atan2_of(graph, side, x)])
+__all__ = ["chebyshev_wave", "recurrence"]
 
 
 def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints) -> Result:
@@ -61,18 +49,6 @@ def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weight
     old = make("Mul", [times(w1, w0), before]) if w1 else before
     result = make("Sub", [make("Mul", [slope, last]), old])
     return make("Div", [result, times(y, 1)]) if y else result
-
-
-def truncated_order(graph: Graph, n: Result) -> Result:
-    """The order of a polynomial: ``n`` truncated to int64 as torch does, in its own dtype."""
-    return cast(graph, cast(graph, n, dtypes.int64), graph.get_type(n))
-
-
-def turns_on(graph: Graph, y: Result, n: Result, limit: Int) -> Result:
-    """Where torch takes the trigonometric form of a Chebyshev polynomial: n > limit, abs(y) < 1."""
-    high = graph.make_node("Greater", [n, const_like(graph, limit, n)])
-    inside = graph.make_node("Less", [graph.make_node("Abs", [y]), const_like(graph, 1, y)])
-    return graph.make_node("And", [high, inside])
 
 
 def chebyshev_wave(graph: Graph, n: Result, angle: Result, third: Bool) -> Result:
