@@ -30,6 +30,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.scores import (
     above_lowest,
@@ -86,6 +87,7 @@ def flash_attention_backward(
     dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B). Heads that share keys are rows of one
     head here, so the products with Pt and dSt are their sums over the group.
     """
+    op = nodes(graph)
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     width, heads, groups = (dim_of(graph, *at) for at in ((query, -1), (query, 1), (key, 1)))
     grad, q, k, v, o = (cast(graph, x, compute_dtype) for x in (grad_out, query, key, value, out))
@@ -94,16 +96,16 @@ def flash_attention_backward(
     scores = attention_scaled(graph, products, scale, width)
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
     sums = unsqueezed(graph, cast(graph, logsumexp, compute_dtype), [3])
-    weights = graph.make_node("Exp", [graph.make_node("Sub", [masked, sums])])
+    weights = op.Exp(op.Sub(masked, sums))
     weights, grad, q, o = (heads_as(graph, x, groups) for x in (weights, grad, q, o))
-    grad_value = graph.make_node("MatMul", [permuted(graph, weights, _TRANSPOSED), grad])
-    from_value = graph.make_node("MatMul", [grad, permuted(graph, v, _TRANSPOSED)])
+    grad_value = op.MatMul(permuted(graph, weights, _TRANSPOSED), grad)
+    from_value = op.MatMul(grad, permuted(graph, v, _TRANSPOSED))
     last = consts(graph, [3], dtypes.int64)
-    shared = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, o]), last], keepdims=1)
-    grad_scores = graph.make_node("Mul", [weights, graph.make_node("Sub", [from_value, shared])])
+    shared = op.ReduceSum(op.Mul(grad, o), last, keepdims=1)
+    grad_scores = op.Mul(weights, op.Sub(from_value, shared))
     grad_scores = attention_scaled(graph, grad_scores, scale, width)
-    grad_query = heads_as(graph, graph.make_node("MatMul", [grad_scores, k]), heads)
-    grad_key = graph.make_node("MatMul", [permuted(graph, grad_scores, _TRANSPOSED), q])
+    grad_query = heads_as(graph, op.MatMul(grad_scores, k), heads)
+    grad_key = op.MatMul(permuted(graph, grad_scores, _TRANSPOSED), q)
     return (
         cast(graph, grad_query, res[0].dtype),
         cast(graph, grad_key, res[1].dtype),
@@ -144,7 +146,7 @@ def cudnn_attention_backward(
     """aten::_scaled_dot_product_cudnn_attention_backward: the sums are [B, H, L, 1] there."""
     sums = logsumexp
     if rank_of(graph, sums) == 4:
-        sums = graph.make_node("Squeeze", [sums, consts(graph, [3], dtypes.int64)])
+        sums = nodes(graph).Squeeze(sums, consts(graph, [3], dtypes.int64))
     given = grad_out, query, key, value, out, sums
     return flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale)
 
@@ -166,7 +168,7 @@ def efficient_attention_backward(
     sums are padded there, see `padded_sums`."""
     first, axis = (consts(graph, [each], dtypes.int64) for each in (0, 2))
     count = as_vec(graph, [dim_of(graph, query, 2)])
-    sums = graph.make_node("Slice", [logsumexp, first, count, axis])
+    sums = nodes(graph).Slice(logsumexp, first, count, axis)
     sums = reshape_to(graph, sums, shape_of(graph, query)[:3])
     given = grad_out_, query, key, value, out, sums
     return (*flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale), None)
@@ -192,18 +194,18 @@ def packed_attention(
     """
     parts = [_heads(graph, x, place, heads, weight, bias) for place, x in enumerate(inputs)]
     query, key, value = parts
-    make, dtype = graph.make_node, graph.get_type(inputs[0])
+    op, dtype = nodes(graph), graph.get_type(inputs[0])
     size = int(static(dim_of(graph, weight, 1))) // heads
-    scores = make("MatMul", [query, permuted(graph, key, [0, 1, 3, 2])])
-    scores = make("Mul", [scores, const(graph, size**-0.5, dtype)])
+    scores = op.MatMul(query, permuted(graph, key, [0, 1, 3, 2]))
+    scores = op.Mul(scores, const(graph, size**-0.5, dtype))
     if mask is not None:
         if mask_type not in (0, 1, 2):
             raise UnsupportedCase("a mask without a type")
         mask = cast(graph, mask, dtypes.boolean)
         wide = unsqueezed(graph, mask, [1, 2]) if mask_type == 1 else mask
-        scores = make("Where", [wide, const(graph, -float("inf"), dtype), scores])
-    probs = make("Softmax", [scores], axis=-1)
-    joined = permuted(graph, make("MatMul", [probs, value]), [0, 2, 1, 3])
+        scores = op.Where(wide, -float("inf"), scores)
+    probs = op.Softmax(scores, axis=-1)
+    joined = permuted(graph, op.MatMul(probs, value), [0, 2, 1, 3])
     shape = [dim_of(graph, inputs[0], 0), dim_of(graph, inputs[0], 1), size * heads]
     return [reshape_to(graph, joined, shape), probs]
 
@@ -213,11 +215,11 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
     float64 it is written out: the epsilon of LayerNormalization is a float32."""
     dtype = graph.get_type(x)
     if dtype == dtypes.float64:
-        make, last = graph.make_node, [rank_of(graph, x) - 1]
-        away = make("Sub", [x, mean_over(graph, x, last, True)])
-        variance = mean_over(graph, make("Mul", [away, away]), last, True)
-        spread = make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])
-        return make("Add", [make("Mul", [make("Div", [away, spread]), weight]), bias])
+        op, last = nodes(graph), [rank_of(graph, x) - 1]
+        away = op.Sub(x, mean_over(graph, x, last, True))
+        variance = mean_over(graph, op.Mul(away, away), last, True)
+        spread = op.Sqrt(op.Add(variance, const(graph, eps, dtype)))
+        return op.Add(op.Mul(op.Div(away, spread), weight), bias)
     compute_dtype = opmath_dtype(dtype)
     parts = [cast(graph, each, compute_dtype) for each in (x, weight, bias)]
     return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
@@ -225,13 +227,14 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
 
 def _heads(graph: Graph, x: str, place: int, heads: int, weight: str, bias: str) -> str:
     """[N, L, E] through the ``place``-th third of the packed weight: [N, H, L, E / H]."""
+    op = nodes(graph)
     embedding = int(static(dim_of(graph, weight, 1)))
     ends = [consts(graph, [(place + each) * embedding], dtypes.int64) for each in (0, 1)]
     axis = consts(graph, [0], dtypes.int64)
-    matrix = graph.make_node("Slice", [weight, *ends, axis])
-    shift = graph.make_node("Slice", [bias, *ends, axis])
-    product = graph.make_node("MatMul", [x, permuted(graph, matrix, [1, 0])])
-    result = graph.make_node("Add", [product, shift])
+    matrix = op.Slice(weight, *ends, axis)
+    shift = op.Slice(bias, *ends, axis)
+    product = op.MatMul(x, permuted(graph, matrix, [1, 0]))
+    result = op.Add(product, shift)
     shape = [dim_of(graph, x, 0), dim_of(graph, x, 1), heads, embedding // heads]
     return permuted(graph, reshape_to(graph, result, shape), [0, 2, 1, 3])
 
@@ -316,4 +319,4 @@ def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) 
         return filled(graph, [*sizes[:-1], 0], 0, dtypes.float32)
     missing = -count % 32
     infinite = filled(graph, [*sizes[:-1], missing], np.inf, dtypes.float32)
-    return graph.make_node("Concat", [sums, infinite], axis=-1)
+    return nodes(graph).Concat(sums, infinite, axis=-1)

@@ -12,6 +12,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import promote_types
 from ortable.ir import Graph
 from ortable.ir.result import ResultSpec
+from ortable.prelude.nodes import nodes
 from ortable.prelude.values import as_scalar, cast, const, consts
 
 
@@ -19,19 +20,18 @@ def cond(
     graph: Graph, res: ResultSpec, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
 ) -> list[str]:
     """torch.cond as ONNX If; the branches see the operands as results of the outer graph."""
+    op = nodes(graph)
     if isinstance(pred, bool):
         raise UnsupportedCase(
             "cond on a Python bool: torch.export keeps the taken branch when it is known"
         )
     if graph.get_rank(pred):
-        pred = graph.make_node("Reshape", [pred, consts(graph, [], dtypes.int64)])
+        pred = op.Reshape(pred, consts(graph, [], dtypes.int64))
     branches = [
         graph.ctx.convert_subgraph(branch, list(operands), name=name)
         for branch, name in ((true_fn, "then_branch"), (false_fn, "else_branch"))
     ]
-    result = graph.make_node(
-        "If", [pred], len(res), then_branch=branches[0], else_branch=branches[1]
-    )
+    result = op.If(pred, outputs=len(res), then_branch=branches[0], else_branch=branches[1])
     return [result] if isinstance(result, str) else list(result)
 
 
@@ -43,7 +43,7 @@ def switch(
     if not isinstance(index, str):
         index = as_scalar(graph, index)
     elif graph.get_rank(index):
-        index = graph.make_node("Reshape", [index, consts(graph, [], dtypes.int64)])
+        index = nodes(graph).Reshape(index, consts(graph, [], dtypes.int64))
     result = _chain(graph.ctx, graph, len(res), index, list(branches), list(operands))
     return [result] if isinstance(result, str) else list(result)
 
@@ -52,8 +52,9 @@ def _chain(
     ctx: Any, graph: Graph, count: int, index: str, branches: list[Any], operands: list[Any]
 ) -> Any:
     """If the index is 0 the first branch, and else the others, whose index is one less."""
+    op = nodes(graph)
     kind = graph.get_type(index)
-    pred = graph.make_node("LessOrEqual", [index, const(graph, 0, kind)])
+    pred = op.LessOrEqual(index, 0)
     convert = functools.partial(ctx.convert_subgraph, operands=operands)
     first = convert(branches[0], name="then", child=graph.subgraph("then_branch"))
     rest = graph.subgraph("else_branch")
@@ -64,7 +65,7 @@ def _chain(
         results = _chain(ctx, rest, count, less, branches[1:], operands)
         for name in [results] if isinstance(results, str) else results:
             rest.make_tensor_output(name)
-    return graph.make_node("If", [pred], count, then_branch=first, else_branch=rest)
+    return op.If(pred, outputs=count, then_branch=first, else_branch=rest)
 
 
 def out_dtype(graph: Graph, res: ResultSpec, op: Any, output_dtype: int, *operands: Any) -> Any:

@@ -28,6 +28,7 @@ from ortable.prelude.facts import (
     static,
 )
 from ortable.prelude.matrices import matrix_product
+from ortable.prelude.nodes import nodes
 from ortable.prelude.shapes import iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import (
@@ -109,19 +110,16 @@ def _input_gradient(
     transposed: bool,
     groups: int,
 ) -> str:
+    op = nodes(graph)
     sizes = shape_of(graph, input)[2:]
     if transposed:
         # output_padding of the forward gave grad_output rows that no window of this convolution
         # needs
-        return cropped(
-            graph, graph.make_node("Conv", [grad, weight], group=groups, **window), sizes
-        )
+        return cropped(graph, op.Conv(grad, weight, group=groups, **window), sizes)
     have, kernel = shape_of(graph, grad)[2:], shape_of(graph, weight)[2:]
     pads = window["pads"][: len(sizes)]
     more = reach_padding(sizes, have, kernel, window["strides"], pads, window["dilations"])
-    wide = graph.make_node(
-        "ConvTranspose", [grad, weight], group=groups, output_padding=more, **window
-    )
+    wide = op.ConvTranspose(grad, weight, group=groups, output_padding=more, **window)
     return cropped(graph, wide, sizes)
 
 
@@ -134,9 +132,9 @@ def _weight_gradient(
     if _are_patches(graph, large, weight, window, groups):
         return _patches_gradient(graph, large, small, weight)
     exchange = [1, 0, *range(2, rank)]
-    wide = graph.make_node(
-        "Conv",
-        [channels_first(graph, large, groups), permuted(graph, small, exchange)],
+    wide = nodes(graph).Conv(
+        channels_first(graph, large, groups),
+        permuted(graph, small, exchange),
         strides=window["dilations"],
         dilations=window["strides"],
         pads=window["pads"],
@@ -257,9 +255,9 @@ def wide_transposed(
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     dtype = dtypes.float32 if own == dtypes.bfloat16 else own
     x, kernels = (cast(graph, each, dtype) for each in (unsqueezed(graph, input, extra), weight))
-    result = graph.make_node(
-        "ConvTranspose",
-        [x, kernels],
+    result = nodes(graph).ConvTranspose(
+        x,
+        kernels,
         strides=broadcast_ints(static(stride), n),
         dilations=broadcast_ints(static(dilation), n),
         group=static(groups),
@@ -274,17 +272,18 @@ def wide_transposed(
 
 def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
     """``step - 1`` zeros between neighbours along an axis."""
+    op = nodes(graph)
     if step == 1:
         return x
     shape = list(shape_of(graph, x))
     wide = unsqueezed(graph, x, [axis + 1])
     pads = [0] * 2 * (len(shape) + 1)
     pads[-len(shape) + axis] = step - 1
-    wide = graph.make_node("Pad", [wide, consts(graph, pads, dtypes.int64)])
+    wide = op.Pad(wide, consts(graph, pads, dtypes.int64))
     size = shape[axis]
     wide = reshape_to(graph, wide, [*shape[:axis], size * step, *shape[axis + 1 :]])
     ends = [0, (size - 1) * step + 1, axis]
-    result = graph.make_node("Slice", [wide, *(as_vec(graph, each) for each in ends)])
+    result = op.Slice(wide, *(as_vec(graph, each) for each in ends))
     graph.set_shape(result, (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :]))
     return result
 
@@ -293,7 +292,7 @@ def _biased(graph: Graph, x: str, bias: str | None, n: int) -> str:
     if bias is None:
         return x
     fitting = cast(graph, bias, graph.get_type(x))  # torch takes integers of another width
-    return graph.make_node("Add", [x, unsqueezed(graph, fitting, list(range(1, n + 1)))])
+    return nodes(graph).Add(x, unsqueezed(graph, fitting, list(range(1, n + 1))))
 
 
 def _summed(
@@ -316,7 +315,7 @@ def _summed(
         starts = [spot * step for spot, step in zip(place, spacing, strict=True)]
         ends = [start + size for start, size in zip(starts, reach, strict=True)]
         term = _at_place(graph, x, weight, place, (starts, ends, strides), groups)
-        total = term if total is None else graph.make_node("Add", [total, term])
+        total = term if total is None else nodes(graph).Add(total, term)
     assert total is not None
     return total
 
@@ -330,6 +329,7 @@ def _gathered(
 ) -> str:
     """All windows at once, times the kernels: for kernels of dynamic sizes, and for those whose sum
     would be many nodes."""
+    op = nodes(graph)
     n = rank_of(graph, weight) - 2
     counts: list[SymInt] = []
     out, inner, *kernel = shape_of(graph, weight)
@@ -339,7 +339,7 @@ def _gathered(
         count = window_count(space[place], kernel[place], step, gap, 0)
         starts = unsqueezed(graph, iota(graph, 0, count, step), [1])
         taps = unsqueezed(graph, iota(graph, 0, kernel[place], gap), [0])
-        x = graph.make_node("Gather", [x, graph.make_node("Add", [starts, taps])], axis=axis)
+        x = op.Gather(x, op.Add(starts, taps), axis=axis)
         graph.set_shape(x, (*sizes[:axis], count, kernel[place], *sizes[axis + 1 :]))
         counts.append(count)
     # [N, C, windows and taps of each axis] -> [N, C, taps, windows]
@@ -360,7 +360,7 @@ def _padded(graph: Graph, x: str, pads: Sequence[Any]) -> str:
         return x
     n = len(pads) // 2
     amounts = as_vec(graph, [0, 0, *pads[:n], 0, 0, *pads[n:]])
-    return graph.make_node("Pad", [x, amounts])
+    return nodes(graph).Pad(x, amounts)
 
 
 def _at_place(
@@ -372,11 +372,12 @@ def _at_place(
     groups: int,
 ) -> str:
     """[N, O, ...]: what one place of the kernel adds."""
+    op = nodes(graph)
     n = len(place)
     starts, ends, strides = window
     axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
-    piece = graph.make_node(
-        "Slice", [x, as_vec(graph, starts), as_vec(graph, ends), axes, as_vec(graph, list(strides))]
+    piece = op.Slice(
+        x, as_vec(graph, starts), as_vec(graph, ends), axes, as_vec(graph, list(strides))
     )
     batch, channels, *space = shape_of(graph, piece)
     out, inner = static(shape_of(graph, weight)[:2])
@@ -386,9 +387,7 @@ def _at_place(
     rows = reshape_to(graph, piece, [batch, groups, static(channels) // groups, flat])
     spot = consts(graph, list(place), dtypes.int64)
     transposed = permuted(graph, weight, [*range(2, n + 2), 0, 1])
-    factors = reshape_to(
-        graph, graph.make_node("GatherND", [transposed, spot]), [groups, out // groups, inner]
-    )
+    factors = reshape_to(graph, op.GatherND(transposed, spot), [groups, out // groups, inner])
     result = matrix_product(graph, factors, rows)
     return reshape_to(graph, result, [batch, out, *space])
 

@@ -12,6 +12,7 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
 from ortable.lowerings.convolution import direct_convolution
 from ortable.prelude.facts import broadcast_ints, rank_of, shape_of, static
+from ortable.prelude.nodes import nodes
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
 
@@ -80,7 +81,7 @@ def _spread_back(
         before.append(gap * (k - 1) - pad)
         after.append(size + gap * (k - 1) - before[-1] - have)
     amounts = consts(graph, [0, 0, *before, 0, 0, *after], dtypes.int64)
-    grad = graph.make_node("Pad", [grad, amounts])
+    grad = nodes(graph).Pad(grad, amounts)
     out, inner = static(shape_of(graph, weight)[:2])
     parts = reshape_to(graph, weight, [groups, out // groups, inner, *kernel])
     transposed = permuted(graph, parts, [0, 2, 1, *range(3, n + 3)])
@@ -97,9 +98,7 @@ def _with_gaps(graph: Graph, x: str, axis: int, step: int) -> str:
     shape = list(shape_of(graph, x))
     amounts = [0] * (2 * len(shape) + 2)
     amounts[len(shape) + 1 + axis + 1] = step - 1
-    wide = graph.make_node(
-        "Pad", [unsqueezed(graph, x, [axis + 1]), consts(graph, amounts, dtypes.int64)]
-    )
+    wide = nodes(graph).Pad(unsqueezed(graph, x, [axis + 1]), consts(graph, amounts, dtypes.int64))
     return reshape_to(graph, wide, [*shape[:axis], shape[axis] * step, *shape[axis + 1 :]])
 
 
@@ -112,7 +111,7 @@ def _weight_gradient(
     groups: int,
 ) -> str:
     """For each place of the kernel, the product of ``small`` with what of ``large`` it meets."""
-    make = graph.make_node
+    op = nodes(graph)
     strides, pads, spacing = window
     shape = static(shape_of(graph, weight))
     kernel, n = shape[2:], len(shape) - 2
@@ -121,7 +120,7 @@ def _weight_gradient(
     rows = reshape_to(graph, small, [batch, groups, shape[0] // groups, flat])
     if any(pads):
         amounts = consts(graph, [0, 0, *pads, 0, 0, *pads], dtypes.int64)
-        large = make("Pad", [large, amounts])
+        large = op.Pad(large, amounts)
     axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
     terms = []
     for place in product(*(range(size) for size in kernel)):
@@ -131,10 +130,10 @@ def _weight_gradient(
             for start, count, step in zip(starts, places, strides, strict=True)
         ]
         bounds = [as_vec(graph, each) for each in (starts, ends)]
-        piece = make("Slice", [large, *bounds, axes, as_vec(graph, list(strides))])
+        piece = op.Slice(large, *bounds, axes, as_vec(graph, list(strides)))
         columns = reshape_to(graph, piece, [batch, groups, shape[1], flat])
         columns = permuted(graph, columns, [0, 1, 3, 2])
-        total = summed_over(graph, make("MatMul", [rows, columns]), [0], False)
+        total = summed_over(graph, op.MatMul(rows, columns), [0], False)
         terms.append(unsqueezed(graph, total, [3]))
-    result = terms[0] if len(terms) == 1 else make("Concat", terms, axis=3)
+    result = terms[0] if len(terms) == 1 else op("Concat", terms, axis=3)
     return reshape_to(graph, result, shape)

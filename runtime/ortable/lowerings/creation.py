@@ -13,6 +13,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str, is_static
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import in_dtype
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import cast, const, consts
@@ -59,17 +60,17 @@ def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Re
     """``torch.linspace`` between numbers, sizes or 0-d results, counted from the nearer end."""
     if is_static(start) and is_static(end):
         return consts(graph, _linspace_values(start, end, steps, dtype), dtype)
-    make, compute_dtype = graph.make_node, linspace_dtype(dtype)
+    op, compute_dtype = nodes(graph), linspace_dtype(dtype)
     low, high = (
         in_dtype(graph, in_dtype(graph, each, dtype), compute_dtype) for each in (start, end)
     )
     if steps < 2:
         return expanded(graph, cast(graph, low, dtype), [steps])
     half = steps // 2
-    step = make("Div", [make("Sub", [high, low]), const(graph, steps - 1, compute_dtype)])
-    up = make("Mul", [consts(graph, np.arange(half), compute_dtype), step])
-    down = make("Mul", [consts(graph, np.arange(steps - half - 1, -1, -1), compute_dtype), step])
-    result = make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
+    step = op.Div(op.Sub(high, low), const(graph, steps - 1, compute_dtype))
+    up = op.Mul(consts(graph, np.arange(half), compute_dtype), step)
+    down = op.Mul(consts(graph, np.arange(steps - half - 1, -1, -1), compute_dtype), step)
+    result = op.Concat(op.Add(low, up), op.Sub(high, down), axis=0)
     return cast(graph, result, dtype)
 
 

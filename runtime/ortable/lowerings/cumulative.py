@@ -21,6 +21,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import larger_of, log1p_of, smaller_of
 from ortable.prelude.shapes import along_axis, iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled
@@ -45,7 +46,7 @@ def cumprod(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     compute_dtype = dtypes.int32 if small else sum_dtype(dtype)
     result = cast(graph, cast(graph, self, dtype), compute_dtype)
     if graph.opset >= 26:
-        result = graph.make_node("CumProd", [result, const(graph, axis, dtypes.int64)])
+        result = nodes(graph).CumProd(result, const(graph, axis, dtypes.int64))
     else:
         result = accumulated(graph, axis, [result], [1], _product)[0]
     return cast(graph, result, dtype)
@@ -82,13 +83,13 @@ def c_logcumsumexp(graph: Graph, x: Complex, axis: Int) -> Complex:
     for name in (*before, *after):
         body.make_tensor_input(name, wide, rest)
     sums = _complex_log_sum(body, before, after)
-    for name in (*sums, *(body.make_node("Identity", [each]) for each in sums)):
+    for name in (*sums, *(nodes(body).Identity(each) for each in sums)):
         body.make_tensor_output(name)
     parts = [cast(graph, part, wide) for part in (x.real, x.imag)]
-    made = graph.make_node(
-        "Scan",
-        [*starts, *parts],
-        4,
+    made = nodes(graph).Scan(
+        *starts,
+        *parts,
+        outputs=4,
         body=body,
         num_scan_inputs=2,
         scan_input_axes=[axis, axis],
@@ -110,11 +111,11 @@ def differences(
     append: str | None,
 ) -> str:
     """aten::diff: ``n`` times the difference of neighbours along ``dim``; bools differ by xor."""
-    axis, make = axis_of(graph, self, dim), graph.make_node
+    axis, op = axis_of(graph, self, dim), nodes(graph)
     if n == 0:
         return self
     parts = cat_list(graph, [x for x in (prepend, self, append) if x is not None])
-    result = parts[0] if len(parts) == 1 else make("Concat", parts, axis=axis)
+    result = parts[0] if len(parts) == 1 else op("Concat", parts, axis=axis)
     how = "Xor" if graph.get_type(result) == dtypes.boolean else "Sub"
     whole = dim_of(graph, result, axis)
     # of a dynamic size that is below n where torch traced the graph, torch says how much is left
@@ -125,7 +126,7 @@ def differences(
             break
         shape = list(shape_of(graph, result))
         later = sliced(graph, result, axis, 1, sys.maxsize)
-        result = make(how, [later, sliced(graph, result, axis, 0, -1)])
+        result = op(how, [later, sliced(graph, result, axis, 0, -1)])
         if not graph.has_shape(result):
             shape[axis] = whole - min(number + 1, less if isinstance(less, int) else n)
             graph.set_shape(result, tuple(shape))
@@ -138,7 +139,7 @@ def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     if rank_of(graph, x) == 0:
         return x, const(graph, 0, dtypes.int64)
     dtype, axis, rank = graph.get_type(x), axis_of(graph, x, dim), rank_of(graph, x)
-    size, make = dim_of(graph, x, axis), graph.make_node
+    size, op = dim_of(graph, x, axis), nodes(graph)
     is_float = dtypes.is_float_type(dtype)
     compute_dtype = dtype
     if dtypes.itemsize(dtype) < 4:
@@ -146,15 +147,15 @@ def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     wide = cast(graph, x, compute_dtype)
     neutral = dtype_min(compute_dtype) if largest else dtype_max(compute_dtype)
     running = accumulated(graph, axis, [wide], [neutral], _larger if largest else _smaller)[0]
-    reached = make("Equal", [wide, running])
+    reached = op.Equal(wide, running)
     if is_float:
-        reached = make("Or", [reached, make("IsNaN", [wide])])
+        reached = op.Or(reached, op.IsNaN(wide))
     # int64 has no exact maximum in older versions of ONNX Runtime; float64 holds its places
     index = dtypes.int32 if isinstance(size, int) and size < 2**31 else dtypes.float64
     places = cast(graph, along_axis(graph, iota(graph, 0, size, 1), axis, rank), index)
-    marks = make("Where", [reached, places, const(graph, 0, index)])
+    marks = op.Where(reached, places, 0)
     place = cast(graph, accumulated(graph, axis, [marks], [0], _larger)[0], dtypes.int64)
-    return make("GatherElements", [x, place], axis=axis), place
+    return op.GatherElements(x, place, axis=axis), place
 
 
 def _larger(graph: Graph, before: list[str], after: list[str]) -> list[str]:
@@ -166,35 +167,35 @@ def _smaller(graph: Graph, before: list[str], after: list[str]) -> list[str]:
 
 
 def _product(graph: Graph, before: list[str], after: list[str]) -> list[str]:
-    return [graph.make_node("Mul", [before[0], after[0]])]
+    return [nodes(graph).Mul(before[0], after[0])]
 
 
 def _log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     """log(exp(a) + exp(b)); two equal infinities stay what they are."""
-    make, a, b = graph.make_node, before[0], after[0]
-    first = make("Greater", [a, b])
-    high, low = make("Where", [first, a, b]), make("Where", [first, b, a])
-    total = make("Add", [high, log1p_of(graph, make("Exp", [make("Sub", [low, high])]))])
-    endless = make("And", [make("Equal", [a, b]), make("IsInf", [a])])
-    return [make("Where", [endless, a, total])]
+    op, a, b = nodes(graph), before[0], after[0]
+    first = op.Greater(a, b)
+    high, low = op.Where(first, a, b), op.Where(first, b, a)
+    total = op.Add(high, log1p_of(graph, op.Exp(op.Sub(low, high))))
+    endless = op.And(op.Equal(a, b), op.IsInf(a))
+    return [op.Where(endless, a, total)]
 
 
 def _complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     """The same of complex numbers: the one with the larger real part is factored out. A real part
     that is minus infinity adds nothing, and two that are infinite are not subtracted."""
-    make, wide = graph.make_node, dtypes.complex128
-    first = make("GreaterOrEqual", [after[0], before[0]])
+    op, wide = nodes(graph), dtypes.complex128
+    first = op.GreaterOrEqual(after[0], before[0])
     pairs = list(zip(before, after, strict=True))
-    larger = [make("Where", [first, new, old]) for old, new in pairs]
-    smaller = [make("Where", [first, old, new]) for old, new in pairs]
+    larger = [op.Where(first, new, old) for old, new in pairs]
+    smaller = [op.Where(first, old, new) for old, new in pairs]
     high = ComplexValue(larger[0], larger[1], wide)
     low = ComplexValue(smaller[0], smaller[1], wide)
     part = c_log1p(graph, c_exp(graph, c_add(graph, low, high, -1)))
     total = c_add(graph, high, part, 1)
-    endless = make("And", [make("Equal", [before[0], after[0]]), make("IsInf", [after[0]])])
-    above = make("And", [endless, make("Greater", [after[0], const(graph, 0, dtypes.float64)])])
+    endless = op.And(op.Equal(before[0], after[0]), op.IsInf(after[0]))
+    above = op.And(endless, op.Greater(after[0], 0))
     ends = c_log(graph, c_add(graph, c_exp(graph, low), c_exp(graph, high), 1))
-    nothing = make("Equal", [low.real, const(graph, -math.inf, dtypes.float64)])
+    nothing = op.Equal(low.real, -math.inf)
     result = c_where(graph, nothing, high, total)
     result = c_where(graph, endless, c_where(graph, above, ends, low), result)
     return [result.real, result.imag]
@@ -221,23 +222,23 @@ def accumulated(
     after = [graph.unique_name("state") for _ in states]
     for name, state in zip(after, states, strict=True):
         body.make_tensor_input(name, graph.get_type(state), tuple(shape))
-    make, end, along = body.make_node, as_vec(graph, size), as_vec(graph, axis)
+    op, end, along = nodes(body), as_vec(graph, size), as_vec(graph, axis)
     zero = as_vec(graph, 0)
     sides = (axis, 2 * len(shape) - axis - 1)
     others = [consts(body, [0] * count, dtypes.int64) for count in sides if count]
-    pads = make("Concat", [*others[: bool(axis)], step, *others[bool(axis) :]], axis=0)
+    pads = op.Concat(*others[: bool(axis)], step, *others[bool(axis) :], axis=0)
     before = []
     for name, value in zip(after, neutral, strict=True):
-        padded = make("Pad", [name, pads, const(graph, value, body.get_type(name))])
-        before.append(make("Slice", [padded, zero, end, along]))
+        padded = op.Pad(name, pads, const(graph, value, body.get_type(name)))
+        before.append(op.Slice(padded, zero, end, along))
         body.set_shape(before[-1], tuple(shape))
     result = combine(body, before, after)
-    longer = make("Add", [step, step])
-    more = make("Less", [longer, end])
-    going = make("Squeeze", [more, zero])
+    longer = op.Add(step, step)
+    more = op.Less(longer, end)
+    going = op.Squeeze(more, zero)
     for name in (going, longer, *result):
         body.make_tensor_output(name)
-    start = graph.make_node("Less", [const(graph, 1, dtypes.int64), as_scalar(graph, size)])
+    start = nodes(graph).Less(1, as_scalar(graph, size))
     rounds = const(graph, 63, dtypes.int64)
     parts = [rounds, start, as_vec(graph, 1), *states]
     results = graph.make_node("Loop", parts, 1 + len(states), body=body)

@@ -9,7 +9,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Float, Int, Result, dim_of, rank_of, shape_of
 from ortable.prelude.matrices import matrix_product, matrix_transpose
-from ortable.prelude.pointwise import const_like
+from ortable.prelude.nodes import nodes
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_scalar, const, filled, unsqueezed
 
@@ -29,6 +29,7 @@ def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) 
 
     ``mode`` is torch's: by products for more than 25 rows (0), always (1) or never (2), where the
     norm is that of p = 2."""
+    op = nodes(graph)
     counts = [dim_of(graph, each, -2) for each in (x, y)]
     if power != 2 or mode == 2 or dims.same(dim_of(graph, x, -1), 0):
         return _by_differences(graph, x, y, power)
@@ -37,12 +38,12 @@ def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) 
     if all(count <= _MOST_ROWS for count in counts):
         return _by_differences(graph, x, y, power)
     most = graph.make_node("Max", [as_scalar(graph, count) for count in counts])
-    many = graph.make_node("Greater", [most, const(graph, _MOST_ROWS, dtypes.int64)])
+    many = op.Greater(most, const(graph, _MOST_ROWS, dtypes.int64))
     branches = [graph.subgraph(name) for name in ("by_products", "by_differences")]
     distances = euclidean_distances(branches[0], x, y)
     branches[0].make_tensor_output(distances)
     branches[1].make_tensor_output(_by_differences(branches[1], x, y, power))
-    result = graph.make_node("If", [many], then_branch=branches[0], else_branch=branches[1])
+    result = op.If(many, then_branch=branches[0], else_branch=branches[1])
     graph.set_type(result, graph.get_type(x))
     if branches[0].has_shape(distances):
         graph.set_shape(result, branches[0].get_shape(distances))
@@ -51,19 +52,18 @@ def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) 
 
 def euclidean_distances(graph: Graph, x: Result, y: Result) -> Result:
     """The roots of ``|x|^2 + |y|^2 - 2xy``, in one product of matrices with two more columns."""
-    make, last = graph.make_node, rank_of(graph, x) - 1
+    op, last = nodes(graph), rank_of(graph, x) - 1
     squares = [
-        summed_over(graph, make("Mul", [each, each]), [rank_of(graph, each) - 1], True)
-        for each in (x, y)
+        summed_over(graph, op.Mul(each, each), [rank_of(graph, each) - 1], True) for each in (x, y)
     ]
     ones = [
         filled(graph, [*shape_of(graph, each)[:-1], 1], 1, graph.get_type(each)) for each in (x, y)
     ]
-    minus = make("Mul", [x, const_like(graph, -2, x)])
-    left = make("Concat", [minus, squares[0], ones[0]], axis=last)
-    right = make("Concat", [y, ones[1], squares[1]], axis=rank_of(graph, y) - 1)
+    minus = op.Mul(x, -2)
+    left = op.Concat(minus, squares[0], ones[0], axis=last)
+    right = op.Concat(y, ones[1], squares[1], axis=rank_of(graph, y) - 1)
     total = matrix_product(graph, left, matrix_transpose(graph, right))
-    return make("Sqrt", [make("Relu", [total])])
+    return op.Sqrt(op.Relu(total))
 
 
 def _by_differences(graph: Graph, x: str, y: str, power: float) -> str:
@@ -75,7 +75,7 @@ def _by_differences(graph: Graph, x: str, y: str, power: float) -> str:
         return _row_by_row(graph, y, x, power, -1)
     first = unsqueezed(graph, x, [rank_of(graph, x) - 1])
     second = unsqueezed(graph, y, [rank_of(graph, y) - 2])
-    apart = graph.make_node("Sub", [first, second])
+    apart = nodes(graph).Sub(first, second)
     return vector_norm(graph, apart, power, [rank_of(graph, apart) - 1], False)
 
 
@@ -86,12 +86,11 @@ def _row_by_row(graph: Graph, x: str, y: str, power: float, axis: int) -> str:
     body = graph.subgraph("row")
     row = graph.unique_name("row")
     body.make_tensor_input(row, graph.get_type(x), (*shape[:-2], shape[-1]))
-    apart = body.make_node("Sub", [unsqueezed(body, row, [rank - 2]), y])
+    apart = nodes(body).Sub(unsqueezed(body, row, [rank - 2]), y)
     last = rank_of(body, apart) - 1
     body.make_tensor_output(vector_norm(body, apart, power, [last], False))
-    return graph.make_node(
-        "Scan",
-        [x],
+    return nodes(graph).Scan(
+        x,
         body=body,
         num_scan_inputs=1,
         scan_input_axes=[rank - 2],

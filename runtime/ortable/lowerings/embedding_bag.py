@@ -10,6 +10,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Result, dim_of, dtype_of
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import (
@@ -53,12 +54,13 @@ def embedding_bag(
     What its gradient reads follows: the bag of each index, how many each bag has, and which row a
     maximum came from; torch leaves them empty or zero for a sum.
     """
+    op = nodes(graph)
     dtype = opmath_dtype(graph.get_type(weight))
     places, starts = (cast(graph, each, dtypes.int64) for each in (indices, offsets))
-    rows = cast(graph, graph.make_node("Gather", [weight, places], axis=0), dtype)
+    rows = cast(graph, op.Gather(weight, places, axis=0), dtype)
     if per_sample_weights is not None:
         factors = unsqueezed(graph, cast(graph, per_sample_weights, dtype), [1])
-        rows = graph.make_node("Mul", [rows, factors])
+        rows = op.Mul(rows, factors)
     bag = _Bags(graph, places, starts, include_last_offset, rows, padding_idx)
     most = None
     if mode == MAX:
@@ -68,8 +70,8 @@ def embedding_bag(
     else:
         result = bag.total()
     if mode == MEAN:
-        sizes = graph.make_node("Max", [bag.sizes(), const(graph, 1, dtypes.int64)])
-        result = graph.make_node("Div", [result, cast(graph, unsqueezed(graph, sizes, [1]), dtype)])
+        sizes = op.Max(bag.sizes(), 1)
+        result = op.Div(result, cast(graph, unsqueezed(graph, sizes, [1]), dtype))
     return cast(graph, result, graph.get_type(weight)), *_bookkeeping(graph, res, bag, mode, most)
 
 
@@ -103,6 +105,7 @@ class _Bags:
     def __init__(
         self, graph: Any, places: str, starts: str, closed: bool, rows: str, padding: int
     ) -> None:
+        op = nodes(graph)
         self.graph, self.places, self.starts, self.rows = graph, places, starts, rows
         self.count = dim_of(graph, places, 0)
         self.offsets = dim_of(graph, starts, 0)
@@ -112,12 +115,12 @@ class _Bags:
         self.kind = graph.get_type(rows)
         self.left_out: str | None = None
         if padding >= 0:
-            self.left_out = graph.make_node("Equal", [places, const(graph, padding, dtypes.int64)])
+            self.left_out = op.Equal(places, const(graph, padding, dtypes.int64))
         self.step = self._step(closed)
         total = as_vec(graph, self.count)
         self.begins = sliced(graph, starts, 0, 0, self.bags) if closed else starts
         after = sliced(graph, starts, 0, 1, self.offsets)
-        self.ends = after if closed else graph.make_node("Concat", [after, total], axis=0)
+        self.ends = after if closed else op.Concat(after, total, axis=0)
 
     def _step(self, closed: bool) -> Any:
         """The size, a dim, that is known to be that of every bag, or None."""
@@ -141,18 +144,18 @@ class _Bags:
         graph, rows = self.graph, self.rows
         if self.left_out is not None:
             out = unsqueezed(graph, self.left_out, [1])
-            rows = graph.make_node("Where", [out, const(graph, 0, self.kind), rows])
+            rows = nodes(graph).Where(out, 0, rows)
         if self.step is not None:
             rows = sliced(graph, rows, 0, 0, self.bags * self.step)
             table = reshape_to(graph, rows, [self.bags, self.step, self.width])
             return rows if self.step == 1 else self._summed(graph, table)
-        length = graph.make_node("Sub", [self.ends, self.begins])
-        length = graph.make_node("Concat", [consts(graph, [1], dtypes.int64), length], axis=0)
-        longest = graph.make_node("ReduceMax", [length], keepdims=1)
-        area = graph.make_node("Mul", [longest, as_vec(graph, self.bags)])
+        length = nodes(graph).Sub(self.ends, self.begins)
+        length = nodes(graph).Concat(consts(graph, [1], dtypes.int64), length, axis=0)
+        longest = nodes(graph).ReduceMax(length, keepdims=1)
+        area = nodes(graph).Mul(longest, as_vec(graph, self.bags))
         end = consts(graph, [-1], dtypes.int64)
-        used = graph.make_node("Gather", [self._closed_ends(), end], axis=0)
-        even = graph.make_node("Equal", [area, used])
+        used = nodes(graph).Gather(self._closed_ends(), end, axis=0)
+        even = nodes(graph).Equal(area, used)
         most = as_vec(graph, self.count * ROOM + 1024)
         return self._chosen(
             graph,
@@ -170,17 +173,18 @@ class _Bags:
 
     def _even(self, graph: Any, rows: str, used: str, length: str) -> str:
         """Bags of one size: the rows as [bags, size, width], summed."""
-        head = graph.make_node("Slice", [rows, consts(graph, [0], dtypes.int64), used])
+        op = nodes(graph)
+        head = op.Slice(rows, consts(graph, [0], dtypes.int64), used)
         size = [as_vec(graph, self.bags), length, as_vec(graph, self.width)]
         shape = graph.make_node("Concat", size, axis=0)
-        table = graph.make_node("Reshape", [head, shape], allowzero=1)
+        table = op.Reshape(head, shape, allowzero=1)
         return self._summed(graph, table)
 
     def _uneven(self, graph: Any, rows: str, longest: str, area: str, most: str) -> str:
         """Bags of several sizes: by a table of rows where it has the room, else row by row."""
         return self._chosen(
             graph,
-            graph.make_node("LessOrEqual", [area, most]),
+            nodes(graph).LessOrEqual(area, most),
             (
                 lambda inner: self._table(inner, rows, longest),
                 lambda inner: _reduced(inner, self, self.owners(inner), rows, 0, "add"),
@@ -190,22 +194,22 @@ class _Bags:
     def _table(self, graph: Any, rows: str, longest: str) -> str:
         """[bags, longest, width] summed, with rows of zeros where a bag is shorter. A mask would
         not do: zero times infinity is NaN."""
-        make = graph.make_node
+        op = nodes(graph)
         zeros = filled(graph, [1, self.width], 0, self.kind)
-        more = make("Concat", [rows, zeros], axis=0)
+        more = op.Concat(rows, zeros, axis=0)
         zero, one = const(graph, 0, dtypes.int64), const(graph, 1, dtypes.int64)
-        last = make("Squeeze", [longest, consts(graph, [0], dtypes.int64)])
-        ramp = make("Range", [zero, last, one])
-        where = make("Add", [unsqueezed(graph, self.begins, [1]), ramp])
-        inside = make("Less", [where, unsqueezed(graph, self.ends, [1])])
-        where = make("Where", [inside, where, as_scalar(graph, self.count)])
-        table = make("Gather", [more, where], axis=0)
+        last = op.Squeeze(longest, consts(graph, [0], dtypes.int64))
+        ramp = op.Range(zero, last, one)
+        where = op.Add(unsqueezed(graph, self.begins, [1]), ramp)
+        inside = op.Less(where, unsqueezed(graph, self.ends, [1]))
+        where = op.Where(inside, where, as_scalar(graph, self.count))
+        table = op.Gather(more, where, axis=0)
         return self._summed(graph, table)
 
     def _summed(self, graph: Any, table: str) -> str:
         """[bags, size, width] summed over the middle axis."""
         axis = consts(graph, [1], dtypes.int64)
-        return self._known(graph, graph.make_node("ReduceSum", [table, axis], keepdims=0))
+        return self._known(graph, nodes(graph).ReduceSum(table, axis, keepdims=0))
 
     def _chosen(
         self, graph: Any, which: str, ways: tuple[Callable[[Any], str], Callable[[Any], str]]
@@ -217,7 +221,7 @@ class _Bags:
         branches = [graph.subgraph(f"bags_{place}") for place in range(2)]
         for branch, way in zip(branches, ways, strict=True):
             branch.make_tensor_output(way(branch))
-        result = graph.make_node("If", [which], then_branch=branches[0], else_branch=branches[1])
+        result = nodes(graph).If(which, then_branch=branches[0], else_branch=branches[1])
         graph.set_type(result, self.kind)
         return self._known(graph, result)
 
@@ -227,12 +231,12 @@ class _Bags:
 
     def owners(self, graph: Any) -> str:
         """int64 [indices]: the bag of each index, one less than how many bags have begun."""
-        make = graph.make_node
+        op = nodes(graph)
         zeros = filled(graph, [self.count + 1], 0, dtypes.int64)
         ones = filled(graph, [self.offsets], 1, dtypes.int64)
-        marks = make("ScatterElements", [zeros, self.starts, ones], axis=0, reduction="add")
-        begun = make("CumSum", [marks, const(graph, 0, dtypes.int64)])
-        owner = make("Sub", [begun, const(graph, 1, dtypes.int64)])
+        marks = op.ScatterElements(zeros, self.starts, ones, axis=0, reduction="add")
+        begun = op.CumSum(marks, const(graph, 0, dtypes.int64))
+        owner = op.Sub(begun, 1)
         return sliced(graph, owner, 0, 0, self.count)
 
 
@@ -258,24 +262,24 @@ class _Largest:
 
     def __init__(self, graph: Any, bag: _Bags) -> None:
         self.graph, self.bag = graph, bag
-        make = graph.make_node
+        op = nodes(graph)
         self.owner = bag.owners(graph)
         if bag.left_out is not None:
             rest = const(graph, bag.bags, dtypes.int64)
-            self.owner = make("Where", [bag.left_out, rest, self.owner])
+            self.owner = op.Where(bag.left_out, rest, self.owner)
         # ONNX leaves open what a maximum makes of NaN
         least = const(graph, float("-inf"), bag.kind)
-        self.known = make("Where", [make("IsNaN", [bag.rows]), least, bag.rows])
+        self.known = op.Where(op.IsNaN(bag.rows), least, bag.rows)
         self.most = _reduced(graph, bag, self.owner, self.known, float("-inf"), "max")
         self.ramp = unsqueezed(graph, iota(graph, 0, bag.count, 1), [1])
         first = _reduced(graph, bag, self.owner, self.ramp, NOWHERE, "min")
-        self.none = make("Equal", [first, const(graph, NOWHERE, dtypes.int64)])
+        self.none = op.Equal(first, const(graph, NOWHERE, dtypes.int64))
         # a row after the last stands for that of an empty bag: there may be no row at all
-        self.first = make("Where", [self.none, as_scalar(graph, bag.count), first])
-        flat = make("Squeeze", [self.first, consts(graph, [1], dtypes.int64)])
-        more = make("Concat", [bag.rows, filled(graph, [1, bag.width], 0, bag.kind)], axis=0)
-        self.begin = make("Gather", [more, flat], axis=0)
-        self.unordered = make("IsNaN", [self.begin])
+        self.first = op.Where(self.none, as_scalar(graph, bag.count), first)
+        flat = op.Squeeze(self.first, consts(graph, [1], dtypes.int64))
+        more = op.Concat(bag.rows, filled(graph, [1, bag.width], 0, bag.kind), axis=0)
+        self.begin = op.Gather(more, flat, axis=0)
+        self.unordered = op.IsNaN(self.begin)
 
     def values(self) -> str:
         """[bags, width]: the maxima."""
@@ -302,11 +306,11 @@ class _Largest:
 def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: str) -> str:
     """[bags, width]: the values of each bag reduced one by one; those of the bag after the last
     are dropped."""
-    make = graph.make_node
+    op = nodes(graph)
     width = dim_of(graph, values, 1)
     empty = filled(graph, [bag.bags + 1, width], start, graph.get_type(values))
-    index = make("Expand", [unsqueezed(graph, owner, [1]), make("Shape", [values])])
-    result = make("ScatterElements", [empty, index, values], axis=0, reduction=how)
+    index = op.Expand(unsqueezed(graph, owner, [1]), op.Shape(values))
+    result = op.ScatterElements(empty, index, values, axis=0, reduction=how)
     result = sliced(graph, result, 0, 0, bag.bags)
     graph.set_shape(result, (bag.bags, width))
     return result
@@ -314,11 +318,11 @@ def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: s
 
 def bag_indices(graph: Graph, offsets: Result, count: Result) -> Result:
     """int64[n]: which bag each of ``count`` indices is in; ``offsets`` say where bags begin."""
-    make, one = graph.make_node, consts(graph, [1], dtypes.int64)
+    op, one = nodes(graph), consts(graph, [1], dtypes.int64)
     starts = cast(graph, offsets, dtypes.int64)
-    zeros = make("Expand", [consts(graph, [0], dtypes.int64), make("Add", [count, one])])
-    ones = make("Expand", [one, make("Shape", [starts])])
-    marks = make("ScatterElements", [zeros, starts, ones], axis=0, reduction="add")
-    numbers = make("CumSum", [marks, const(graph, 0, dtypes.int64)])
-    inside = make("Slice", [numbers, consts(graph, [0], dtypes.int64), count])
-    return make("Sub", [inside, one])
+    zeros = op.Expand(consts(graph, [0], dtypes.int64), op.Add(count, one))
+    ones = op.Expand(one, op.Shape(starts))
+    marks = op.ScatterElements(zeros, starts, ones, axis=0, reduction="add")
+    numbers = op.CumSum(marks, const(graph, 0, dtypes.int64))
+    inside = op.Slice(numbers, consts(graph, [0], dtypes.int64), count)
+    return op.Sub(inside, one)

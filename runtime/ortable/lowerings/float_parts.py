@@ -12,6 +12,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Dtype, Float, Result
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.values import cast
 
@@ -35,29 +36,28 @@ _PARTS = {
 def exponent_of(graph: Graph, x: Result) -> Result:
     """The exponent e with abs(x) = m * 2 ** e and 0.5 <= m < 1, of a float64, as a float64; 0 for
     zeros, infinities and NaN."""
-    make, one = graph.make_node, const_like(graph, 1, x)
-    size = make("Abs", [x])
-    plain = make("And", [
-        make("Greater", [size, const_like(graph, 0, x)]),
-        make("Less", [size, const_like(graph, math.inf, x)]),
-    ])  # fmt: skip
-    size = make("Where", [plain, size, const_like(graph, 0.5, x)])
-    result = make("Floor", [make("Div", [make("Log", [size]), const_like(graph, math.log(2), x)])])
-    result = make("Add", [result, one])
+    op, one = nodes(graph), const_like(graph, 1, x)
+    size = op.Abs(x)
+    plain = op.And(
+        op.Greater(size, 0),
+        op.Less(size, math.inf))  # fmt: skip
+    size = op.Where(plain, size, 0.5)
+    result = op.Floor(op.Div(op.Log(size), math.log(2)))
+    result = op.Add(result, one)
     # the logarithm rounds: it may be off by one next to a power of two
-    part = scaled_by_power(graph, size, make("Neg", [result]))
-    over = cast(graph, make("GreaterOrEqual", [part, one]), dtypes.float64)
-    under = cast(graph, make("Less", [part, const_like(graph, 0.5, x)]), dtypes.float64)
-    return make("Sub", [make("Add", [result, over]), under])
+    part = scaled_by_power(graph, size, op.Neg(result))
+    over = cast(graph, op.GreaterOrEqual(part, one), dtypes.float64)
+    under = cast(graph, op.Less(part, 0.5), dtypes.float64)
+    return op.Sub(op.Add(result, over), under)
 
 
 def scaled_by_power(graph: Graph, x: Result, power: Result) -> Result:
     """``x * 2 ** power`` in two steps, as 2 ** power alone may leave the range."""
-    make, two = graph.make_node, const_like(graph, 2, x)
-    half = make("Floor", [make("Div", [power, two])])
-    rest = make("Sub", [power, half])
-    once = make("Mul", [x, make("Pow", [two, half])])
-    return make("Mul", [once, make("Pow", [two, rest])])
+    op, two = nodes(graph), const_like(graph, 2, x)
+    half = op.Floor(op.Div(power, two))
+    rest = op.Sub(power, half)
+    once = op.Mul(x, op.Pow(two, half))
+    return op.Mul(once, op.Pow(two, rest))
 
 
 def neighbour(graph: Graph, x: Result, goal: Result) -> Result:
@@ -66,34 +66,35 @@ def neighbour(graph: Graph, x: Result, goal: Result) -> Result:
     A step of 0.6 to 1.3 units in the last place is added and the sum rounds to the neighbour: in
     float64 for narrower dtypes; for float64 with tiny numbers scaled up, as the step would round.
     """
-    make, dtype = graph.make_node, graph.get_type(x)
+    op, dtype = nodes(graph), graph.get_type(x)
     digits, least = _PARTS[dtype]
     base, end = (cast(graph, each, dtypes.float64) for each in (x, goal))
-    size = make("Abs", [base])
-    step = make("Mul", [size, const_like(graph, 1.25 * 2.0**-digits, base)])
-    up = make("Greater", [end, base])
+    size = op.Abs(base)
+    step = op.Mul(size, const_like(graph, 1.25 * 2.0**-digits, base))
+    up = op.Greater(end, base)
     if dtype != dtypes.float64:
-        step = make("Max", [step, const_like(graph, 0.75 * 2.0**least, base)])
-        moved = cast(graph, make("Add", [base, _signed(graph, step, up)]), dtype)
+        step = op.Max(step, const_like(graph, 0.75 * 2.0**least, base))
+        moved = cast(graph, op.Add(base, _signed(graph, step, up)), dtype)
     else:
-        scaled = [make("Mul", [each, const_like(graph, 2.0**200, x)]) for each in (base, size)]
-        small = make("Mul", [scaled[1], const_like(graph, 1.25 * 2.0**-digits, x)])
-        near = make("Add", [scaled[0], _signed(graph, small, up)])
-        near = make("Mul", [near, const_like(graph, 2.0**-200, x)])
+        scaled = [op.Mul(each, 2.0**200) for each in (base, size)]
+        small = op.Mul(scaled[1], const_like(graph, 1.25 * 2.0**-digits, x))
+        near = op.Add(scaled[0], _signed(graph, small, up))
+        near = op.Mul(near, 2.0**-200)
         lowest = _signed(graph, const_like(graph, 2.0**least, x), up)
-        flat = make("Less", [size, const_like(graph, 2.0**-1021, x)])
-        near = make("Where", [flat, make("Add", [base, lowest]), near])
-        moved = make("Add", [base, _signed(graph, step, up)])
-        moved = make("Where", [make("Less", [size, const_like(graph, 2.0**-900, x)]), near, moved])
-    top = make("Mul", [make("Sign", [x]), const_like(graph, largest_finite(dtype), x)])
-    moved = make("Where", [make("IsInf", [base]), top, moved])
-    moved = make("Where", [make("Equal", [base, end]), goal, moved])
-    moved = make("Where", [make("IsNaN", [end]), goal, moved])
-    return make("Where", [make("IsNaN", [base]), x, moved])
+        flat = op.Less(size, 2.0**-1021)
+        near = op.Where(flat, op.Add(base, lowest), near)
+        moved = op.Add(base, _signed(graph, step, up))
+        moved = op.Where(op.Less(size, 2.0**-900), near, moved)
+    top = op.Mul(op.Sign(x), const_like(graph, largest_finite(dtype), x))
+    moved = op.Where(op.IsInf(base), top, moved)
+    moved = op.Where(op.Equal(base, end), goal, moved)
+    moved = op.Where(op.IsNaN(end), goal, moved)
+    return op.Where(op.IsNaN(base), x, moved)
 
 
 def _signed(graph: Graph, step: str, up: str) -> str:
-    return graph.make_node("Where", [up, step, graph.make_node("Neg", [step])])
+    op = nodes(graph)
+    return op.Where(up, step, op.Neg(step))
 
 
 def largest_finite(dtype: Dtype) -> Float:

@@ -45,6 +45,7 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import default_float
+from ortable.prelude.nodes import nodes
 from ortable.prelude.shapes import iota
 from ortable.prelude.values import (
     as_scalar,
@@ -88,7 +89,7 @@ def stft(
     own = windowed_dtype(graph, self, window, False)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
     index = window_indices(graph, count, n_fft, hop, 1)
-    frames = _each(graph, self, lambda part: graph.make_node("Gather", [part, index], axis=-1))
+    frames = _each(graph, self, lambda part: nodes(graph).Gather(part, index, axis=-1))
     frames = _in_part(graph, frames, own)
     shape = _padded_window(graph, window, n_fft, win_length, own)
     if shape is not None:
@@ -146,7 +147,7 @@ def istft(
         ends = [0] * (2 * (rank - 1) - 1) + [missing]
         zero = const(graph, 0, own)
         result = _each(
-            graph, result, lambda part: graph.make_node("Pad", [part, as_vec(graph, ends), zero])
+            graph, result, lambda part: nodes(graph).Pad(part, as_vec(graph, ends), zero)
         )
     return result
 
@@ -159,7 +160,7 @@ def _signal_of_frames(
         return fourier(graph, x, [axis], False)
     if onesided is not None and not onesided:
         bounds = [consts(graph, [each], dtypes.int64) for each in (0, n_fft // 2 + 1, axis)]
-        x = _each(graph, x, lambda part: graph.make_node("Slice", [part, *bounds]))
+        x = _each(graph, x, lambda part: nodes(graph).Slice(part, *bounds))
     return fourier(graph, whole_spectrum(graph, x, axis, n_fft), [axis], False).real
 
 
@@ -184,7 +185,7 @@ def _padded_window(graph: Graph, window: Any, n_fft: int, win_length: int | None
     return _each(
         graph,
         window,
-        lambda part: graph.make_node("Pad", [part, ends, const(graph, 0, graph.get_type(part))]),
+        lambda part: nodes(graph).Pad(part, ends, const(graph, 0, graph.get_type(part))),
     )
 
 
@@ -197,37 +198,39 @@ def _in_part(graph: Graph, x: Any, kind: int) -> Any:
 
 def _windowed(graph: Graph, x: Any, window: Any) -> Any:
     """``x`` times the window; complex when one of them is."""
+    op = nodes(graph)
     if type(x) is not ComplexValue and type(window) is not ComplexValue:
-        return graph.make_node("Mul", [x, window])
+        return op.Mul(x, window)
     if type(window) is not ComplexValue:
-        return _each(graph, x, lambda part: graph.make_node("Mul", [part, window]))
+        return _each(graph, x, lambda part: op.Mul(part, window))
     dtype = x.dtype if type(x) is ComplexValue else complex_type(graph.get_type(x))
     return c_mul(graph, as_complex(graph, x, dtype), as_complex(graph, window, dtype))
 
 
 def _quotient(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
-        return _each(graph, x, lambda part: graph.make_node("Div", [part, y]))
+        return _each(graph, x, lambda part: nodes(graph).Div(part, y))
     return c_div(graph, as_complex(graph, x, y.dtype), y)
 
 
 def _repeated(graph: Graph, window: str, count: Dim) -> str:
     size = dim_of(graph, window, 0)
-    return graph.make_node("Expand", [window, as_vec(graph, [count, size])])
+    return nodes(graph).Expand(window, as_vec(graph, [count, size]))
 
 
 def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
+    op = nodes(graph)
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])
     places = reshape_to(graph, window_indices(graph, count, size, hop, 1), [count * size])
     if batch:
-        places = graph.make_node("Expand", [places, graph.make_node("Shape", [flat])])
+        places = op.Expand(places, op.Shape(flat))
     zeros = filled(graph, [*batch, total], 0, graph.get_type(frames))
-    result = graph.make_node("ScatterElements", [zeros, places, flat], axis=-1, reduction="add")
+    result = op.ScatterElements(zeros, places, flat, axis=-1, reduction="add")
     bounds = [as_vec(graph, each) for each in (start, end)]
     axis = consts(graph, [-1], dtypes.int64)
-    return graph.make_node("Slice", [result, *bounds, axis])
+    return op.Slice(result, *bounds, axis)
 
 
 def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:
@@ -244,25 +247,26 @@ def half_spectrum(graph: Graph, x: Result, axis: Int) -> Complex:
     result = fourier(graph, x, [axis], True)
     size = dim_of(graph, x, axis) // 2 + 1
     bounds = [as_vec(graph, 0), as_vec(graph, size), as_vec(graph, axis)]
-    parts = [graph.make_node("Slice", [part, *bounds]) for part in (result.real, result.imag)]
+    parts = [nodes(graph).Slice(part, *bounds) for part in (result.real, result.imag)]
     return ComplexValue(parts[0], parts[1], result.dtype)
 
 
 def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex:
     """The spectrum of a real tensor of ``size`` from the half of it that torch keeps."""
+    op = nodes(graph)
     places = iota(graph, 0, size, 1)
     half = as_scalar(graph, size // 2)
-    mirrored = graph.make_node("Greater", [places, half])
-    back = graph.make_node("Sub", [as_scalar(graph, size), places])
-    index = graph.make_node("Where", [mirrored, back, places])
-    parts = [graph.make_node("Gather", [p, index], axis=axis) for p in (x.real, x.imag)]
+    mirrored = op.Greater(places, half)
+    back = op.Sub(as_scalar(graph, size), places)
+    index = op.Where(mirrored, back, places)
+    parts = [op.Gather(p, index, axis=axis) for p in (x.real, x.imag)]
     part = graph.get_type(parts[0])
-    sign = graph.make_node("Where", [mirrored, const(graph, -1, part), const(graph, 1, part)])
+    sign = op.Where(mirrored, const(graph, -1, part), const(graph, 1, part))
     after = rank_of(graph, x) - 1 - axis
     if after:
         spread = consts(graph, list(range(1, after + 1)), dtypes.int64)
-        sign = graph.make_node("Unsqueeze", [sign, spread])
-    return ComplexValue(parts[0], graph.make_node("Mul", [parts[1], sign]), x.dtype)
+        sign = op.Unsqueeze(sign, spread)
+    return ComplexValue(parts[0], op.Mul(parts[1], sign), x.dtype)
 
 
 def fourier_axes(graph: Graph, x: Complex, dim: Any, sizes: Any) -> Ints:
@@ -343,6 +347,7 @@ def _floating(graph: Graph, x: Any) -> Any:
 
 def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
     """``x`` cut, or filled up with zeros, to ``sizes`` along ``axes``."""
+    op = nodes(graph)
     if type(x) is ComplexValue:
         parts = [_resized(graph, part, axes, sizes) for part in (x.real, x.imag)]
         return ComplexValue(parts[0], parts[1], x.dtype)
@@ -358,11 +363,11 @@ def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
                 [0] * rank_of(graph, x)
                 + [more if place == axis else 0 for place in range(rank_of(graph, x))],
             )
-            x = graph.make_node("Pad", [x, ends, const(graph, 0, graph.get_type(x))])
+            x = op.Pad(x, ends, const(graph, 0, graph.get_type(x)))
         if not (isinstance(have, int) and isinstance(size, int)) or size < have:
             start = consts(graph, [0], dtypes.int64)
             shape = [*shape_of(graph, x)]
-            x = graph.make_node("Slice", [x, start, as_vec(graph, size), along])
+            x = op.Slice(x, start, as_vec(graph, size), along)
             # of a size that is known when the model runs, the rule for Slice says nothing
             graph.set_shape(x, (*shape[:axis], size, *shape[axis + 1 :]))
     return x
@@ -371,6 +376,7 @@ def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
 def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int) -> Complex:
     """``x``, real or complex, as torch's normalization asks: 0 as it is, 1 divided by the root of
     the number of elements that were transformed, 2 by the number."""
+    op = nodes(graph)
     count = dims.prod(list(sizes))
     if normalization == 0 or count == 0:
         return x
@@ -380,10 +386,10 @@ def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int)
     part = graph.get_type(x)
     if isinstance(count, SymDim):
         below = cast(graph, as_scalar(graph, count), part)
-        below = graph.make_node("Sqrt", [below]) if normalization == 1 else below
-        return graph.make_node("Div", [x, below])
+        below = op.Sqrt(below) if normalization == 1 else below
+        return op.Div(x, below)
     factor = 1 / math.sqrt(count) if normalization == 1 else 1 / count
-    return graph.make_node("Mul", [x, const(graph, factor, part)])
+    return op.Mul(x, const(graph, factor, part))
 
 
 def _transformed(graph: Graph, x: Any, axis: int, forward: bool) -> Any:
@@ -402,21 +408,20 @@ def _signal(graph: Graph, x: Any, dtype: int) -> str:
     if type(x) is ComplexValue:
         return join_pair(graph, as_complex(graph, x, dtype))
     real = cast(graph, x, part_type(dtype))
-    return graph.make_node("Unsqueeze", [real, consts(graph, [-1], dtypes.int64)])
+    return nodes(graph).Unsqueeze(real, consts(graph, [-1], dtypes.int64))
 
 
 def _dft(graph: Graph, x: str, axis: int) -> str:
     """The DFT node along ``axis``; a signal without a batch dimension gets one."""
+    op = nodes(graph)
     lone = rank_of(graph, x) == 2
     if lone:
-        x, axis = graph.make_node("Unsqueeze", [x, consts(graph, [0], dtypes.int64)]), axis + 1
+        x, axis = op.Unsqueeze(x, consts(graph, [0], dtypes.int64)), axis + 1
     if graph.opset < 20:
-        result = graph.make_node("DFT", [x], axis=axis)
+        result = op.DFT(x, axis=axis)
     else:
-        result = graph.make_node("DFT", [x, "", const(graph, axis, dtypes.int64)])
-    return (
-        graph.make_node("Squeeze", [result, consts(graph, [0], dtypes.int64)]) if lone else result
-    )
+        result = op.DFT(x, "", const(graph, axis, dtypes.int64))
+    return op.Squeeze(result, consts(graph, [0], dtypes.int64)) if lone else result
 
 
 def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool | None) -> Dtype:

@@ -15,6 +15,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import polynomial
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import expanded, zeros_of
@@ -50,7 +51,7 @@ def grid_sampler_backward(
 
     Of ``output_mask`` torch reads the first place only.
     """
-    make, n, own = graph.make_node, rank_of(graph, input) - 2, graph.get_type(input)
+    op, n, own = nodes(graph), rank_of(graph, input) - 2, graph.get_type(input)
     compute_dtype = opmath_dtype(own)
     batch, channels = shape_of(graph, input)[:2]
     sizes, places = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
@@ -59,7 +60,7 @@ def grid_sampler_backward(
     taps = []
     for axis, size in enumerate(sizes):
         # the grid names the last axis first
-        spot = make("Gather", [rows, consts(graph, [n - 1 - axis], dtypes.int64)], axis=2)
+        spot = op.Gather(rows, consts(graph, [n - 1 - axis], dtypes.int64), axis=2)
         spot = reshape_to(graph, spot, [batch, 1, total])
         mode = (interpolation_mode, padding_mode, align_corners)
         taps.append(_taps(graph, spot, size, mode))
@@ -70,8 +71,8 @@ def grid_sampler_backward(
     where = reshape_to(graph, expanded(graph, index, [batch, channels, count, total]), flat)
     zero, result = const(graph, 0, compute_dtype), None
     if output_mask[0]:
-        parts = make("Mul", [grad, _product(graph, [tap.weight for tap in taps])])
-        parts = reshape_to(graph, make("Where", [inside, parts, zero]), flat)
+        parts = op.Mul(grad, _product(graph, [tap.weight for tap in taps]))
+        parts = reshape_to(graph, op.Where(inside, parts, zero), flat)
         base = zeros_of(graph, [batch, channels, dims.prod(sizes)], compute_dtype)
         result = scatter_elements(graph, base, 2, where, parts, "add")
         result = cast(graph, reshape_to(graph, result, shape_of(graph, input)), own)
@@ -81,16 +82,16 @@ def grid_sampler_backward(
         return result, zeros_of(graph, list(shape_of(graph, grid)), own)
     line = reshape_to(graph, cast(graph, input, compute_dtype), [batch, channels, dims.prod(sizes)])
     read = reshape_to(
-        graph, make("GatherElements", [line, where], axis=2), [batch, channels, count, total]
+        graph, op.GatherElements(line, where, axis=2), [batch, channels, count, total]
     )
-    along = make("ReduceSum", [make("Mul", [read, grad]), consts(graph, [1], dtypes.int64)])
-    along = make("Where", [inside, along, zero])
+    along = op.ReduceSum(op.Mul(read, grad), consts(graph, [1], dtypes.int64))
+    along = op.Where(inside, along, zero)
     steep = []
     for axis in reversed(range(n)):
         factors = [tap.slope if tap is taps[axis] else tap.weight for tap in taps]
-        terms = make("Mul", [along, _product(graph, factors)])
-        steep.append(make("ReduceSum", [terms, consts(graph, [1, 2], dtypes.int64)], keepdims=0))
-    together = make("Concat", [unsqueezed(graph, each, [2]) for each in steep], axis=2)
+        terms = op.Mul(along, _product(graph, factors))
+        steep.append(op.ReduceSum(terms, consts(graph, [1, 2], dtypes.int64), keepdims=0))
+    together = op("Concat", [unsqueezed(graph, each, [2]) for each in steep], axis=2)
     return result, cast(graph, reshape_to(graph, together, shape_of(graph, grid)), own)
 
 
@@ -98,9 +99,7 @@ def _product(graph: Graph, factors: Sequence[str]) -> str:
     """[N, 1, all combinations of taps, places] of factors [N, taps, places]."""
     result = factors[0]
     for factor in factors[1:]:
-        both = graph.make_node(
-            "Mul", [unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1])]
-        )
+        both = nodes(graph).Mul(unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1]))
         result = _joined(graph, both)
     return unsqueezed(graph, result, [1])
 
@@ -113,13 +112,13 @@ def _joined(graph: Graph, x: str) -> str:
 
 def _combined(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
     """The index into the flattened input of each combination of taps, and whether it is inside."""
-    make = graph.make_node
+    op = nodes(graph)
     index, inside = taps[0].at, taps[0].inside
     for tap, size in zip(taps[1:], sizes[1:], strict=True):
-        lines = make("Mul", [index, const(graph, size, dtypes.int64)])
-        both = make("Add", [unsqueezed(graph, lines, [2]), unsqueezed(graph, tap.at, [1])])
+        lines = op.Mul(index, const(graph, size, dtypes.int64))
+        both = op.Add(unsqueezed(graph, lines, [2]), unsqueezed(graph, tap.at, [1]))
         index = _joined(graph, both)
-        both = make("And", [unsqueezed(graph, inside, [2]), unsqueezed(graph, tap.inside, [1])])
+        both = op.And(unsqueezed(graph, inside, [2]), unsqueezed(graph, tap.inside, [1]))
         inside = _joined(graph, both)
     return unsqueezed(graph, index, [1]), unsqueezed(graph, inside, [1])
 
@@ -127,35 +126,33 @@ def _combined(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tupl
 def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
     """What one axis reads for coordinates ``spot`` [N, 1, places] between -1 and 1."""
     how, padding, corners = mode
-    make, dtype = graph.make_node, graph.get_type(spot)
+    op, dtype = nodes(graph), graph.get_type(spot)
     one, half = const(graph, 1, dtype), const(graph, 0.5, dtype)
     length = const(graph, size, dtype)
-    shifted = make("Add", [spot, one])
+    shifted = op.Add(spot, one)
     if corners:
-        step = make("Mul", [make("Sub", [length, one]), half])
-        x = make("Mul", [make("Mul", [shifted, half]), make("Sub", [length, one])])
+        step = op.Mul(op.Sub(length, one), half)
+        x = op.Mul(op.Mul(shifted, half), op.Sub(length, one))
     else:
-        step = make("Mul", [length, half])
-        x = make("Mul", [make("Sub", [make("Mul", [shifted, length]), one]), half])
+        step = op.Mul(length, half)
+        x = op.Mul(op.Sub(op.Mul(shifted, length), one), half)
     if how == BICUBIC:
-        low = make("Floor", [x])
-        weight, slope = _cubic(graph, make("Sub", [x, low]))
-        places = make("Add", [low, _column(graph, [-1, 0, 1, 2], dtype)])
+        low = op.Floor(x)
+        weight, slope = _cubic(graph, op.Sub(x, low))
+        places = op.Add(low, _column(graph, [-1, 0, 1, 2], dtype))
         places, _ = _padded(graph, places, length, padding, corners)
         # torch truncates here; what reflection and clipping give is whole
-        return _inside(graph, places, length, weight, make("Mul", [slope, step]))
+        return _inside(graph, places, length, weight, op.Mul(slope, step))
     x, turn = _padded(graph, x, length, padding, corners)
     if turn is not None:
-        step = make("Mul", [step, turn])
+        step = op.Mul(step, turn)
     if how == NEAREST:
-        return _inside(graph, make("Round", [x]), length, one, one)
-    low = make("Floor", [x])
-    places = make("Add", [low, _column(graph, [0, 1], dtype)])
-    part = make("Sub", [x, low])
-    weight = make("Concat", [make("Sub", [one, part]), part], axis=1)
-    return _inside(
-        graph, places, length, weight, make("Mul", [_column(graph, [-1, 1], dtype), step])
-    )
+        return _inside(graph, op.Round(x), length, one, one)
+    low = op.Floor(x)
+    places = op.Add(low, _column(graph, [0, 1], dtype))
+    part = op.Sub(x, low)
+    weight = op.Concat(op.Sub(one, part), part, axis=1)
+    return _inside(graph, places, length, weight, op.Mul(_column(graph, [-1, 1], dtype), step))
 
 
 def _column(graph: Graph, values: Sequence[float], kind: int) -> str:
@@ -164,10 +161,10 @@ def _column(graph: Graph, values: Sequence[float], kind: int) -> str:
 
 def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> _Taps:
     """Whole numbers as indices; 0 stands for those outside of the input."""
-    make, dtype = graph.make_node, graph.get_type(places)
+    op, dtype = nodes(graph), graph.get_type(places)
     zero = const(graph, 0, dtype)
-    inside = make("And", [make("GreaterOrEqual", [places, zero]), make("Less", [places, length])])
-    index = cast(graph, make("Where", [inside, places, zero]), dtypes.int64)
+    inside = op.And(op.GreaterOrEqual(places, zero), op.Less(places, length))
+    index = cast(graph, op.Where(inside, places, zero), dtypes.int64)
     shape = list(shape_of(graph, places))
     weight, slope = expanded(graph, weight, shape), expanded(graph, slope, shape)
     return _Taps(index, inside, weight, slope)
@@ -175,48 +172,48 @@ def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> 
 
 def _cubic(graph: Graph, t: str) -> tuple[str, str]:
     """Weights of four taps around a place, and their derivatives."""
-    make, one = graph.make_node, const(graph, 1, graph.get_type(t))
-    rest = make("Sub", [one, t])
+    op, one = nodes(graph), const(graph, 1, graph.get_type(t))
+    rest = op.Sub(one, t)
     near, far = (A + 2, -(A + 3), 0, 1), (A, -5 * A, 8 * A, -4 * A)
     near_slope, far_slope = (3 * (A + 2), -2 * (A + 3), 0), (3 * A, -10 * A, 8 * A)
-    past, ahead = make("Add", [t, one]), make("Add", [rest, one])
+    past, ahead = op.Add(t, one), op.Add(rest, one)
     weights = [polynomial(graph, x, c) for x, c in ((past, far), (t, near), (rest, near))]
     weights.append(polynomial(graph, ahead, far))
     slopes = [polynomial(graph, past, far_slope), polynomial(graph, t, near_slope)]
     for x, c in ((rest, near_slope), (ahead, far_slope)):
-        slopes.append(make("Neg", [polynomial(graph, x, c)]))
-    return make("Concat", weights, axis=1), make("Concat", slopes, axis=1)
+        slopes.append(op.Neg(polynomial(graph, x, c)))
+    return op("Concat", weights, axis=1), op("Concat", slopes, axis=1)
 
 
 def _padded(
     graph: Graph, x: str, length: str, padding: int, corners: bool
 ) -> tuple[str, str | None]:
     """Coordinates led back into the input, and the derivative of that (None: 1)."""
-    make, dtype = graph.make_node, graph.get_type(x)
+    op, dtype = nodes(graph), graph.get_type(x)
     if padding == ZEROS:
         return x, None
     zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
-    last, turn = make("Sub", [length, one]), None
+    last, turn = op.Sub(length, one), None
     if padding == REFLECTION:
         x, turn = _reflected(graph, x, last if corners else length, corners)
-    between = make("And", [make("Greater", [x, zero]), make("Less", [x, last])])
-    kept = make("Where", [between, one if turn is None else turn, zero])
-    return make("Min", [make("Max", [x, zero]), last]), kept
+    between = op.And(op.Greater(x, zero), op.Less(x, last))
+    kept = op.Where(between, one if turn is None else turn, zero)
+    return op.Min(op.Max(x, zero), last), kept
 
 
 def _reflected(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str]:
     """Coordinates mirrored at both ends of a line of length ``span``, and the sign of that."""
-    make, dtype = graph.make_node, graph.get_type(x)
+    op, dtype = nodes(graph), graph.get_type(x)
     zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
     half = const(graph, 0 if corners else -0.5, dtype)
-    away = make("Sub", [x, half])
-    sign = make("Where", [make("Less", [away, zero]), const(graph, -1, dtype), one])
-    away = make("Abs", [away])
-    point = make("Equal", [span, zero])  # a line of no length: every coordinate is 0
-    safe = make("Where", [point, one, span])
-    rest = make("Mod", [away, safe], fmod=1)
-    turns = make("Floor", [make("Div", [away, safe])])
-    even = make("Equal", [make("Mod", [turns, two], fmod=1), zero])
-    place = make("Add", [make("Where", [even, rest, make("Sub", [safe, rest])]), half])
-    slope = make("Where", [even, sign, make("Neg", [sign])])
-    return make("Where", [point, zero, place]), make("Where", [point, zero, slope])
+    away = op.Sub(x, half)
+    sign = op.Where(op.Less(away, zero), -1, one)
+    away = op.Abs(away)
+    point = op.Equal(span, zero)  # a line of no length: every coordinate is 0
+    safe = op.Where(point, one, span)
+    rest = op.Mod(away, safe, fmod=1)
+    turns = op.Floor(op.Div(away, safe))
+    even = op.Equal(op.Mod(turns, two, fmod=1), zero)
+    place = op.Add(op.Where(even, rest, op.Sub(safe, rest)), half)
+    slope = op.Where(even, sign, op.Neg(sign))
+    return op.Where(point, zero, place), op.Where(point, zero, slope)

@@ -7,6 +7,7 @@ from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Result, dim_of, shape_of
 from ortable.prelude.groups import products_of_groups
+from ortable.prelude.nodes import nodes
 from ortable.prelude.values import as_vec, cast, consts
 
 __all__ = ["grouped_rows"]
@@ -18,16 +19,14 @@ def grouped_rows(graph: Graph, input: Result, weight: Result, offs: Result) -> R
 
     Each row is multiplied once. Raises UnsupportedCase when the number of groups is dynamic.
     """
-    make = graph.make_node
+    op = nodes(graph)
     rows, _ = shape_of(graph, input)
     ends = cast(graph, offs, dtypes.int64)
     zero = consts(graph, [0], dtypes.int64)
-    edges = make("Concat", [zero, ends, as_vec(graph, rows)], axis=0)
-    before = make("Slice", [edges, zero, consts(graph, [-1], dtypes.int64)])
-    after = make(
-        "Slice", [edges, consts(graph, [1], dtypes.int64), consts(graph, [2**62], dtypes.int64)]
-    )
-    sizes = make("Sub", [after, before])
+    edges = op.Concat(zero, ends, as_vec(graph, rows), axis=0)
+    before = op.Slice(edges, zero, consts(graph, [-1], dtypes.int64))
+    after = op.Slice(edges, consts(graph, [1], dtypes.int64), consts(graph, [2**62], dtypes.int64))
+    sizes = op.Sub(after, before)
     result = products_of_groups(graph, input, sizes, weight, False, rest=True)
     graph.set_shape(result, (rows, dim_of(graph, weight, 2)))
     return result

@@ -11,6 +11,7 @@ import sys
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axes_of, product, rank_of, shape_of
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like, is_sign_set
 from ortable.prelude.shapes import other_axes, sliced
 from ortable.prelude.values import cast, const, permuted, reshape_to
@@ -38,7 +39,7 @@ def hash_tensor(graph: Graph, res: ResultSpec, self: str, dim: list[int], keepdi
 
 
 def _exclusive_or(graph: Graph, before: list[str], after: list[str]) -> list[str]:
-    return [graph.make_node("BitwiseXor", [before[0], after[0]])]
+    return [nodes(graph).BitwiseXor(before[0], after[0])]
 
 
 def _bits(graph: Graph, x: str) -> str:
@@ -47,7 +48,7 @@ def _bits(graph: Graph, x: str) -> str:
         return cast(graph, x, dtypes.int64)
     wide = cast(graph, x, dtypes.float64)
     if graph.opset >= 26:
-        return graph.make_node("BitCast", [wide], to=dtypes.int64)
+        return nodes(graph).BitCast(wide, to=dtypes.int64)
     return _bits_of_double(graph, wide)
 
 
@@ -55,22 +56,22 @@ def _bits_of_double(graph: Graph, x: str) -> str:
     """The bits from exponent and significand, which is an integer below 2 ** 53. A NaN has the bits
     of the one that Python and torch write; what else it carries, no operator before BitCast reads.
     """
-    make, whole = graph.make_node, dtypes.int64
-    size = make("Abs", [x])
+    op, whole = nodes(graph), dtypes.int64
+    size = op.Abs(x)
     # numbers below 2 ** -1022 share its exponent, and have no leading bit
-    power = make("Max", [exponent_of(graph, x), const_like(graph, -1021, x)])
-    places = make("Sub", [const_like(graph, _MANTISSA_BITS + 1, x), power])
+    power = op.Max(exponent_of(graph, x), -1021)
+    places = op.Sub(const_like(graph, _MANTISSA_BITS + 1, x), power)
     digits = cast(graph, scaled_by_power(graph, size, places), whole)
-    steps = cast(graph, make("Add", [power, const_like(graph, 1021, x)]), whole)
+    steps = cast(graph, op.Add(power, 1021), whole)
     one = 1 << _MANTISSA_BITS
-    bits = make("Add", [make("Mul", [steps, const(graph, one, whole)]), digits])
-    zero = make("Equal", [size, const_like(graph, 0, x)])
-    bits = make("Where", [zero, const(graph, 0, whole), bits])
-    endless = make("Equal", [size, const_like(graph, math.inf, x)])
+    bits = op.Add(op.Mul(steps, const(graph, one, whole)), digits)
+    zero = op.Equal(size, 0)
+    bits = op.Where(zero, 0, bits)
+    endless = op.Equal(size, math.inf)
     infinity = _EXPONENT_OF_INFINITY << _MANTISSA_BITS
-    bits = make("Where", [endless, const(graph, infinity, whole), bits])
-    sign = make("Where", [is_sign_set(graph, x), const(graph, -(1 << 63), whole),
-                          const(graph, 0, whole)])  # fmt: skip
-    bits = make("Add", [bits, sign])
+    bits = op.Where(endless, const(graph, infinity, whole), bits)
+    sign = op.Where(is_sign_set(graph, x), const(graph, -(1 << 63), whole),
+                          const(graph, 0, whole))  # fmt: skip
+    bits = op.Add(bits, sign)
     quiet = const(graph, infinity + (1 << (_MANTISSA_BITS - 1)), whole)
-    return make("Where", [make("IsNaN", [x]), quiet, bits])
+    return op.Where(op.IsNaN(x), quiet, bits)

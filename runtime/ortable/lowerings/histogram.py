@@ -12,6 +12,7 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Dtype, Result, dim_of, shape_of, static
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.shapes import as_flat, sliced
@@ -108,7 +109,7 @@ def _columns(graph: Graph, x: str) -> list[str]:
     shape = list(shape_of(graph, x))
     rows = reshape_to(graph, x, [dims.prod(shape[:-1]), shape[-1]])
     return [
-        graph.make_node("Gather", [rows, const(graph, place, dtypes.int64)], axis=1)
+        nodes(graph).Gather(rows, const(graph, place, dtypes.int64), axis=1)
         for place in range(static(shape[-1]))
     ]
 
@@ -128,70 +129,66 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
         if low == high:
             low, high = low - margin, high + margin
         return linspace(graph, low, high, bins + 1, dtype)
-    make = graph.make_node
+    op = nodes(graph)
     least, most = (reduced_extreme(graph, x, [0], False, largest) for largest in (False, True))
-    flat, wider = make("Equal", [least, most]), const(graph, margin, dtype)
-    least = make("Where", [flat, make("Sub", [least, wider]), least])
-    most = make("Where", [flat, make("Add", [most, wider]), most])
+    flat, wider = op.Equal(least, most), const(graph, margin, dtype)
+    least = op.Where(flat, op.Sub(least, wider), least)
+    most = op.Where(flat, op.Add(most, wider), most)
     return linspace(graph, least, most, bins + 1, dtype)
 
 
 def _inside(graph: Graph, x: str, edges: str) -> str:
-    make = graph.make_node
-    first, last = (
-        make("Gather", [edges, const(graph, place, dtypes.int64)], axis=0) for place in (0, -1)
-    )
-    return make("And", [make("GreaterOrEqual", [x, first]), make("LessOrEqual", [x, last])])
+    op = nodes(graph)
+    first, last = (op.Gather(edges, const(graph, place, dtypes.int64), axis=0) for place in (0, -1))
+    return op.And(op.GreaterOrEqual(x, first), op.LessOrEqual(x, last))
 
 
 def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
     """The bin of each element by division, 0 for those outside; the last edge is in the last
     bin."""
-    make, dtype = graph.make_node, graph.get_type(x)
-    first, last = (
-        make("Gather", [edges, const(graph, place, dtypes.int64)], axis=0) for place in (0, -1)
-    )
-    away = make("Mul", [make("Sub", [x, first]), const(graph, bins, dtype)])
-    place = make("Div", [away, make("Sub", [last, first])])
-    kept = make("Where", [_inside(graph, x, edges), place, const(graph, 0, dtype)])
+    op, dtype = nodes(graph), graph.get_type(x)
+    first, last = (op.Gather(edges, const(graph, place, dtypes.int64), axis=0) for place in (0, -1))
+    away = op.Mul(op.Sub(x, first), const(graph, bins, dtype))
+    place = op.Div(away, op.Sub(last, first))
+    kept = op.Where(_inside(graph, x, edges), place, 0)
     result = cast(graph, kept, dtypes.int64)
-    return make("Min", [result, const(graph, bins - 1, dtypes.int64)])
+    return op.Min(result, const(graph, bins - 1, dtypes.int64))
 
 
 def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
     """The bin by division, moved by one where rounding put an element beside its edges."""
-    make, one = graph.make_node, const(graph, 1, dtypes.int64)
+    op, one = nodes(graph), const(graph, 1, dtypes.int64)
     place = _bin_by_division(graph, x, edges, bins)
-    below = make("Less", [x, make("Gather", [edges, place])])
-    beyond = make("GreaterOrEqual", [x, make("Gather", [edges, make("Add", [place, one])])])
-    moved = make("Add", [make("Sub", [place, cast(graph, below, dtypes.int64)]),
-                         cast(graph, beyond, dtypes.int64)])  # fmt: skip
+    below = op.Less(x, op.Gather(edges, place))
+    beyond = op.GreaterOrEqual(x, op.Gather(edges, op.Add(place, one)))
+    moved = op.Add(op.Sub(place, cast(graph, below, dtypes.int64)),
+                         cast(graph, beyond, dtypes.int64))  # fmt: skip
     low, high = const(graph, 0, dtypes.int64), const(graph, bins - 1, dtypes.int64)
-    return make("Max", [make("Min", [moved, high]), low])
+    return op.Max(op.Min(moved, high), low)
 
 
 def _bin_between(graph: Graph, x: str, edges: str) -> str:
     """The bin of each element between given edges, by looking at all of them."""
-    make, one = graph.make_node, const(graph, 1, dtypes.int64)
-    place = make("Sub", [searchsorted(graph, edges, x, True, dtypes.int64), one])
+    op, one = nodes(graph), const(graph, 1, dtypes.int64)
+    place = op.Sub(searchsorted(graph, edges, x, True, dtypes.int64), one)
     last = const(graph, dim_of(graph, edges, 0) - 2, dtypes.int64)
-    return make("Max", [make("Min", [place, last]), const(graph, 0, dtypes.int64)])
+    return op.Max(op.Min(place, last), 0)
 
 
 def _counts(
     graph: Graph, columns: list[str], edges: list[str], places: list[str], weight: str | None
 ) -> str:
     """The counts of a grid; what lies outside goes to one place more, which is cut off."""
-    make = graph.make_node
+    op = nodes(graph)
     sizes = [dim_of(graph, each, 0) - 1 for each in edges]
     total = dims.prod(sizes)
     place, here = places[0], _inside(graph, columns[0], edges[0])
     for column, edge, digit, size in zip(
         columns[1:], edges[1:], places[1:], sizes[1:], strict=True
     ):
-        place = make("Add", [make("Mul", [place, const(graph, size, dtypes.int64)]), digit])
-        here = make("And", [here, _inside(graph, column, edge)])
-    kept = make("Where", [here, place, const(graph, total, dtypes.int64)])
+        place = op.Add(op.Mul(place, const(graph, size, dtypes.int64)), digit)
+        here = op.And(here, _inside(graph, column, edge))
+    kept = op.Where(here, place, const(graph, total, dtypes.int64))
     flat = None if weight is None else as_flat(graph, weight)
     result = bincount(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
     return reshape_to(graph, sliced(graph, result, 0, 0, total), sizes)
@@ -209,14 +206,12 @@ def _weighed(
     result = _counts(graph, columns, edges, places, weight)
     if not density:
         return result
-    make = graph.make_node
-    result = make("Div", [result, make("ReduceSum", [result], keepdims=0)])
+    op = nodes(graph)
+    result = op.Div(result, op.ReduceSum(result, keepdims=0))
     for axis, edge in enumerate(edges):
-        widths: Any = make(
-            "Sub", [sliced(graph, edge, 0, 1, 2**63 - 1), sliced(graph, edge, 0, 0, -1)]
-        )
+        widths: Any = op.Sub(sliced(graph, edge, 0, 1, 2**63 - 1), sliced(graph, edge, 0, 0, -1))
         shape = [-1 if each == axis else 1 for each in range(len(edges))]
-        result = make("Div", [result, reshape_to(graph, widths, shape)])
+        result = op.Div(result, reshape_to(graph, widths, shape))
     return result
 
 
@@ -225,13 +220,14 @@ def bincount(
 ) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
+    op = nodes(graph)
     compute_dtype = opmath_dtype(dtype)
-    zeros = graph.make_node("Expand", [const(graph, 0, compute_dtype), size])
+    zeros = op.Expand(const(graph, 0, compute_dtype), size)
     if not graph.has_rank(zeros):
         graph.set_rank(zeros, 1)
     each = (
         const(graph, 1, compute_dtype) if weights is None else cast(graph, weights, compute_dtype)
     )
-    added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
+    added = op.Expand(each, op.Shape(places))
     parts = [zeros, places, added]
     return cast(graph, graph.make_node("ScatterElements", parts, axis=0, reduction="add"), dtype)

@@ -25,6 +25,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.indexing import names_each_once
+from ortable.prelude.nodes import nodes
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import (
     as_tensor,
@@ -79,7 +80,7 @@ def index_tensor(graph: Graph, res: ResultSpec, self: str, indices: Sequence[str
     place = _place(graph, self, indices)
     rank = rank_of(graph, self)
     transposed = permuted(graph, self, place.permutation(rank))
-    result = graph.make_node("GatherND", [transposed, place.tuples])
+    result = nodes(graph).GatherND(transposed, place.tuples)
     return permuted(graph, result, place.result_permutation(rank))
 
 
@@ -110,27 +111,26 @@ def index_put(
         written = _added(graph, transposed, place, updates)
     else:
         reduction = "add" if accumulate else "none"
-        written = graph.make_node(
-            "ScatterND", [transposed, place.tuples, updates], reduction=reduction
-        )
+        written = nodes(graph).ScatterND(transposed, place.tuples, updates, reduction=reduction)
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
 
 def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
     """``turned`` with updates added in turn, for tuples that may name one place twice."""
-    make, count = graph.make_node, len(place.axes)
+    op, count = nodes(graph), len(place.axes)
     shape = list(shape_of(graph, turned))
     sizes, rest = shape[:count], shape[count:]
     flat = _flat_places(graph, place, sizes)
-    length = unsqueezed(graph, make("Size", [flat]), [0])
-    rows = make("Concat", [length, as_vec(graph, rest)], axis=0) if rest else length
+    length = unsqueezed(graph, op.Size(flat), [0])
+    rows = op.Concat(length, as_vec(graph, rest), axis=0) if rest else length
     ones = consts(graph, [1] * len(rest), dtypes.int64)
-    column = make("Concat", [length, ones], axis=0) if rest else length
-    index = make("Expand", [make("Reshape", [flat, column], allowzero=1), rows])
+    column = op.Concat(length, ones, axis=0) if rest else length
+    index = op.Expand(op.Reshape(flat, column, allowzero=1), rows)
     base = reshape_to(graph, turned, [dims.prod(sizes), *rest]) if count > 1 else turned
-    result = make(
-        "ScatterElements",
-        [base, index, make("Reshape", [updates, rows], allowzero=1)],
+    result = op.ScatterElements(
+        base,
+        index,
+        op.Reshape(updates, rows, allowzero=1),
         axis=0,
         reduction="add",
     )
@@ -140,16 +140,16 @@ def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
 def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
     """Tuples as places among all elements of these axes; one that lies outside is made larger than
     any, so that ONNX Runtime refuses it."""
-    make, tuples = graph.make_node, place.tuples
+    op, tuples = nodes(graph), place.tuples
     if len(sizes) == 1:
         return tuples
     size, zero = as_vec(graph, list(sizes)), const(graph, 0, dtypes.int64)
     inner = as_vec(graph, [dims.prod(sizes[axis + 1 :]) for axis in range(len(sizes))])
-    wrapped = make("Where", [make("Less", [tuples, zero]), make("Add", [tuples, size]), tuples])
-    low, high = make("Less", [wrapped, zero]), make("GreaterOrEqual", [wrapped, size])
+    wrapped = op.Where(op.Less(tuples, zero), op.Add(tuples, size), tuples)
+    low, high = op.Less(wrapped, zero), op.GreaterOrEqual(wrapped, size)
     beyond = const(graph, 2**48, dtypes.int64)
-    parts = make("Where", [make("Or", [low, high]), beyond, make("Mul", [wrapped, inner])])
-    return make("ReduceSum", [parts, consts(graph, [place.index_rank], dtypes.int64)], keepdims=0)
+    parts = op.Where(op.Or(low, high), beyond, op.Mul(wrapped, inner))
+    return op.ReduceSum(parts, consts(graph, [place.index_rank], dtypes.int64), keepdims=0)
 
 
 def _place(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement:
@@ -181,12 +181,12 @@ def _mask_indices(graph: Graph, mask: str) -> list[str]:
     rank = rank_of(graph, mask)
     if rank == 0:
         raise UnsupportedCase("indexing by a 0-d bool mask; use torch.where")
-    places = graph.make_node("NonZero", [mask])
+    places = nodes(graph).NonZero(mask)
     return [_row(graph, places, axis) for axis in range(rank)]
 
 
 def _row(graph: Graph, places: str, axis: int) -> str:
-    row = graph.make_node("Gather", [places, const(graph, axis, dtypes.int64)], axis=0)
+    row = nodes(graph).Gather(places, const(graph, axis, dtypes.int64), axis=0)
     if not graph.has_rank(row):
         graph.set_rank(row, 1)
     return row
@@ -201,20 +201,21 @@ def _tuples(graph: Graph, indices: list[str], rank: int) -> str:
 
 
 def _broadcast(graph: Graph, indices: list[str]) -> list[str]:
+    op = nodes(graph)
     if all(graph.has_shape(index) for index in indices):
         common = broadcast(*(shape_of(graph, index) for index in indices))
         if common is not None:
             same = [tuple(shape_of(graph, index)) == tuple(common) for index in indices]
             return [
-                index if fits else graph.make_node("Expand", [index, as_vec(graph, list(common))])
+                index if fits else op.Expand(index, as_vec(graph, list(common)))
                 for index, fits in zip(indices, same, strict=True)
             ]
-    shapes = [graph.make_node("Shape", [index]) for index in indices]
+    shapes = [op.Shape(index) for index in indices]
     result = []
     for index in indices:
         for shape in shapes:
             # Expand broadcasts both ways, so after all of them every index has the common shape
-            index = graph.make_node("Expand", [index, shape])
+            index = op.Expand(index, shape)
         result.append(index)
     return result
 
@@ -241,12 +242,12 @@ def _masked(graph: Graph, self: str, indices: Sequence[str | None], values: str)
     elif rank_of(graph, values) > after:
         return None
     here = unsqueezed(graph, mask, list(range(rank, rank + after)))
-    return graph.make_node("Where", [here, value, self])
+    return nodes(graph).Where(here, value, self)
 
 
 def _put_shape(graph: Graph, turned: str, place: _Placement) -> list[str]:
     """The shape of what is written, [index dims, other dims], as two int64 vectors."""
-    index = graph.make_node("Shape", [place.tuples], start=0, end=place.index_rank)
+    index = nodes(graph).Shape(place.tuples, start=0, end=place.index_rank)
     if graph.has_shape(place.tuples):
         index = as_vec(graph, list(shape_of(graph, place.tuples)[: place.index_rank]))
     rest = list(shape_of(graph, turned)[len(place.axes) :])
@@ -256,13 +257,14 @@ def _put_shape(graph: Graph, turned: str, place: _Placement) -> list[str]:
 def _updates(graph: Graph, values: str, place: _Placement, rank: int, wanted: list[str]) -> str:
     """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the
     front."""
+    op = nodes(graph)
     order = place.result_permutation(rank)
     total = graph.make_node("Concat", wanted, axis=0) if len(wanted) > 1 else wanted[0]
     if order == list(range(len(order))):
-        return graph.make_node("Expand", [values, total])
+        return op.Expand(values, total)
     # torch's order first, because values broadcast against the result as torch shows it
-    shape = graph.make_node("Gather", [total, consts(graph, order, dtypes.int64)])
-    return permuted(graph, graph.make_node("Expand", [values, shape]), inverse_perm(order))
+    shape = op.Gather(total, consts(graph, order, dtypes.int64))
+    return permuted(graph, op.Expand(values, shape), inverse_perm(order))
 
 
 def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
@@ -296,7 +298,7 @@ def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
             tensors += [None] * (axis - len(tensors)) + [item]
             axis += _axes_taken(graph, item)
         else:
-            x = graph.make_node("Gather", [x, as_tensor(graph, item, dtypes.int64)], axis=axis)
+            x = nodes(graph).Gather(x, as_tensor(graph, item, dtypes.int64), axis=axis)
     return index_tensor(graph, res, x, tensors) if tensors else x
 
 

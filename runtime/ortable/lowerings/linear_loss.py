@@ -15,6 +15,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Dtype, dim_of, is_float, shape_of
 from ortable.prelude.matrices import matrix_product, matrix_transpose, projected
+from ortable.prelude.nodes import nodes
 from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, filled, squeezed, unsqueezed
@@ -49,7 +50,7 @@ def chunked(
 ) -> tuple[str, str, str, str]:
     """torch_nn::_linear_cross_entropy_batch_chunked: the loss and three gradients, which are empty
     where nobody asks for them."""
-    make, own = graph.make_node, graph.get_type(input)
+    op, own = nodes(graph), graph.get_type(input)
     layer = [cast(graph, each, acc_dtype) for each in (input, linear_weight)]
     bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
     rows = _rows(graph, [*layer, target], bias, weight, ignore_index)
@@ -57,7 +58,7 @@ def chunked(
     total = None
     if reduction == "mean":
         total = _divisor(graph, rows, target)
-        loss = make("Div", [loss, total])  # NaN where no row counts
+        loss = op.Div(loss, total)  # NaN where no row counts
     grads = [zeros_of(graph, [0, 0], own), zeros_of(graph, [0, 0], own), zeros_of(graph, [0], own)]
     if compute_input_grad or compute_linear_weight_grad or compute_linear_bias_grad:
         slope = _slope(graph, rows, total)
@@ -92,33 +93,33 @@ def chunked_rows(
 def _rows(
     graph: Graph, given: list[str], bias: str | None, weight: str | None, ignore_index: Dim
 ) -> _Rows:
-    make, (x, matrix, target) = graph.make_node, given
+    op, (x, matrix, target) = nodes(graph), given
     logs = log_softmax_of(graph, projected(graph, x, matrix, bias), 1)
     if is_float(graph, target):
         return _rows_of_probs(graph, logs, target, weight)
     kind = graph.get_type(x)
-    ignored = make("Equal", [target, const(graph, ignore_index, dtypes.int64)])
-    inside = make("Where", [ignored, const(graph, 0, dtypes.int64), target])
+    ignored = op.Equal(target, const(graph, ignore_index, dtypes.int64))
+    inside = op.Where(ignored, 0, target)
     if weight is None:
         weights = filled(graph, [dim_of(graph, target, 0)], 1, kind)
     else:
-        weights = cast(graph, make("Gather", [weight, inside], axis=0), kind)
-    weights = make("Where", [ignored, const(graph, 0, kind), weights])
-    picked = make("GatherElements", [logs, unsqueezed(graph, inside, [1])], axis=1)
-    losses = make("Mul", [make("Neg", [squeezed(graph, picked, [1])]), weights])
+        weights = cast(graph, op.Gather(weight, inside, axis=0), kind)
+    weights = op.Where(ignored, 0, weights)
+    picked = op.GatherElements(logs, unsqueezed(graph, inside, [1]), axis=1)
+    losses = op.Mul(op.Neg(squeezed(graph, picked, [1])), weights)
     classes = iota(graph, 0, dim_of(graph, matrix, 0), 1)
-    at_target = make("Equal", [unsqueezed(graph, inside, [1]), classes])
-    wanted = make("Mul", [cast(graph, at_target, kind), unsqueezed(graph, weights, [1])])
+    at_target = op.Equal(unsqueezed(graph, inside, [1]), classes)
+    wanted = op.Mul(cast(graph, at_target, kind), unsqueezed(graph, weights, [1]))
     return _Rows(logs, losses, weights, wanted)
 
 
 def _rows_of_probs(graph: Graph, logs: str, target: str, weight: str | None) -> _Rows:
     """No class is ignored; the weight of a row is the sum of its weighted probs."""
-    make, kind = graph.make_node, graph.get_type(logs)
+    op, kind = nodes(graph), graph.get_type(logs)
     wanted = cast(graph, target, kind)
     if weight is not None:
-        wanted = make("Mul", [wanted, cast(graph, weight, kind)])
-    losses = make("Neg", [summed_over(graph, make("Mul", [wanted, logs]), [1], False)])
+        wanted = op.Mul(wanted, cast(graph, weight, kind))
+    losses = op.Neg(summed_over(graph, op.Mul(wanted, logs), [1], False))
     return _Rows(logs, losses, summed_over(graph, wanted, [1], False), wanted)
 
 
@@ -131,13 +132,13 @@ def _divisor(graph: Graph, rows: _Rows, target: str) -> str:
 
 def _slope(graph: Graph, rows: _Rows, total: str | None) -> str:
     """The gradient of the scores: weighted probs, less those of the target, times the share."""
-    make, kind = graph.make_node, graph.get_type(rows.logs)
-    weighted = make("Mul", [make("Exp", [rows.logs]), unsqueezed(graph, rows.weights, [1])])
-    away = make("Sub", [weighted, rows.wanted])
+    op = nodes(graph)
+    weighted = op.Mul(op.Exp(rows.logs), unsqueezed(graph, rows.weights, [1]))
+    away = op.Sub(weighted, rows.wanted)
     if not graph.has_shape(away):  # the rows of input and target have two names
         graph.set_shape(away, shape_of(graph, rows.logs))
     if total is None:
         return away
-    nothing = make("Equal", [total, const(graph, 0, kind)])
-    total = make("Where", [nothing, const(graph, float("nan"), kind), total])
-    return make("Div", [away, total])
+    nothing = op.Equal(total, 0)
+    total = op.Where(nothing, float("nan"), total)
+    return op.Div(away, total)

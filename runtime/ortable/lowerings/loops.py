@@ -13,6 +13,7 @@ from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import dim_of
+from ortable.prelude.nodes import nodes
 from ortable.prelude.values import as_scalar, cast, consts, unsqueezed
 
 if TYPE_CHECKING:
@@ -50,17 +51,17 @@ def associative_scan(
     additional_inputs: Sequence[Any],
 ) -> list[str]:
     """torch's associative_scan along axis 0, from the first element to the last."""
+    op = nodes(graph)
     if dim_of(graph, xs[0], 0) == 0:
         return list(xs)
     zero, one = (consts(graph, [value], dtypes.int64) for value in (0, 1))
     end = consts(graph, [np.iinfo(np.int64).max], dtypes.int64)
-    heads = [graph.make_node("Slice", [x, zero, one, zero]) for x in xs]
-    rest = [graph.make_node("Slice", [x, one, end, zero]) for x in xs]
-    starts = [graph.make_node("Squeeze", [head, zero]) for head in heads]
+    heads = [op.Slice(x, zero, one, zero) for x in xs]
+    rest = [op.Slice(x, one, end, zero) for x in xs]
+    starts = [op.Squeeze(head, zero) for head in heads]
     result = _scanned(graph, combine_fn, starts, rest, additional_inputs, twice=True)
     return [
-        graph.make_node("Concat", [head, tail], axis=0)
-        for head, tail in zip(heads, result[len(xs) :], strict=True)
+        op.Concat(head, tail, axis=0) for head, tail in zip(heads, result[len(xs) :], strict=True)
     ]
 
 
@@ -82,7 +83,7 @@ def _scanned(
     places = [place for place, value in enumerate(result) if value is not None]
     for place in places:
         _declare_output(body, result[place])
-    made = graph.make_node("Scan", [*states, *xs], len(places), body=body, num_scan_inputs=len(xs))
+    made = nodes(graph).Scan(*states, *xs, outputs=len(places), body=body, num_scan_inputs=len(xs))
     results = dict(zip(places, [made] if isinstance(made, str) else made, strict=True))
     return [results.get(place) for place in range(len(result))]
 
@@ -119,8 +120,8 @@ def while_loop_stack_output(
                 branch, value if name == "some_steps" else unsqueezed(branch, value, [0])
             )
         branches.append(branch)
-    made = graph.make_node(
-        "If", [first], len(starts), then_branch=branches[0], else_branch=branches[1]
+    made = nodes(graph).If(
+        first, outputs=len(starts), then_branch=branches[0], else_branch=branches[1]
     )
     return [made] if isinstance(made, str) else list(made)
 
@@ -147,7 +148,7 @@ def _looped(
     for value in [*after, *after] if stacked else after:
         _declare_output(body, value)
     count = len(starts) * (2 if stacked else 1)
-    made = graph.make_node("Loop", ["", first, *starts], count, body=body)
+    made = nodes(graph).Loop("", first, *starts, outputs=count, body=body)
     return first, [made] if isinstance(made, str) else list(made)
 
 
@@ -208,5 +209,5 @@ def _inputs(step: GraphModule) -> list[Any]:
 
 def _declare_output(body: Graph, value: Any) -> None:
     """An output of a body: a result of its own, since neither inputs nor outer results may be."""
-    own = body.make_node("Identity", [as_result(body, value)])
+    own = nodes(body).Identity(as_result(body, value))
     body.make_tensor_output(own)

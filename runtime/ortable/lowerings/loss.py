@@ -12,6 +12,7 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.reductions import any_true, loss_reduced
 from ortable.prelude.shapes import iota, other_axes, zeros_of
@@ -32,9 +33,10 @@ NONE, MEAN, SUM = 0, 1, 2
 
 def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
     """Classes, with 0 for those that count for nothing."""
+    op = nodes(graph)
     kind = graph.get_type(target)
-    ignored = graph.make_node("Equal", [target, const(graph, ignore_index, kind)])
-    return graph.make_node("Where", [ignored, const(graph, 0, kind), target])
+    ignored = op.Equal(target, const(graph, ignore_index, kind))
+    return op.Where(ignored, 0, target)
 
 
 def nll_loss(
@@ -79,23 +81,23 @@ def nll_loss_backward(
 ) -> str:
     """aten::nll_loss_backward and nll_loss2d_backward: minus the weight, where the class is the
     target's."""
+    op = nodes(graph)
     axis = _class_axis(graph, self)
-    dtype = graph.get_type(self)
     rank = rank_of(graph, self)
     # int32: half as much to compare; a class that is none stands for the ignored targets
     numbers = cast(graph, iota(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
     numbers = unsqueezed(graph, numbers, list(range(1, rank - axis)))
     wide = cast(graph, target, dtypes.int64)
-    ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
-    counted = graph.make_node("Where", [ignored, const(graph, -1, dtypes.int64), wide])
+    ignored = op.Equal(wide, const(graph, ignore_index, dtypes.int64))
+    counted = op.Where(ignored, -1, wide)
     places = unsqueezed(graph, cast(graph, counted, dtypes.int32), [axis])
-    hot = graph.make_node("Equal", [places, numbers])
+    hot = op.Equal(places, numbers)
     grad = unsqueezed(graph, grad_output, [axis]) if reduction == NONE else grad_output
     if reduction == MEAN:
-        grad = graph.make_node("Div", [grad, total_weight])
+        grad = op.Div(grad, total_weight)
     if weight is not None:
-        grad = graph.make_node("Mul", [grad, _along_classes(graph, weight, rank, axis)])
-    return graph.make_node("Where", [hot, graph.make_node("Neg", [grad]), const(graph, 0, dtype)])
+        grad = op.Mul(grad, _along_classes(graph, weight, rank, axis))
+    return op.Where(hot, op.Neg(grad), 0)
 
 
 def cross_entropy(
@@ -109,6 +111,7 @@ def cross_entropy(
     label_smoothing: float,
 ) -> str:
     """aten::cross_entropy_loss for class indices and for probabilities (a float target)."""
+    op = nodes(graph)
     axis = _class_axis(graph, self)
     logs = log_softmax_of(graph, self, axis)
     if is_float(graph, target):
@@ -121,14 +124,14 @@ def cross_entropy(
     if reduction != NONE:
         every = loss_reduced(graph, every, SUM)
     if reduction == MEAN:
-        every = graph.make_node("Div", [every, total])
+        every = op.Div(every, total)
     smooth = _shared(graph, scaled(graph, every, label_smoothing), shape_of(graph, self)[axis])
-    return graph.make_node("Add", [scaled(graph, hard, 1 - label_smoothing), smooth])
+    return op.Add(scaled(graph, hard, 1 - label_smoothing), smooth)
 
 
 def _shared(graph: Graph, x: str, classes: Dim) -> str:
     """``x`` divided by the number of classes."""
-    return graph.make_node("Div", [x, const(graph, classes, graph.get_type(x))])
+    return nodes(graph).Div(x, const(graph, classes, graph.get_type(x)))
 
 
 def _class_axis(graph: Graph, x: str) -> int:
@@ -137,15 +140,17 @@ def _class_axis(graph: Graph, x: str) -> int:
 
 def _targets(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
     """Which targets count, and the targets with class 0 in place of the ignored ones."""
+    op = nodes(graph)
     wide = cast(graph, target, dtypes.int64)
-    ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
-    safe = graph.make_node("Where", [ignored, const(graph, 0, dtypes.int64), wide])
-    return graph.make_node("Not", [ignored]), safe
+    ignored = op.Equal(wide, const(graph, ignore_index, dtypes.int64))
+    safe = op.Where(ignored, 0, wide)
+    return op.Not(ignored), safe
 
 
 def _picked_loss(
     graph: Graph, logs: str, seen: str, safe: str, weight: str | None, reduction: int
 ) -> tuple[str, str]:
+    op = nodes(graph)
     axis = _class_axis(graph, logs)
     dtype = graph.get_type(logs)
     zero = const(graph, 0, dtype)
@@ -154,29 +159,26 @@ def _picked_loss(
         terms, weight = zeros_of(graph, shape_of(graph, safe), dtype), None
     else:
         places = unsqueezed(graph, safe, [axis])
-        terms = graph.make_node("GatherElements", [logs, places], axis=axis)
+        terms = op.GatherElements(logs, places, axis=axis)
         terms = squeezed(graph, terms, [axis])
-    own = (
-        graph.make_node("Gather", [weight, safe], axis=0)
-        if weight is not None
-        else const(graph, 1, dtype)
-    )
+    own = op.Gather(weight, safe, axis=0) if weight is not None else const(graph, 1, dtype)
     if weight is not None:
-        terms = graph.make_node("Mul", [terms, own])
-    terms = graph.make_node("Where", [seen, graph.make_node("Neg", [terms]), zero])
+        terms = op.Mul(terms, own)
+    terms = op.Where(seen, op.Neg(terms), zero)
     if reduction == NONE:
         return terms, zero
-    total = loss_reduced(graph, graph.make_node("Where", [seen, own, zero]), SUM)
+    total = loss_reduced(graph, op.Where(seen, own, zero), SUM)
     loss = loss_reduced(graph, terms, SUM)
-    return (graph.make_node("Div", [loss, total]) if reduction == MEAN else loss), total
+    return (op.Div(loss, total) if reduction == MEAN else loss), total
 
 
 def _smooth_loss(graph: Graph, logs: str, seen: str, weight: str | None, axis: int) -> str:
     """Minus the (weighted) sum of the log probabilities of all classes, 0 for ignored targets."""
+    op = nodes(graph)
     terms = _weighted(graph, logs, weight, axis)
     total = summed_over(graph, terms, [axis], False)
     zero = const(graph, 0, graph.get_type(logs))
-    return graph.make_node("Where", [seen, graph.make_node("Neg", [total]), zero])
+    return op.Where(seen, op.Neg(total), zero)
 
 
 def _soft_cross_entropy(
@@ -187,6 +189,7 @@ def _soft_cross_entropy(
     reduction: int,
     smoothing: float,
 ) -> str:
+    op = nodes(graph)
     axis = _class_axis(graph, logs)
     if reduction == MEAN and dim_of(graph, logs, axis) == 0:
         return const(graph, math.nan, graph.get_type(logs))  # torch counts rows by dividing by 0
@@ -194,22 +197,20 @@ def _soft_cross_entropy(
     if smoothing > 0:
         whole = const(graph, smoothing, graph.get_type(logs))
         share = _shared(graph, whole, shape_of(graph, logs)[axis])
-        wanted = graph.make_node("Add", [scaled(graph, wanted, 1 - smoothing), share])
-    terms = _weighted(graph, graph.make_node("Mul", [logs, wanted]), weight, axis)
+        wanted = op.Add(scaled(graph, wanted, 1 - smoothing), share)
+    terms = _weighted(graph, op.Mul(logs, wanted), weight, axis)
     total = summed_over(graph, terms, [axis], False)
-    loss = loss_reduced(
-        graph, graph.make_node("Neg", [total]), SUM if reduction == MEAN else reduction
-    )
+    loss = loss_reduced(graph, op.Neg(total), SUM if reduction == MEAN else reduction)
     if reduction != MEAN:
         return loss
     count = count_over(graph, logs, other_axes(rank_of(graph, logs), [axis]))
-    return graph.make_node("Div", [loss, const(graph, count, graph.get_type(loss))])
+    return op.Div(loss, const(graph, count, graph.get_type(loss)))
 
 
 def _weighted(graph: Graph, x: str, weight: str | None, axis: int) -> str:
     if weight is None:
         return x
-    return graph.make_node("Mul", [x, _along_classes(graph, weight, rank_of(graph, x), axis)])
+    return nodes(graph).Mul(x, _along_classes(graph, weight, rank_of(graph, x), axis))
 
 
 def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
@@ -221,33 +222,33 @@ def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
     """A bool result with one more axis, True where the class is the one that ``target`` names."""
     numbers = iota(graph, 0, classes, 1)
     wide = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
-    return graph.make_node("Equal", [wide, numbers])
+    return nodes(graph).Equal(wide, numbers)
 
 
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
     """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
     every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
-    make, dtype, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
+    op, dtype, rank = nodes(graph), graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1
     values, places = (reshape_to(graph, each, [rows, count]) for each in (x, target))
     kept = _before_end(graph, places)
     column = unsqueezed(graph, kept, [2])
-    hits = make("And", [at_class(graph, places, count), column])
+    hits = op.And(at_class(graph, places, count), column)
     chosen = any_true(graph, hits, [1], False)
-    safe = make("Where", [kept, places, const(graph, 0, dtypes.int64)])
-    own = unsqueezed(graph, make("GatherElements", [values, safe], axis=1), [2])
+    safe = op.Where(kept, places, 0)
+    own = unsqueezed(graph, op.GatherElements(values, safe, axis=1), [2])
     one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
-    gap = make("Add", [make("Sub", [one, own]), unsqueezed(graph, values, [1])])
-    counts = make("And", [column, unsqueezed(graph, make("Not", [chosen]), [1])])
-    counts = make("And", [counts, make("Greater", [gap, zero])])
-    lost = summed_over(graph, make("Where", [counts, gap, zero]), [1, 2], False)
-    loss = loss_reduced(graph, make("Div", [lost, const(graph, count, dtype)]), reduction)
+    gap = op.Add(op.Sub(one, own), unsqueezed(graph, values, [1]))
+    counts = op.And(column, unsqueezed(graph, op.Not(chosen), [1]))
+    counts = op.And(counts, op.Greater(gap, zero))
+    lost = summed_over(graph, op.Where(counts, gap, zero), [1, 2], False)
+    loss = loss_reduced(graph, op.Div(lost, const(graph, count, dtype)), reduction)
     return [loss, reshape_to(graph, cast(graph, chosen, dtype), list(shape_of(graph, target)))]
 
 
 def _before_end(graph: Graph, target: str) -> str:
     """True along the last of two axes until the first negative element."""
-    make, zero = graph.make_node, const(graph, 0, dtypes.int64)
-    ends = cast(graph, make("Less", [target, zero]), dtypes.int64)
-    return make("Equal", [make("CumSum", [ends, const(graph, 1, dtypes.int64)]), zero])
+    op, zero = nodes(graph), const(graph, 0, dtypes.int64)
+    ends = cast(graph, op.Less(target, zero), dtypes.int64)
+    return op.Equal(op.CumSum(ends, const(graph, 1, dtypes.int64)), zero)

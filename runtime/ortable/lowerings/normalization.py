@@ -28,6 +28,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import along_axis, expanded, other_axes
@@ -64,6 +65,7 @@ def batch_norm_training(
 
     torch normalises with the biased variance and keeps the unbiased one in the running statistics.
     """
+    op = nodes(graph)
     output, mean, inverse, total = batch_statistics(graph, input, weight, bias, eps)
     compute_dtype = graph.get_type(mean)
     count = count_over(graph, input, other_axes(rank_of(graph, input), [1]))
@@ -71,10 +73,8 @@ def batch_norm_training(
     if res[3].name != "":
         new_mean = cast(graph, _moved(graph, running_mean, mean, momentum), res[3].dtype)
     if res[4].name != "":
-        less = graph.make_node(
-            "Sub", [const(graph, count, compute_dtype), const(graph, 1, compute_dtype)]
-        )
-        unbiased = graph.make_node("Div", [total, less])
+        less = op.Sub(const(graph, count, compute_dtype), 1)
+        unbiased = op.Div(total, less)
         new_var = cast(graph, _moved(graph, running_var, unbiased, momentum), res[4].dtype)
     return (
         output,
@@ -129,13 +129,14 @@ def batch_statistics(
 ) -> tuple[str, str, str, str]:
     """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared
     deviations [C])."""
+    op = nodes(graph)
     rank = rank_of(graph, input)
     axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     x = cast(graph, input, compute_dtype)
     mean, total = (squeezed(graph, each, axes) for each in moments_over(graph, x, axes))
     count = const(graph, count_over(graph, input, axes), compute_dtype)
-    variance = graph.make_node("Div", [total, count])
+    variance = op.Div(total, count)
     shape = [dim_of(graph, input, 1)]
     tensors = [
         or_filled(graph, weight, shape, 1, compute_dtype),
@@ -143,14 +144,12 @@ def batch_statistics(
         mean,
     ]
     spread, least = with_epsilon(graph, variance, eps)
-    output = graph.make_node("BatchNormalization", [x, *tensors, spread], epsilon=least)
-    spread_out = graph.make_node(
-        "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, compute_dtype)])]
-    )
+    output = op.BatchNormalization(x, *tensors, spread, epsilon=least)
+    spread_out = op.Sqrt(op.Add(variance, const(graph, eps, compute_dtype)))
     return (
         cast(graph, output, graph.get_type(input)),
         mean,
-        graph.make_node("Reciprocal", [spread_out]),
+        op.Reciprocal(spread_out),
         total,
     )
 
@@ -160,7 +159,7 @@ def _moved(graph: Graph, running: str, now: str, momentum: float) -> str:
     dtype = opmath_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
     kept = scaled(graph, cast(graph, running, dtype), 1 - momentum)
-    return graph.make_node("Add", [kept, fresh])
+    return nodes(graph).Add(kept, fresh)
 
 
 def batch_norm_backward(
@@ -183,6 +182,7 @@ def batch_norm_backward(
     In training the batch's own statistics depend on the input, which takes out of the gradient its
     mean and its part along the normalised input.
     """
+    op = nodes(graph)
     rank = rank_of(graph, input)
     axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
@@ -190,24 +190,22 @@ def batch_norm_backward(
     mean, inverse = _used_statistics(
         graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, compute_dtype
     )
-    away = graph.make_node("Sub", [x, along_axis(graph, mean, 1, rank)])
-    normal = graph.make_node("Mul", [away, along_axis(graph, inverse, 1, rank)])
+    away = op.Sub(x, along_axis(graph, mean, 1, rank))
+    normal = op.Mul(away, along_axis(graph, inverse, 1, rank))
     total = summed_over(graph, grad, axes, False)
-    along = summed_over(graph, graph.make_node("Mul", [grad, normal]), axes, False)
+    along = summed_over(graph, op.Mul(grad, normal), axes, False)
     grad_input = None
     if output_mask[0]:
         if train:
             count = const(graph, count_over(graph, input, axes), compute_dtype)
-            level = along_axis(graph, graph.make_node("Div", [total, count]), 1, rank)
-            slope = along_axis(graph, graph.make_node("Div", [along, count]), 1, rank)
-            left = graph.make_node("Sub", [grad, level])
-            grad = graph.make_node("Sub", [left, graph.make_node("Mul", [normal, slope])])
+            level = along_axis(graph, op.Div(total, count), 1, rank)
+            slope = along_axis(graph, op.Div(along, count), 1, rank)
+            left = op.Sub(grad, level)
+            grad = op.Sub(left, op.Mul(normal, slope))
         factor = inverse
         if weight is not None:
-            factor = graph.make_node("Mul", [inverse, cast(graph, weight, compute_dtype)])
-        grad_input = cast(
-            graph, graph.make_node("Mul", [grad, along_axis(graph, factor, 1, rank)]), res[0].dtype
-        )
+            factor = op.Mul(inverse, cast(graph, weight, compute_dtype))
+        grad_input = cast(graph, op.Mul(grad, along_axis(graph, factor, 1, rank)), res[0].dtype)
     return (
         grad_input,
         cast(graph, along, res[1].dtype) if output_mask[1] else None,
@@ -228,24 +226,24 @@ def layer_norm_backward(
 ) -> tuple[str | None, str | None, str | None]:
     """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask
     asks for none. The sums over rows are those of grad * weight and of grad * normal * weight."""
-    make, rank = graph.make_node, rank_of(graph, input)
+    op, rank = nodes(graph), rank_of(graph, input)
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     rows = rank - len(normalized_shape)
     inner = list(range(rows, rank))
     grad, x, middle, inverse = (
         cast(graph, each, compute_dtype) for each in (grad_out, input, mean, rstd)
     )
-    normal = make("Mul", [make("Sub", [x, middle]), inverse])
-    along = make("Mul", [grad, normal])
+    normal = op.Mul(op.Sub(x, middle), inverse)
+    along = op.Mul(grad, normal)
     result: list[str | None] = [None, None, None]
     if output_mask[0]:
         gain = None if weight is None else cast(graph, weight, compute_dtype)
         scaled_grad, scaled_along = (
-            each if gain is None else make("Mul", [each, gain]) for each in (grad, along)
+            each if gain is None else op.Mul(each, gain) for each in (grad, along)
         )
         level, slope = (mean_over(graph, each, inner, True) for each in (scaled_grad, scaled_along))
-        away = make("Sub", [make("Sub", [scaled_grad, level]), make("Mul", [normal, slope])])
-        result[0] = make("Mul", [away, inverse])
+        away = op.Sub(op.Sub(scaled_grad, level), op.Mul(normal, slope))
+        result[0] = op.Mul(away, inverse)
     for place, each in ((1, along), (2, grad)):
         if output_mask[place]:
             result[place] = summed_over(graph, each, list(range(rows)), False) if rows else each
@@ -264,14 +262,13 @@ def _used_statistics(
     wide: int,
 ) -> tuple[str, str]:
     """The mean and 1/std with which the forward normalised."""
+    op = nodes(graph)
     mean, spread_out = saved if train else running
     assert mean is not None and spread_out is not None, "the forward had these statistics"
     if train:
         return cast(graph, mean, wide), cast(graph, spread_out, wide)
-    shifted = graph.make_node("Add", [cast(graph, spread_out, wide), const(graph, eps, wide)])
-    return cast(graph, mean, wide), graph.make_node(
-        "Reciprocal", [graph.make_node("Sqrt", [shifted])]
-    )
+    shifted = op.Add(cast(graph, spread_out, wide), const(graph, eps, wide))
+    return cast(graph, mean, wide), op.Reciprocal(op.Sqrt(shifted))
 
 
 # Up to here the normalising kernels of ONNX Runtime, which add up one by one, are as exact as torch
@@ -327,7 +324,7 @@ def group_normalized(
 ) -> Results:
     """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
     1]. One BatchNormalization of N * C channels scales and shifts, in a single pass."""
-    dtype, make = opmath_dtype(graph.get_type(x)), graph.make_node
+    dtype, op = opmath_dtype(graph.get_type(x)), nodes(graph)
     shape = list(shape_of(graph, x))
     groups = 1 if groups == 0 else groups  # no channels: nothing is normalised
     channels = dims.prod(shape[:2])
@@ -335,10 +332,8 @@ def group_normalized(
         graph, cast(graph, x, dtype), [shape[0], groups, dims.prod(shape[1:]) // groups]
     )
     rough, slip, mean, total = shifted_moments(graph, flat, [2])
-    variance = make("Div", [total, const(graph, dim_of(graph, flat, 2), dtype)])
-    inverse = make(
-        "Reciprocal", [make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])]
-    )
+    variance = op.Div(total, const(graph, dim_of(graph, flat, 2), dtype))
+    inverse = op.Reciprocal(op.Sqrt(op.Add(variance, const(graph, eps, dtype))))
 
     def of_rows(value: str, sizes: SymInts) -> str:
         return reshape_to(graph, expanded(graph, value, sizes), [channels])
@@ -350,7 +345,7 @@ def group_normalized(
         for given, value in ((gain, 1), (shift, 0))
     ]
     rows = reshape_to(graph, rough, [1, channels, dims.prod(shape[2:])])
-    result = make("BatchNormalization", [rows, *parameters, *statistics], epsilon=least)
+    result = op.BatchNormalization(rows, *parameters, *statistics, epsilon=least)
     return [cast(graph, reshape_to(graph, result, shape), graph.get_type(x)), mean, inverse]
 
 
@@ -364,17 +359,17 @@ def rows_normalized(
 ) -> Results:
     """Layer norm over the last dimensions, in the dtype of ``x``: the normalised input, mean and
     1/std of each row."""
-    dtype, make = graph.get_type(x), graph.make_node
+    dtype, node = graph.get_type(x), nodes(graph)
     rank = rank_of(graph, x)
     axes = list(range(rank - len(normalized), rank))
     away, mean, total = centred_over(graph, x, axes)
-    variance = make("Div", [total, const(graph, dims.prod(normalized), dtype)])
-    spread_out = make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])
-    inverse = make("Reciprocal", [spread_out])
-    result = make("Mul", [away, inverse])
+    variance = node.Div(total, const(graph, dims.prod(normalized), dtype))
+    spread_out = node.Sqrt(node.Add(variance, const(graph, eps, dtype)))
+    inverse = node.Reciprocal(spread_out)
+    result = node.Mul(away, inverse)
     for op, parameter in (("Mul", gain), ("Add", shift)):
         if parameter is not None:
-            result = make(op, [result, cast(graph, parameter, dtype)])
+            result = node(op, [result, cast(graph, parameter, dtype)])
     return [result, mean, inverse]
 
 
@@ -394,22 +389,19 @@ def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
     """Group norm of float32 [N, C, ...] without its parameters, as an instance norm of the groups:
     one kernel, which takes the mean and then the squares of what is left."""
+    op = nodes(graph)
     shape = list(shape_of(graph, x))
     rest = dims.prod(shape[1:]) // groups
     fixed = isinstance(rest, int)
     # 0 takes the size of the batch from x, so only the last size is open
     wanted = None if fixed else consts(graph, [0, groups, -1], dtypes.int64)
-    flat = (
-        reshape_to(graph, x, [shape[0], groups, rest])
-        if fixed
-        else graph.make_node("Reshape", [x, wanted])
-    )
+    flat = reshape_to(graph, x, [shape[0], groups, rest]) if fixed else op.Reshape(x, wanted)
     graph.set_shape(flat, (shape[0], groups, rest))
     ones, zeros = (consts(graph, [value] * groups, dtypes.float32) for value in (1.0, 0.0))
-    result = graph.make_node("InstanceNormalization", [flat, ones, zeros], epsilon=eps)
+    result = op.InstanceNormalization(flat, ones, zeros, epsilon=eps)
     if fixed:
         return reshape_to(graph, result, shape)
-    result = graph.make_node("Reshape", [result, graph.make_node("Shape", [x])])
+    result = op.Reshape(result, op.Shape(x))
     graph.set_shape(result, tuple(shape))
     return result
 
@@ -419,17 +411,18 @@ def rms_normalized(
 ) -> Result:
     """``x`` over the root of the mean of its squares along the last dimensions; one node from
     opset 23 on."""
+    op = nodes(graph)
     dtype = graph.get_type(x)
     first = rank_of(graph, x) - len(normalized)
     short = is_short_layer(normalized) and fits_attribute(graph, eps, x)
     if graph.opset >= 23 and short:
         factor = or_filled(graph, gain, normalized, 1, dtype)
-        return graph.make_node("RMSNormalization", [x, factor], axis=first, epsilon=eps)
+        return op.RMSNormalization(x, factor, axis=first, epsilon=eps)
     axes = list(range(first, rank_of(graph, x)))
-    square = mean_over(graph, graph.make_node("Mul", [x, x]), axes, True)
-    shifted = graph.make_node("Add", [square, const(graph, eps, dtype)])
-    result = graph.make_node("Div", [x, graph.make_node("Sqrt", [shifted])])
-    return result if gain is None else graph.make_node("Mul", [result, cast(graph, gain, dtype)])
+    square = mean_over(graph, op.Mul(x, x), axes, True)
+    shifted = op.Add(square, const(graph, eps, dtype))
+    result = op.Div(x, op.Sqrt(shifted))
+    return result if gain is None else op.Mul(result, cast(graph, gain, dtype))
 
 
 def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, float]:
@@ -438,4 +431,4 @@ def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, f
     if fits_attribute(graph, eps, variance):
         return variance, eps
     dtype = graph.get_type(variance)
-    return graph.make_node("Add", [variance, const(graph, eps, dtype)]), 0.0
+    return nodes(graph).Add(variance, const(graph, eps, dtype)), 0.0

@@ -13,6 +13,7 @@ from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import Result
+from ortable.prelude.nodes import nodes
 from ortable.prelude.values import const, consts, reshape_to
 
 __all__ = ["unpacked_nibbles"]
@@ -27,6 +28,7 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
     Raises:
         UnsupportedCase: sizes are not known, or codes lie where no step along K leads.
     """
+    op = nodes(graph)
     rows, half = graph.get_shape(packed)
     if not isinstance(rows, int) or not isinstance(half, int):
         raise UnsupportedCase(
@@ -39,17 +41,17 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
         )
     steps, offsets, strides = found
     inner = 2 * half
-    low = graph.make_node("BitwiseAnd", [packed, const(graph, 15, dtypes.uint8)])
-    high = graph.make_node("BitShift", [packed, const(graph, 4, dtypes.uint8)], direction="RIGHT")
+    low = op.BitwiseAnd(packed, const(graph, 15, dtypes.uint8))
+    high = op.BitShift(packed, const(graph, 4, dtypes.uint8), direction="RIGHT")
     axis = consts(graph, [-1], dtypes.int64)
-    each = [graph.make_node("Unsqueeze", [part, axis]) for part in (low, high)]
+    each = [op.Unsqueeze(part, axis) for part in (low, high)]
     nibbles = reshape_to(graph, graph.make_node("Concat", each, axis=-1), [-1])
     first = graph.make_initializer("", (steps * inner + offsets)[:, None])
     along = graph.make_initializer("", np.arange(inner, dtype=np.int64)[None])
     stride = graph.make_initializer("", strides[:, None])
-    moved = graph.make_node("Mul", [along, stride])
-    places = graph.make_node("Add", [first, moved])
-    codes: Result = graph.make_node("Gather", [nibbles, places], axis=0)
+    moved = op.Mul(along, stride)
+    places = op.Add(first, moved)
+    codes: Result = op.Gather(nibbles, places, axis=0)
     return codes
 
 

@@ -5,7 +5,7 @@ ONNX. Called by generated converters of pads and of slices that are written."""
 
 from __future__ import annotations
 
-from ortable import dims, dtypes
+from ortable import dims
 from ortable.ir import Graph
 from ortable.prelude.facts import (
     Int,
@@ -18,8 +18,9 @@ from ortable.prelude.facts import (
     rank_of,
     static,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.shapes import iota, sliced
-from ortable.prelude.values import as_scalar, as_vec, const
+from ortable.prelude.values import as_scalar, as_vec
 
 __all__ = [
     "full_pads",
@@ -43,19 +44,20 @@ def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
             continue
         if mode == "reflect" and is_static([before, after]) and before == 0 and after == 0:
             continue
-        make, last = graph.make_node, as_scalar(graph, size - 1)
+        op, last = nodes(graph), as_scalar(graph, size - 1)
         index = iota(graph, -before, size + before + after, 1)
         if mode == "replicate":
-            index = make("Min", [make("Max", [index, const(graph, 0, dtypes.int64)]), last])
+            index = op.Min(op.Max(index, 0), last)
         else:
-            index = make("Sub", [last, make("Abs", [index])])
-            index = make("Sub", [last, make("Abs", [index])])
-        x = make("Gather", [x, index], axis=axis)
+            index = op.Sub(last, op.Abs(index))
+            index = op.Sub(last, op.Abs(index))
+        x = op.Gather(x, index, axis=axis)
     return x
 
 
 def _wrapped(graph: Graph, x: str, axis: int, before: SymInt, after: SymInt) -> str:
     """One axis padded with what comes from its other end; torch refuses pads above what is left."""
+    op = nodes(graph)
     size = dim_of(graph, x, axis)
     if is_static([before, after, size]):
         low, high = static([before, after])
@@ -68,9 +70,9 @@ def _wrapped(graph: Graph, x: str, axis: int, before: SymInt, after: SymInt) -> 
     size = size - cut + dims.minimum(after, 0)
     before, after = dims.maximum(before, 0), dims.maximum(after, 0)
     ramp = iota(graph, -before, size + before + after, 1)
-    index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
-    index = graph.make_node("Add", [index, as_vec(graph, cut)])
-    return graph.make_node("Gather", [x, index], axis=axis)
+    index = op.Mod(ramp, as_vec(graph, size))
+    index = op.Add(index, as_vec(graph, cut))
+    return op.Gather(x, index, axis=axis)
 
 
 def full_pads(rank: Int, axis: Int, before: SymInt, after: SymInt) -> SymInts:

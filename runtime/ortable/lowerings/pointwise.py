@@ -13,6 +13,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Int, Result
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import (
     filled_like,
     signs_differ,
@@ -40,21 +41,23 @@ def is_nan(graph: Graph, x: Result | None) -> Bool:
 
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
     """``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
+    op = nodes(graph)
     if dtypes.is_float_type(graph.get_type(a)):
-        return graph.make_node("Mod", [a, b], fmod=1)
+        return op.Mod(a, b, fmod=1)
     safe, _ = trap_free_divisor(graph, b)  # nothing is left by 1, as by -1
-    return truncated_remainder(graph, a, safe, graph.make_node("Div", [a, safe]))
+    return truncated_remainder(graph, a, safe, op.Div(a, safe))
 
 
 def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
     """``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
+    op = nodes(graph)
     dtype = graph.get_type(a)
     if not dtypes.is_float_type(dtype):
-        return graph.make_node("Mod", [a, trap_free_divisor(graph, b)[0]])
+        return op.Mod(a, trap_free_divisor(graph, b)[0])
     a, b = opmath(graph, a), opmath(graph, b)
-    rest = graph.make_node("Mod", [a, b], fmod=1)
-    moved = graph.make_node("Add", [rest, b])
-    return cast(graph, graph.make_node("Where", [signs_differ(graph, rest, b), moved, rest]), dtype)
+    rest = op.Mod(a, b, fmod=1)
+    moved = op.Add(rest, b)
+    return cast(graph, op.Where(signs_differ(graph, rest, b), moved, rest), dtype)
 
 
 def int_power(graph: Graph, x: Result, times: Int) -> Result:
@@ -62,13 +65,14 @@ def int_power(graph: Graph, x: Result, times: Int) -> Result:
 
     Exact for ints, where ONNX Runtime's Pow goes through double.
     """
+    op = nodes(graph)
     if times == 0:
         return filled_like(graph, x, 1, graph.get_type(x))
     result: str | None = None
     while times:
         if times & 1:
-            result = x if result is None else graph.make_node("Mul", [result, x])
+            result = x if result is None else op.Mul(result, x)
         times >>= 1
-        x = graph.make_node("Mul", [x, x]) if times else x
+        x = op.Mul(x, x) if times else x
     assert result is not None
     return result

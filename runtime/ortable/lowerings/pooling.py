@@ -33,6 +33,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
@@ -116,6 +117,7 @@ def _mean_gradient(
     counted: tuple[bool, bool, int | None],
 ) -> str:
     """grad_output / count, added up over the windows."""
+    op = nodes(graph)
     window, strides, pads = shape_of_window
     strides = strides or window
     ceil_mode, count_include_pad, divisor_override = counted
@@ -130,16 +132,14 @@ def _mean_gradient(
         grad = scaled(graph, grad, 1 / (divisor_override or math.prod(window)))
     else:
         counts = _counts(graph, shape[-n:], small[-n:], (window, strides, pads), count_include_pad)
-        grad = graph.make_node("Div", [grad, counts])
+        grad = op.Div(grad, counts)
     planes: Dim = 1
     for size in shape[:-n]:
         planes = planes * size
     flat = reshape_to(graph, grad, [planes, 1, *small[-n:]])
     ones = graph.make_initializer("", np.ones([1, 1, *window], np.float32))
     more = reach_padding(shape[-n:], small[-n:], window, strides, pads, [1] * n)
-    wide = graph.make_node(
-        "ConvTranspose", [flat, ones], strides=strides, pads=pads * 2, output_padding=more
-    )
+    wide = op.ConvTranspose(flat, ones, strides=strides, pads=pads * 2, output_padding=more)
     return cast(graph, reshape_to(graph, cropped(graph, wide, shape[-n:]), shape), own)
 
 
@@ -155,7 +155,7 @@ def _counts(
     for axis, (size, count, k, step, pad) in enumerate(zip(sizes, places, *window, strict=True)):
         counts = window_ends(graph, size, count, k, step, pad, padded)[2]
         along = unsqueezed(graph, counts, list(range(1, len(sizes) - axis)))
-        total = graph.make_node("Mul", [total, cast(graph, along, dtypes.float32)])
+        total = nodes(graph).Mul(total, cast(graph, along, dtypes.float32))
     return total
 
 
@@ -193,6 +193,7 @@ def pooled_max(
 ) -> Results:
     """Max pooling over the last ``n`` dimensions: [values], or [values, indices into the flattened
     plane]."""
+    op = nodes(graph)
     own = graph.get_type(x)
     if own == dtypes.int64:
         sizes = pooled_sizes(graph, x, n, kernel, steps, pads, spacing, ceil)
@@ -218,12 +219,12 @@ def pooled_max(
     if ceil:
         attributes |= _past_the_end(shape_of(graph, x)[-n:], attributes)
     batched = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
-    result = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
+    result = op("MaxPool", [batched], 2 if indexed else 1, **attributes)
     values, places = result if indexed else (result, None)
     plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
     if places is not None:
         # ONNX counts indices over batch and channels too, torch inside each plane
-        places = graph.make_node("Mod", [places, plane])
+        places = op.Mod(places, plane)
     if dtypes.is_float_type(own) and not _is_dequantized(graph, x):
         if places is not None:
             values, places = _with_special_places(graph, batched, values, places, attributes)
@@ -254,29 +255,31 @@ def _past_the_end(sizes: SymInts, attributes: dict[str, Any]) -> dict[str, Any]:
 def _with_special(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
     """NaN wherever the window holds one, which torch keeps and ONNX Runtime's MaxPool may skip;
     -inf where it holds nothing else, of which MaxPool makes the lowest number."""
-    seen = graph.make_node("MaxPool", [_marks(graph, x, dtypes.float32)], **attributes)
+    op = nodes(graph)
+    seen = op.MaxPool(_marks(graph, x, dtypes.float32), **attributes)
     if _not_negative(graph, x):
         nan = const(graph, math.nan, graph.get_type(values))
-        return graph.make_node("Where", [cast(graph, seen, dtypes.boolean), nan, values])
+        return op.Where(cast(graph, seen, dtypes.boolean), nan, values)
     return _corrected(graph, values, seen)
 
 
 def _marks(graph: Graph, x: Result, dtype: int) -> Result:
     """1 for NaN, -1 for -inf, 0 for other numbers; without -1 where ``x`` has no -inf."""
-    wrong = cast(graph, graph.make_node("IsNaN", [x]), dtype)
+    op = nodes(graph)
+    wrong = cast(graph, op.IsNaN(x), dtype)
     if _not_negative(graph, x):
         return wrong
     wide = x if graph.get_type(x) != dtypes.float16 else cast(graph, x, dtypes.float32)
-    lowest = graph.make_node("IsInf", [wide], detect_positive=0)
-    return graph.make_node("Sub", [wrong, cast(graph, lowest, dtype)])
+    lowest = op.IsInf(wide, detect_positive=0)
+    return op.Sub(wrong, cast(graph, lowest, dtype))
 
 
 def _corrected(graph: Graph, values: Result, seen: Result) -> Result:
     """NaN where ``seen`` is above 0, -inf where it is below, else the values."""
-    make, own = graph.make_node, graph.get_type(values)
+    node, own = nodes(graph), graph.get_type(values)
     zero = const(graph, 0, graph.get_type(seen))
     for op, number in (("Less", -math.inf), ("Greater", math.nan)):
-        values = make("Where", [make(op, [seen, zero]), const(graph, number, own), values])
+        values = node.Where(node(op, [seen, zero]), const(graph, number, own), values)
     return values
 
 
@@ -288,18 +291,18 @@ def _with_special_places(
     Each mark is multiplied with its place in the plane, counted from 1: the maximum of a window is
     the place of its last NaN, or, below 0, of its first -inf.
     """
-    make, n = graph.make_node, len(attributes["kernel_shape"])
+    op, n = nodes(graph), len(attributes["kernel_shape"])
     sizes = shape_of(graph, x)[-n:]
     area = _area(sizes)
     exact = isinstance(area, int) and area < 2**24
     dtype = dtypes.float32 if exact else dtypes.float64
     counted = cast(graph, reshape_to(graph, iota(graph, 1, area, 1), list(sizes)), dtype)
-    marks = make("Mul", [_marks(graph, x, dtype), counted])
-    seen = make("MaxPool", [marks], **attributes)
-    at = cast(graph, make("Abs", [seen]), dtypes.int64)
+    marks = op.Mul(_marks(graph, x, dtype), counted)
+    seen = op.MaxPool(marks, **attributes)
+    at = cast(graph, op.Abs(seen), dtypes.int64)
     one, zero = const(graph, 1, dtypes.int64), const(graph, 0, dtypes.int64)
-    special = make("Greater", [at, zero])
-    places = make("Where", [special, make("Sub", [at, one]), places])
+    special = op.Greater(at, zero)
+    places = op.Where(special, op.Sub(at, one), places)
     return _corrected(graph, values, seen), places
 
 
@@ -345,12 +348,13 @@ def _with_nan_in_blocks(
 
     The negated sum of a window is at most 0, or NaN: its Relu is 0, or NaN.
     """
+    op = nodes(graph)
     channels = static(shape_of(graph, x)[1])
     ones = np.full((channels, 1, *attributes["kernel_shape"]), -1.0, np.float32)
     settings = {key: value for key, value in attributes.items() if key != "ceil_mode"}
     weight = graph.make_initializer("", ones)
-    sums = graph.make_node("Conv", [x, weight], group=channels, **settings)
-    return graph.make_node("Add", [values, graph.make_node("Relu", [sums])])
+    sums = op.Conv(x, weight, group=channels, **settings)
+    return op.Add(values, op.Relu(sums))
 
 
 def pooled_mean(
@@ -369,6 +373,7 @@ def pooled_mean(
     ``padded``: the padding counts; what lies beyond it (``ceil``) never does. ``divisor`` replaces
     the count. Ints and float64, which have no kernel, are gathered and summed.
     """
+    op = nodes(graph)
     own = graph.get_type(x)
     have = shape_of(graph, x)[-n:]
     if not dtypes.is_float_type(own) or own == dtypes.float64 or (ceil and not is_static(have)):
@@ -386,13 +391,12 @@ def pooled_mean(
         # the padding becomes part of the input, so that only what lies beyond it is left out of the
         # count
         amounts = consts(graph, [0, 0, *before, 0, 0, *before], dtypes.int64)
-        value = graph.make_node("Pad", [value, amounts]) if any(before) else value
+        value = op.Pad(value, amounts) if any(before) else value
         before, ends, counted = [0] * n, beyond, False
     else:
         ends = [pad + more for pad, more in zip(before, beyond, strict=True)]
-    result = graph.make_node(
-        "AveragePool",
-        [value],
+    result = op.AveragePool(
+        value,
         kernel_shape=window,
         strides=strides,
         pads=[*before, *ends],
@@ -494,7 +498,7 @@ def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> s
     for region in range(count):
         ends = [region * size // count, -(-(region + 1) * size // count)]
         bounds = [consts(graph, [end], dtypes.int64) for end in (*ends, axis)]
-        parts.append(_over(graph, graph.make_node("Slice", [x, *bounds]), [axis], largest))
+        parts.append(_over(graph, nodes(graph).Slice(x, *bounds), [axis], largest))
     return graph.make_node("Concat", parts, axis=axis)
 
 
@@ -503,13 +507,13 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
     goes from floor(i size / count) to ceil((i + 1) size / count)."""
     tables = []
     for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
-        make, one = graph.make_node, const(graph, 1, dtypes.int64)
+        op, one = nodes(graph), const(graph, 1, dtypes.int64)
         start, end = (unsqueezed(graph, each, [1]) for each in even_ends(graph, size, count))
         longest = dims.ceildiv(size, count) + (0 if _divides(size, count) else 1)
-        places = make("Add", [start, iota(graph, 0, longest, 1)])
-        inside = make("Less", [places, end])
-        last = make("Sub", [end, one])
-        tables.append((make("Min", [places, last]), inside, make("Sub", [end, start])))
+        places = op.Add(start, iota(graph, 0, longest, 1))
+        inside = op.Less(places, end)
+        last = op.Sub(end, one)
+        tables.append((op.Min(places, last), inside, op.Sub(end, start)))
     return tables
 
 
@@ -532,60 +536,53 @@ def pool_tables(
     given = zip(have, sizes, window, strides, before, gaps,
                 strict=True)  # fmt: skip
     for size, count, k, step, pad, gap in given:
-        make, zero = graph.make_node, const(graph, 0, dtypes.int64)
+        op, zero = nodes(graph), const(graph, 0, dtypes.int64)
         start = unsqueezed(graph, iota(graph, -pad, count, step), [1])
-        places = make(
-            "Add", [start, consts(graph, [gap * each for each in range(k)], dtypes.int64)]
+        places = op.Add(start, consts(graph, [gap * each for each in range(k)], dtypes.int64))
+        inside = op.And(
+            op.GreaterOrEqual(places, zero),
+            op.Less(places, const(graph, size, dtypes.int64)),
         )
-        inside = make(
-            "And",
-            [
-                make("GreaterOrEqual", [places, zero]),
-                make("Less", [places, const(graph, size, dtypes.int64)]),
-            ],
-        )
-        reach = make("Min", [make("Add", [start, const(graph, k, dtypes.int64)]),
-                             const(graph, size + pad, dtypes.int64)])  # fmt: skip
+        reach = op.Min(op.Add(start, const(graph, k, dtypes.int64)),
+                             const(graph, size + pad, dtypes.int64))  # fmt: skip
         last = const(graph, size - 1, dtypes.int64)
-        safe = make("Max", [make("Min", [places, last]), zero])
-        tables.append((safe, inside, make("Sub", [reach, start])))
+        safe = op.Max(op.Min(places, last), zero)
+        tables.append((safe, inside, op.Sub(reach, start)))
     return tables
 
 
 def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bool) -> Results:
     """[maxima, their places in the flattened plane]; NaN wins, the last one, as in torch. Without
     ``indexed`` the maxima alone."""
-    dtype, make = graph.get_type(x), graph.make_node
+    dtype, op = graph.get_type(x), nodes(graph)
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, places, inside = _windows(graph, x, tables)
-    values = make("Where", [inside, values, const(graph, dtype_min(dtype), dtype)])
+    values = op.Where(inside, values, const(graph, dtype_min(dtype), dtype))
     if not indexed:
         result = reduced_extreme(graph, values, [len(lead) + 1], False, True)
         return [reshape_to(graph, result, [*lead, *sizes])]
     best = _last_best(graph, values, len(lead) + 1)
-    top = make("GatherElements", [values, best], axis=len(lead) + 1)
-    each = make("Shape", [places], start=1)
+    top = op.GatherElements(values, best, axis=len(lead) + 1)
+    each = op.Shape(places, start=1)
     rows = iota(graph, 0, dims.prod(sizes), 1)
-    flat = make(
-        "Add", [make("Mul", [rows, each]), make("Squeeze", [best, _axes(graph, len(lead) + 1)])]
-    )
-    whole = make("Reshape", [places, consts(graph, [-1], dtypes.int64)])
-    at = make("Gather", [whole, flat], axis=0)
+    flat = op.Add(op.Mul(rows, each), op.Squeeze(best, _axes(graph, len(lead) + 1)))
+    whole = op.Reshape(places, consts(graph, [-1], dtypes.int64))
+    at = op.Gather(whole, flat, axis=0)
     return [reshape_to(graph, result, [*lead, *sizes]) for result in (top, at)]
 
 
 def _last_best(graph: Graph, values: str, axis: int) -> str:
     """Where the first maximum stands, or the last NaN: int64 with ``axis`` kept."""
-    dtype, make = graph.get_type(values), graph.make_node
+    dtype, op = graph.get_type(values), nodes(graph)
     if not dtypes.is_float_type(dtype):
         one = consts(graph, [1], dtypes.int64)
-        return str(make("TopK", [cast(graph, values, dtypes.int64), one], 2, axis=axis)[1])
+        return str(op.TopK(cast(graph, values, dtypes.int64), one, outputs=2, axis=axis)[1])
     compute_dtype = values if dtype == dtypes.float64 else cast(graph, values, dtypes.float32)
-    first = make("ArgMax", [compute_dtype], axis=axis)
-    wrong = cast(graph, make("IsNaN", [compute_dtype]), dtypes.uint8)
-    lost = make("ArgMax", [wrong], axis=axis, select_last_index=1)
-    some = make("ReduceMax", [wrong, _axes(graph, axis)], keepdims=1)
-    return str(make("Where", [cast(graph, some, dtypes.boolean), lost, first]))
+    first = op.ArgMax(compute_dtype, axis=axis)
+    wrong = cast(graph, op.IsNaN(compute_dtype), dtypes.uint8)
+    lost = op.ArgMax(wrong, axis=axis, select_last_index=1)
+    some = op.ReduceMax(wrong, _axes(graph, axis), keepdims=1)
+    return str(op.Where(cast(graph, some, dtypes.boolean), lost, first))
 
 
 def window_mean(
@@ -593,24 +590,24 @@ def window_mean(
 ) -> Result:
     """The mean of every window; ``padded``: padding counts; ``divisor`` replaces the count. Means
     of ints are truncated, as torch's are."""
-    dtype, make = graph.get_type(x), graph.make_node
+    dtype, op = graph.get_type(x), nodes(graph)
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, _, inside = _windows(graph, x, tables)
-    kept = make("Where", [inside, values, const(graph, 0, dtype)])
+    kept = op.Where(inside, values, 0)
     if dtypes.is_float_type(dtype):
-        total = make("ReduceSum", [kept, _axes(graph, len(lead) + 1)], keepdims=0)
+        total = op.ReduceSum(kept, _axes(graph, len(lead) + 1), keepdims=0)
     else:
         total = summed_over(graph, kept, [len(lead) + 1], False)
     if divisor is not None:
         count = const(graph, divisor, dtype)
     elif padded:
         counts = _crossed(graph, [table[2] for table in tables], "Mul")
-        count = cast(graph, make("Reshape", [counts, consts(graph, [-1], dtypes.int64)]), dtype)
+        count = cast(graph, op.Reshape(counts, consts(graph, [-1], dtypes.int64)), dtype)
         count = settled(graph, count)
     else:
         marks = cast(graph, inside, dtypes.int64)
-        count = cast(graph, make("ReduceSum", [marks, _axes(graph, 1)], keepdims=0), dtype)
-    return reshape_to(graph, make("Div", [total, count]), [*lead, *sizes])
+        count = cast(graph, op.ReduceSum(marks, _axes(graph, 1), keepdims=0), dtype)
+    return reshape_to(graph, op.Div(total, count), [*lead, *sizes])
 
 
 def _axes(graph: Graph, axis: int) -> str:
@@ -620,24 +617,24 @@ def _axes(graph: Graph, axis: int) -> str:
 def _windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
     """(elements [..., windows, elements of one], their places in the flattened plane, whether they
     are in the input)."""
-    make, n = graph.make_node, len(tables)
+    op, n = nodes(graph), len(tables)
     shape = list(shape_of(graph, x))
     scaled = []
     for axis, (places, _, _) in enumerate(tables):
         inner = dims.prod(shape[len(shape) - n + axis + 1 :])
-        scaled.append(make("Mul", [places, const(graph, inner, dtypes.int64)]))
+        scaled.append(op.Mul(places, const(graph, inner, dtypes.int64)))
     places = _crossed(graph, scaled, "Add")
     inside = _crossed(graph, [table[1] for table in tables], "And")
     rows = [each[0] for each in tables]
-    both = [make("Shape", [row]) for row in rows]
+    both = [op.Shape(row) for row in rows]
     if n > 1:
         total = both[0]
         for more in both[1:]:
-            total = make("Mul", [total, more])
-        places, inside = (make("Reshape", [each, total]) for each in (places, inside))
+            total = op.Mul(total, more)
+        places, inside = (op.Reshape(each, total) for each in (places, inside))
     places, inside = settled(graph, places), settled(graph, inside)
     flat = reshape_to(graph, x, [*shape[: len(shape) - n], dims.prod(shape[len(shape) - n :])])
-    return make("Gather", [flat, places], axis=len(shape) - n), places, inside
+    return op.Gather(flat, places, axis=len(shape) - n), places, inside
 
 
 def _crossed(graph: Graph, parts: list[str], op: str) -> str:
@@ -660,7 +657,7 @@ def pooled_fractional(
 
     ``samples`` hold u for every plane, [N, C, axes] (Graham, Fractional max-pooling, 2014).
     """
-    make, n = graph.make_node, len(sizes)
+    op, n = nodes(graph), len(sizes)
     shape, dtype = list(shape_of(graph, x)), graph.get_type(samples)
     lead = shape[: len(shape) - n]
     planes, area = dims.prod(lead), dims.prod(shape[len(shape) - n :])
@@ -670,36 +667,32 @@ def pooled_fractional(
         size = shape[len(shape) - n + axis]
         # a plane's samples begin with its last axis, a volume's with its first
         column = axis if n == 3 else n - 1 - axis
-        u = make("Gather", [drawn, consts(graph, [column], dtypes.int64)], axis=1)
+        u = op.Gather(drawn, consts(graph, [column], dtypes.int64), axis=1)
         end = const(graph, size - k, dtypes.int64)
-        starts = make("Expand", [end, consts(graph, [1, 1], dtypes.int64)])
+        starts = op.Expand(end, consts(graph, [1, 1], dtypes.int64))
         if count > 1:
-            width = make("Sub", [const(graph, size, dtype), const(graph, k, dtype)])
-            step = make("Div", [width, const(graph, count - 1, dtype)])
+            width = op.Sub(const(graph, size, dtype), const(graph, k, dtype))
+            step = op.Div(width, const(graph, count - 1, dtype))
             ramp = consts(graph, list(range(count - 1)), dtype)
-            first = _whole(graph, make("Mul", [make("Add", [ramp, u]), step]))
-            moved = make("Sub", [first, _whole(graph, make("Mul", [u, step]))])
-            column_of = make(
-                "Concat", [make("Shape", [moved], end=1), consts(graph, [1], dtypes.int64)], axis=0
-            )
-            starts = make("Concat", [moved, make("Expand", [end, column_of])], axis=1)
+            first = _whole(graph, op.Mul(op.Add(ramp, u), step))
+            moved = op.Sub(first, _whole(graph, op.Mul(u, step)))
+            column_of = op.Concat(op.Shape(moved, end=1), consts(graph, [1], dtypes.int64), axis=0)
+            starts = op.Concat(moved, op.Expand(end, column_of), axis=1)
         inner = dims.prod(shape[len(shape) - n + axis + 1 :])
-        own = make(
-            "Add", [unsqueezed(graph, starts, [2]), consts(graph, list(range(k)), dtypes.int64)]
-        )
-        own = make("Mul", [own, const(graph, inner, dtypes.int64)])
+        own = op.Add(unsqueezed(graph, starts, [2]), consts(graph, list(range(k)), dtypes.int64))
+        own = op.Mul(own, const(graph, inner, dtypes.int64))
         others = [each for each in range(2 * n) if each not in (axis, n + axis)]
         own = unsqueezed(graph, own, [each + 1 for each in others])
-        places = own if places is None else make("Add", [places, own])
+        places = own if places is None else op.Add(places, own)
     windows, each = dims.prod(sizes), dims.prod(kernel)
     assert places is not None
     wanted = [planes, *sizes, *kernel]
-    grown = make("Expand", [places, as_vec(graph, wanted)])
+    grown = op.Expand(places, as_vec(graph, wanted))
     table = reshape_to(graph, grown, [planes, windows * each])
-    values = make("GatherElements", [reshape_to(graph, x, [planes, area]), table], axis=1)
+    values = op.GatherElements(reshape_to(graph, x, [planes, area]), table, axis=1)
     values, table = (reshape_to(graph, part, [planes, windows, each]) for part in (values, table))
     best = _last_best(graph, values, 2)
-    result = [make("GatherElements", [part, best], axis=2) for part in (values, table)]
+    result = [op.GatherElements(part, best, axis=2) for part in (values, table)]
     return [reshape_to(graph, part, [*lead, *sizes]) for part in result]
 
 

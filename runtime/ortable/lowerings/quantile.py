@@ -6,6 +6,7 @@ from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import argsort
+from ortable.prelude.nodes import nodes
 from ortable.prelude.shapes import as_flat, expanded
 from ortable.prelude.values import (
     as_vec,
@@ -54,13 +55,13 @@ def _quantile(
     how: str,
     skip_nan: bool,
 ) -> str:
-    make, dtype, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
+    op, dtype, rank = nodes(graph), graph.get_type(x), rank_of(graph, x)
     axis = 0 if dim is None else axis_of(graph, x, dim)
     rows = as_flat(graph, x) if dim is None else at_least_1d(graph, x)
     order = [each for each in range(rank_of(graph, rows)) if each != axis] + [axis]
     rows = permuted(graph, rows, order)
     last = len(order) - 1
-    ordered = make("GatherElements", [rows, argsort(graph, rows, last)], axis=last)
+    ordered = op.GatherElements(rows, argsort(graph, rows, last), axis=last)
     single = not isinstance(q, str) or rank_of(graph, q) == 0
     wanted = at_least_1d(graph, q) if isinstance(q, str) else consts(graph, [q], dtype)
     places = _places(graph, ordered, wanted, skip_nan)
@@ -78,34 +79,34 @@ def _quantile(
 
 def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
     """The fractional places [others, quantiles]; where NaN decides, the last one."""
-    make, dtype = graph.make_node, graph.get_type(ordered)
+    op, dtype = nodes(graph), graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     final = const(graph, dim_of(graph, ordered, last) - 1, dtype)
-    unknown = cast(graph, make("IsNaN", [ordered]), dtypes.int64)
-    count = make("ReduceSum", [unknown, as_vec(graph, last)], keepdims=1)
+    unknown = cast(graph, op.IsNaN(ordered), dtypes.int64)
+    count = op.ReduceSum(unknown, as_vec(graph, last), keepdims=1)
     if skip_nan:
-        places = make("Mul", [q, make("Sub", [final, cast(graph, count, dtype)])])
-        return make("Max", [places, const(graph, 0, dtype)])
+        places = op.Mul(q, op.Sub(final, cast(graph, count, dtype)))
+        return op.Max(places, 0)
     some = cast(graph, count, dtypes.boolean)
-    return make("Where", [some, final, make("Mul", [q, final])])
+    return op.Where(some, final, op.Mul(q, final))
 
 
 def _between(graph: Graph, ordered: str, places: str, how: str) -> str:
-    make, dtype = graph.make_node, graph.get_type(ordered)
+    op, dtype = nodes(graph), graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     sizes = [*shape_of(graph, ordered)[:-1], dim_of(graph, places, -1)]
     places = expanded(graph, places, sizes)
     rounding = {"lower": "Floor", "higher": "Ceil", "nearest": "Round"}.get(how, "Floor")
-    first = make(rounding, [places])
-    below = make("GatherElements", [ordered, cast(graph, first, dtypes.int64)], axis=last)
+    first = op(rounding, [places])
+    below = op.GatherElements(ordered, cast(graph, first, dtypes.int64), axis=last)
     if how not in ("linear", "midpoint"):
         return below
-    ceiling = cast(graph, make("Ceil", [places]), dtypes.int64)
-    above = make("GatherElements", [ordered, ceiling], axis=last)
-    weight = const(graph, 0.5, dtype) if how == "midpoint" else make("Sub", [places, first])
+    ceiling = cast(graph, op.Ceil(places), dtypes.int64)
+    above = op.GatherElements(ordered, ceiling, axis=last)
+    weight = const(graph, 0.5, dtype) if how == "midpoint" else op.Sub(places, first)
     # torch.lerp goes from the nearer end
-    step = make("Sub", [above, below])
-    near = make("Add", [below, make("Mul", [weight, step])])
-    rest = make("Sub", [const(graph, 1, dtype), weight])
-    far = make("Sub", [above, make("Mul", [step, rest])])
-    return make("Where", [make("Less", [weight, const(graph, 0.5, dtype)]), near, far])
+    step = op.Sub(above, below)
+    near = op.Add(below, op.Mul(weight, step))
+    rest = op.Sub(1, weight)
+    far = op.Sub(above, op.Mul(step, rest))
+    return op.Where(op.Less(weight, 0.5), near, far)

@@ -26,6 +26,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.quantized import before_widening, constant_array
 from ortable.prelude.values import cast, const, reshape_to
@@ -56,17 +57,17 @@ def fake_quantized(
 
     ``narrow``: the way back is computed in the dtype of ``factor``, whatever that of ``x``.
     """
-    make, dtype = graph.make_node, opmath_dtype(graph.get_type(x))
-    inverse = cast(graph, make("Div", [const(graph, 1, graph.get_type(factor)), factor]), dtype)
+    op, dtype = nodes(graph), opmath_dtype(graph.get_type(x))
+    inverse = cast(graph, op.Div(1, factor), dtype)
     zero, back = cast(graph, zero, dtype), graph.get_type(factor) if narrow else dtype
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
-    rounded = make("Round", [make("Mul", [cast(graph, x, dtype), inverse])])
-    codes = make("Add", [rounded, zero])
-    shifted = make("Sub", [make("Clip", [codes, *bounds]), zero])
-    result = make("Mul", [cast(graph, shifted, back), cast(graph, factor, back)])
+    rounded = op.Round(op.Mul(cast(graph, x, dtype), inverse))
+    codes = op.Add(rounded, zero)
+    shifted = op.Sub(op.Clip(codes, *bounds), zero)
+    result = op.Mul(cast(graph, shifted, back), cast(graph, factor, back))
     result = cast(graph, result, graph.get_type(x))
-    outside = make("Or", [make("Less", [codes, bounds[0]]), make("Greater", [codes, bounds[1]])])
-    return [result, make("Not", [outside])]
+    outside = op.Or(op.Less(codes, bounds[0]), op.Greater(codes, bounds[1]))
+    return [result, op.Not(outside)]
 
 
 def float32_below(value: Float) -> Float:
@@ -111,7 +112,7 @@ def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
     if low <= dtype_min(dtype) and high >= dtype_max(dtype):
         return codes
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
-    return graph.make_node("Clip", [codes, *bounds])
+    return nodes(graph).Clip(codes, *bounds)
 
 
 def is_dequantized(graph: Graph, x: Result) -> Bool:
@@ -128,7 +129,7 @@ def rows_of(graph: Graph, x: Result) -> Result:
     if not is_dequantized(graph, x) or rank_of(graph, node.inputs[1]) > 0:
         return reshape_to(graph, x, sizes)
     codes = reshape_to(graph, node.inputs[0], sizes)
-    return graph.make_node("DequantizeLinear", [codes, *node.inputs[1:]])
+    return nodes(graph).DequantizeLinear(codes, *node.inputs[1:])
 
 
 def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:

@@ -19,6 +19,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import as_vec, consts, reshape_to, squeezed, unsqueezed
@@ -188,10 +189,11 @@ def _run(
     graph: Graph, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
 ) -> list[str]:
     """[output, last state, ...] of the stacked layers."""
+    op = nodes(graph)
     per_direction = 4 if network.has_biases else 2
     directions = network.directions
     hidden = static(dim_of(graph, params[1], 1))
-    x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
+    x = op.Transpose(input, perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
     x, *states = _pad_empty_batch(graph, batch, [x, *states])
     starts = [_split_states(graph, state, network.num_layers, directions) for state in states]
@@ -218,7 +220,7 @@ def _run(
     ends = [each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last]
     x, *ends = (sliced(graph, each, 1, 0, batch) for each in (x, *ends))
     if network.batch_first:
-        x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
+        x = op.Transpose(x, perm=[1, 0, 2])
     return [x, *ends]
 
 
@@ -229,7 +231,7 @@ def _pad_empty_batch(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> lis
     if isinstance(missing, int) and missing == 0:
         return list(tensors)
     pads = as_vec(graph, [0, 0, 0, 0, missing, 0])
-    return [graph.make_node("Pad", [each, pads]) for each in tensors]
+    return [nodes(graph).Pad(each, pads) for each in tensors]
 
 
 def _projected(
@@ -241,9 +243,10 @@ def _projected(
     W_hh W_hr, and the outputs are projected together. The h of the start is no such product; it
     comes in as an input of the first step, beside x, with W_hh as its weight.
     """
+    op = nodes(graph)
     per_direction = 5 if network.has_biases else 3
     directions = network.directions
-    x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
+    x = op.Transpose(input, perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
     x, *hx = _pad_empty_batch(graph, batch, [x, *hx])
     starts = [_split_states(graph, state, network.num_layers * directions, 1) for state in hx]
@@ -262,7 +265,7 @@ def _projected(
     ends = [each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last]
     x, h_n, c_n = (sliced(graph, each, 1, 0, batch) for each in (x, *ends))
     if network.batch_first:
-        x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
+        x = op.Transpose(x, perm=[1, 0, 2])
     return x, h_n, c_n
 
 
@@ -275,17 +278,18 @@ def _projected_direction(
     direction: int,
 ) -> tuple[str, str, str]:
     """[T, N, P], [1, N, P], [1, N, H] of one direction (1: backwards) of one layer."""
+    op = nodes(graph)
     w_ih, w_hh, *biases, w_hr = weights
     hidden = static(dim_of(graph, w_hr, 1))
     others = dim_of(graph, x, 0) - 1
     before, after = (others, 0) if direction else (0, others)
     pads = as_vec(graph, [before, 0, 0, after, 0, 0])
-    fed = graph.make_node("Concat", [x, graph.make_node("Pad", [start[0], pads])], axis=2)
-    product = graph.make_node("MatMul", [w_hh, w_hr])
+    fed = op.Concat(x, op.Pad(start[0], pads), axis=2)
+    product = op.MatMul(w_hh, w_hr)
     tensors = _onnx_weights(
         graph,
         [
-            graph.make_node("Concat", [w_ih, w_hh], axis=1),
+            op.Concat(w_ih, w_hh, axis=1),
             _without_nan(graph, product),
             *biases,
         ],
@@ -311,23 +315,24 @@ def _projected_direction(
         _stack(graph, [product]),
     )
     result = with_nan(graph, layer, result)
-    projection = graph.make_node("Transpose", [w_hr], perm=[1, 0])
-    output = graph.make_node("Squeeze", [result[0], consts(graph, [1], dtypes.int64)])
-    h_n = graph.make_node("MatMul", [result[1], projection])
-    return graph.make_node("MatMul", [output, projection]), h_n, result[2]
+    projection = op.Transpose(w_hr, perm=[1, 0])
+    output = op.Squeeze(result[0], consts(graph, [1], dtypes.int64))
+    h_n = op.MatMul(result[1], projection)
+    return op.MatMul(output, projection), h_n, result[2]
 
 
 def _without_nan(graph: Graph, weight: str) -> str:
     """0 for NaN: the first step multiplies it by a state of zeros, in torch it does not read it."""
+    op = nodes(graph)
     zero = const_like(graph, 0, weight)
-    return graph.make_node("Where", [graph.make_node("IsNaN", [weight]), zero, weight])
+    return op.Where(op.IsNaN(weight), zero, weight)
 
 
 def _split_states(graph: Graph, state: str, layers: int, directions: int) -> list[str]:
     if layers == 1:
         return [state]
     sizes = consts(graph, [directions] * layers, dtypes.int64)
-    return list(graph.make_node("Split", [state, sizes], layers, axis=0))
+    return list(nodes(graph).Split(state, sizes, outputs=layers, axis=0))
 
 
 def _onnx_weights(
@@ -356,23 +361,22 @@ def _reorder(graph: Graph, weight: str, hidden: int, gates: Sequence[int]) -> st
     if len(gates) == 1:
         return weight
     sizes = consts(graph, [hidden] * len(gates), dtypes.int64)
-    blocks = graph.make_node("Split", [weight, sizes], len(gates), axis=0)
+    blocks = nodes(graph).Split(weight, sizes, outputs=len(gates), axis=0)
     return graph.make_node("Concat", [blocks[gate] for gate in gates], axis=0)
 
 
 def _stack(graph: Graph, tensors: Sequence[str]) -> str:
-    rows = [
-        graph.make_node("Unsqueeze", [each, consts(graph, [0], dtypes.int64)]) for each in tensors
-    ]
+    rows = [nodes(graph).Unsqueeze(each, consts(graph, [0], dtypes.int64)) for each in tensors]
     return rows[0] if len(rows) == 1 else graph.make_node("Concat", rows, axis=0)
 
 
 def _join_directions(graph: Graph, output: str, directions: int, hidden: Dim) -> str:
     """[T, D, N, H] -> [T, N, D*H]."""
+    op = nodes(graph)
     if directions == 1:
-        return graph.make_node("Squeeze", [output, consts(graph, [1], dtypes.int64)])
+        return op.Squeeze(output, consts(graph, [1], dtypes.int64))
     steps, _, batch, _ = shape_of(graph, output)
-    transposed = graph.make_node("Transpose", [output], perm=[0, 2, 1, 3])
+    transposed = op.Transpose(output, perm=[0, 2, 1, 3])
     if isinstance(steps, int) and isinstance(batch, int):
         return reshape_to(graph, transposed, [steps, batch, hidden * directions])
-    return graph.make_node("Reshape", [transposed, as_vec(graph, [0, 0, -1])])
+    return op.Reshape(transposed, as_vec(graph, [0, 0, -1]))

@@ -16,6 +16,7 @@ from functools import reduce
 
 from ortable import dtypes
 from ortable.ir import Graph
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import const, consts, squeezed, unsqueezed
@@ -40,12 +41,13 @@ class Layer:
 
 def with_nan(graph: Graph, layer: Layer, results: Sequence[str]) -> list[str]:
     """``results``, all steps [T, D, N, H] and the last states [D, N, H], with the NaN of eager."""
+    op = nodes(graph)
     gates = _gates(graph, layer)
-    units = graph.make_node("ReduceSum", [gates, consts(graph, [1], dtypes.int64)], keepdims=1)
+    units = op.ReduceSum(gates, consts(graph, [1], dtypes.int64), keepdims=1)
     over = consts(graph, [2], dtypes.int64)
     start, *cells = [_traces(graph, state) for state in layer.states]
     # a cell with NaN, which the kernel carries on in its own unit, and a unit spoil the next step
-    later = _total(graph, [graph.make_node("ReduceSum", [units, over], keepdims=1), *cells])
+    later = _total(graph, [op.ReduceSum(units, over, keepdims=1), *cells])
     if layer.later is not None:
         rows = [_traces(graph, layer.later), consts(graph, [1], dtypes.int64)]
         later = _total(graph, [later, graph.make_node("ReduceSum", rows, keepdims=1)])
@@ -58,45 +60,45 @@ def with_nan(graph: Graph, layer: Layer, results: Sequence[str]) -> list[str]:
 
 
 def _total(graph: Graph, parts: Sequence[str]) -> str:
-    return reduce(lambda left, right: str(graph.make_node("Add", [left, right])), parts)
+    return reduce(lambda left, right: str(nodes(graph).Add(left, right)), parts)
 
 
 def _traces(graph: Graph, x: str) -> str:
     """NaN where a row of the last of three axes has NaN, else 0; infinities are no NaN."""
+    op = nodes(graph)
     zero = const_like(graph, 0, x)
     over = consts(graph, [2], dtypes.int64)
-    return str(
-        graph.make_node("ReduceSum", [graph.make_node("Clip", [x, zero, zero]), over], keepdims=1)
-    )
+    return str(op.ReduceSum(op.Clip(x, zero, zero), over, keepdims=1))
 
 
 def _gates(graph: Graph, layer: Layer) -> str:
     """[D, G, H]: NaN for a gate of a unit that has NaN among its weights, else 0."""
-    make, directions = graph.make_node, len(layer.backward)
+    op, directions = nodes(graph), len(layer.backward)
     sizes = [directions, layer.gates, layer.hidden]
     rows = [_traces(graph, each) for each in layer.weights[:2] if each is not None]
-    result = make("Reshape", [_total(graph, rows), consts(graph, sizes, dtypes.int64)])
+    result = op.Reshape(_total(graph, rows), consts(graph, sizes, dtypes.int64))
     bias = layer.weights[2]
     if bias is None:
         return str(result)
     zero = const_like(graph, 0, bias)
-    pairs = make("Reshape", [
-        make("Clip", [bias, zero, zero]), consts(graph, [directions, 2, *sizes[1:]], dtypes.int64)
-    ])  # fmt: skip
-    both = make("ReduceSum", [pairs, consts(graph, [1], dtypes.int64)], keepdims=0)
-    return str(make("Add", [result, both]))
+    pairs = op.Reshape(
+        op.Clip(bias, zero, zero), consts(graph, [directions, 2, *sizes[1:]], dtypes.int64)
+    )  # fmt: skip
+    both = op.ReduceSum(pairs, consts(graph, [1], dtypes.int64), keepdims=0)
+    return str(op.Add(result, both))
 
 
 def _without_output_gate(graph: Graph, gates: str) -> str:
     """[D, 1, H]: a cell reads all gates of its own step but the output gate, the second one."""
-    kept = graph.make_node("Gather", [gates, consts(graph, [0, 2, 3], dtypes.int64)], axis=1)
+    op = nodes(graph)
+    kept = op.Gather(gates, consts(graph, [0, 2, 3], dtypes.int64), axis=1)
     over = consts(graph, [1], dtypes.int64)
-    return str(graph.make_node("ReduceSum", [kept, over], keepdims=1))
+    return str(op.ReduceSum(kept, over, keepdims=1))
 
 
 def _steps(graph: Graph, layer: Layer, start: str, later: str) -> tuple[str, str]:
     """[T, D, N, 1] and, of the last step, [D, N, 1]: what input and states add to each row."""
-    make, axis = graph.make_node, const(graph, 0, dtypes.int64)
+    op, axis = nodes(graph), const(graph, 0, dtypes.int64)
     seen = unsqueezed(graph, _traces(graph, layer.input), [1])
     steps, ends = [], []
     for direction, backward in enumerate(layer.backward):
@@ -106,13 +108,13 @@ def _steps(graph: Graph, layer: Layer, start: str, later: str) -> tuple[str, str
         ]
         turn = int(backward)
         summed = [
-            make("CumSum", [make("Add", [seen, each]), axis], exclusive=place, reverse=turn)
+            op.CumSum(op.Add(seen, each), axis, exclusive=place, reverse=turn)
             for place, each in enumerate(own)
         ]
-        result = make("Add", summed)
+        result = op("Add", summed)
         steps.append(result)
         edges = (0, 1) if backward else (-1, _END)
         ends.append(squeezed(graph, sliced(graph, result, 0, *edges), [0]))
     if len(steps) == 1:
         return str(steps[0]), str(ends[0])
-    return str(make("Concat", steps, axis=1)), str(make("Concat", ends, axis=0))
+    return str(op("Concat", steps, axis=1)), str(op("Concat", ends, axis=0))

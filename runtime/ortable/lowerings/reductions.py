@@ -22,6 +22,7 @@ from ortable.prelude.facts import (
     dim_of,
     is_static,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.sums import float_sum, is_long_sum, summed_over
 from ortable.prelude.values import as_scalar, cast, const, consts
@@ -36,30 +37,31 @@ __all__ = [
 def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Float) -> Result:
     """``grad`` times the derivative of a p-norm ``dist`` by the differences ``away``; 0 where
     torch defines it so (no distance)."""
-    make, zero = graph.make_node, const_like(graph, 0, away)
+    op, zero = nodes(graph), const_like(graph, 0, away)
     if p == 0:
         return filled_like(graph, away, 0, graph.get_type(away))
-    sign, size = make("Sign", [away]), make("Abs", [away])
+    sign, size = op.Sign(away), op.Abs(away)
     if p == 1:
-        return make("Mul", [grad, sign])
+        return op.Mul(grad, sign)
     if math.isinf(p):
-        most = make("Equal", [size, dist])
-        return make("Where", [most, make("Mul", [grad, sign]), zero])
+        most = op.Equal(size, dist)
+        return op.Where(most, op.Mul(grad, sign), zero)
     if p == 2:
-        result = make("Div", [make("Mul", [grad, away]), dist])
+        result = op.Div(op.Mul(grad, away), dist)
     else:
         steep = const_like(graph, p - 1, away)
-        part = make("Mul", [make("Mul", [sign, make("Pow", [size, steep])]), grad])
-        result = make("Div", [part, make("Pow", [dist, steep])])
-    lost = make("Equal", [dist, zero])
+        part = op.Mul(op.Mul(sign, op.Pow(size, steep)), grad)
+        result = op.Div(part, op.Pow(dist, steep))
+    lost = op.Equal(dist, zero)
     if p < 1:
-        lost = make("Or", [lost, make("Equal", [away, zero])])
-    return make("Where", [lost, zero, result])
+        lost = op.Or(lost, op.Equal(away, zero))
+    return op.Where(lost, zero, result)
 
 
 def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The mean of floats over non-negative ``axes``; NaN for no elements, where ONNX Runtime's
     ReduceMean gives 0."""
+    op = nodes(graph)
     dtype = graph.get_type(x)
     if not axes:
         return x
@@ -68,9 +70,9 @@ def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     if count >= 1 and is_static(count) and not is_long_sum(graph, x, axes):
         over = consts(graph, axes, dtypes.int64)
-        return graph.make_node("ReduceMean", [x, over], keepdims=int(keepdim))
+        return op.ReduceMean(x, over, keepdims=int(keepdim))
     total = float_sum(graph, x, axes, keepdim, False)
-    mean = graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
+    mean = op.Div(total, const(graph, count, graph.get_type(total)))
     return cast(graph, mean, dtype)
 
 
@@ -80,15 +82,16 @@ def mean_var(
     """[mean, variance] of floats over non-negative ``axes``, both in float64, in which torch
     computes them; the mean keeps its axes. The variance is the sum of the squared differences from
     the mean over the count less ``correction`` (1 for None), and NaN or infinite for too few."""
+    op = nodes(graph)
     wide = cast(graph, x, dtypes.float64)
     mean = mean_over(graph, wide, axes, True)
-    away = graph.make_node("Sub", [wide, mean])
-    total = summed_over(graph, graph.make_node("Mul", [away, away]), axes, keepdim)
+    away = op.Sub(wide, mean)
+    total = summed_over(graph, op.Mul(away, away), axes, keepdim)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     less = 1 if correction is None else correction
     return [
         mean,
-        graph.make_node("Div", [total, degrees_of_freedom(graph, count, less, dtypes.float64)]),
+        op.Div(total, degrees_of_freedom(graph, count, less, dtypes.float64)),
     ]
 
 
@@ -96,14 +99,14 @@ def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
     """[x less its mean, mean, sum of the squared differences] over non-negative ``axes``, which are
     kept as 1, in the dtype of ``x``. The differences add up to nothing but for the rounding of the
     mean: what they do add up to corrects the others, else a mean of 1e5 deviations costs digits."""
-    make, dtype = graph.make_node, graph.get_type(x)
+    op, dtype = nodes(graph), graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     first = _exact_mean(graph, x, axes, count)
-    rough = make("Sub", [x, cast(graph, first, dtype)])
+    rough = op.Sub(x, cast(graph, first, dtype))
     slip = _exact_mean(graph, rough, axes, count)
-    away = make("Sub", [rough, cast(graph, slip, dtype)])
-    total = float_sum(graph, make("Mul", [away, away]), axes, True, True)
-    mean = make("Add", [cast(graph, cast(graph, first, dtype), graph.get_type(slip)), slip])
+    away = op.Sub(rough, cast(graph, slip, dtype))
+    total = float_sum(graph, op.Mul(away, away), axes, True, True)
+    mean = op.Add(cast(graph, cast(graph, first, dtype), graph.get_type(slip)), slip)
     return [away, cast(graph, mean, dtype), cast(graph, total, dtype)]
 
 
@@ -116,34 +119,35 @@ def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
 def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
     """[x less its rounded mean, mean of that, mean, sum of the squared differences from the mean]
     over non-negative ``axes``, which are kept as 1, in the dtype of ``x``."""
-    make, dtype = graph.make_node, graph.get_type(x)
+    op, dtype = nodes(graph), graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     first = cast(graph, _exact_mean(graph, x, axes, count), dtype)
-    rough = make("Sub", [x, first])
+    rough = op.Sub(x, first)
     slip = _exact_mean(graph, rough, axes, count)
-    squares = float_sum(graph, make("Mul", [rough, rough]), axes, True, True)
+    squares = float_sum(graph, op.Mul(rough, rough), axes, True, True)
     compute_dtype = graph.get_type(slip)
-    excess = make("Mul", [make("Mul", [slip, slip]), const(graph, count, compute_dtype)])
+    excess = op.Mul(op.Mul(slip, slip), const(graph, count, compute_dtype))
     # an infinite mean stays: what differs from it by infinity is NaN
-    rest = make("Where", [make("IsNaN", [slip]), const(graph, 0, compute_dtype), slip])
-    mean = make("Add", [cast(graph, first, compute_dtype), rest])
-    total = make("Sub", [squares, excess])
+    rest = op.Where(op.IsNaN(slip), 0, slip)
+    mean = op.Add(cast(graph, first, compute_dtype), rest)
+    total = op.Sub(squares, excess)
     return [rough, *(cast(graph, each, dtype) for each in (slip, mean, total))]
 
 
 def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
     """The mean with ``axes`` kept as 1, in float64 for float32."""
     total = float_sum(graph, x, axes, True, True)
-    return graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
+    return nodes(graph).Div(total, const(graph, count, graph.get_type(total)))
 
 
 def degrees_of_freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
     """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
     ``correction``)."""
+    op = nodes(graph)
     if isinstance(count, int):
         return const(graph, max(count - correction, 0), dtype)
     total = cast(graph, as_scalar(graph, count), dtype)
     if correction == 0:
         return total
-    left = graph.make_node("Sub", [total, const(graph, correction, dtype)])
-    return graph.make_node("Max", [left, const(graph, 0, dtype)])
+    left = op.Sub(total, const(graph, correction, dtype))
+    return op.Max(left, 0)

@@ -38,7 +38,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.pointwise import const_like
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
@@ -83,6 +83,7 @@ def resized(
     Raises:
         UnsupportedCase: uint8 (but for nearest) that is no image of known size.
     """
+    op = nodes(graph)
     own = graph.get_type(x)
     have = shape_of(graph, x)[2:]
     factors = list(factors) if factors is not None else [None] * len(have)
@@ -110,8 +111,8 @@ def resized(
         axis.rank, axis.snaps = 2 + len(have), snaps
         result = axis.resize(result, 2 + place, how)
     if copied:  # torch weighs the element by 1 and 0, so an infinite one becomes NaN
-        nothing = graph.make_node("Mul", [result, const(graph, 0, graph.get_type(result))])
-        result = graph.make_node("Add", [result, nothing])
+        nothing = op.Mul(result, 0)
+        result = op.Add(result, nothing)
     return cast(graph, result, own)
 
 
@@ -152,7 +153,7 @@ def _wanted_sizes(
             result.append(size * int(factor))
         else:
             wide = cast(graph, as_vec(graph, size), dtypes.float64)
-            times = graph.make_node("Mul", [wide, const(graph, factor, dtypes.float64)])
+            times = nodes(graph).Mul(wide, const(graph, factor, dtypes.float64))
             result.append(cast(graph, times, dtypes.int64))
     return result
 
@@ -183,12 +184,14 @@ def _exact(how: str, align: bool, times: list[int], dtype: int) -> bool:
 
 
 def _repeated(graph: Graph, x: str, times: list[int], how: str) -> str:
+    op = nodes(graph)
     scales = consts(graph, [1, 1, *times], dtypes.float32)
     if how == "linear":
-        return graph.make_node("Resize", [x, "", scales], mode="linear")
-    return graph.make_node(
-        "Resize",
-        [x, "", scales],
+        return op.Resize(x, "", scales, mode="linear")
+    return op.Resize(
+        x,
+        "",
+        scales,
         mode="nearest",
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
@@ -476,48 +479,48 @@ def settled(graph: Graph, x: Result) -> Result:
 def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
     """Where the elements of an axis lie between -1 and 1: their centres, or with ``align`` from end
     to end; [0] for one element."""
-    make = graph.make_node
+    op = nodes(graph)
     ramp = cast(graph, iota(graph, 0, size, 1), dtype)
     if isinstance(size, int) and size <= 1:
-        return make("Mul", [ramp, const(graph, 0, dtype)])
+        return op.Mul(ramp, 0)
     count, one = const(graph, size, dtype), const(graph, 1, dtype)
     if align:
-        step = make("Div", [const(graph, 2, dtype), make("Sub", [count, one])])
-        return make("Sub", [make("Mul", [ramp, step]), one])
-    twice = make("Add", [make("Add", [ramp, ramp]), one])
-    return make("Sub", [make("Div", [twice, count]), one])
+        step = op.Div(2, op.Sub(count, one))
+        return op.Sub(op.Mul(ramp, step), one)
+    twice = op.Add(op.Add(ramp, ramp), one)
+    return op.Sub(op.Div(twice, count), one)
 
 
 def _through_windows(
     graph: Graph, x: str, axis: int, size: SymInt, start: str, end: str, counts: str
 ) -> str:
     """``result[i] = sum of x[o] / counts[o]`` over the windows o with ``start <= i < end``."""
-    make, later = graph.make_node, list(range(2, rank_of(graph, x) - axis + 1))
+    op, later = nodes(graph), list(range(2, rank_of(graph, x) - axis + 1))
     shared = unsqueezed(graph, cast(graph, counts, graph.get_type(x)), [n - 1 for n in later])
-    x = unsqueezed(graph, make("Div", [x, shared]), [axis])
+    x = unsqueezed(graph, op.Div(x, shared), [axis])
     places = unsqueezed(graph, iota(graph, 0, size, 1), [1])
-    inside = make("And", [make("GreaterOrEqual", [places, start]), make("Less", [places, end])])
-    kept = make("Where", [unsqueezed(graph, inside, later), x, const_like(graph, 0, x)])
-    return make("ReduceSum", [kept, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
+    inside = op.And(op.GreaterOrEqual(places, start), op.Less(places, end))
+    kept = op.Where(unsqueezed(graph, inside, later), x, 0)
+    return op.ReduceSum(kept, consts(graph, [axis + 1], dtypes.int64), keepdims=0)
 
 
 def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, after: int) -> str:
     """The gradient of padding one axis with the elements at its ends; what is cut off gets 0."""
-    make, rank = graph.make_node, rank_of(graph, x)
+    op, rank = nodes(graph), rank_of(graph, x)
     cut = max(-before, 0), max(-after, 0)
     first = max(before, 0)
     result = sliced(graph, x, axis, first, first + size - sum(cut), 1)
     if any(cut):
-        result = make("Pad", [result, as_vec(graph, full_pads(rank, axis, *cut))])
+        result = op.Pad(result, as_vec(graph, full_pads(rank, axis, *cut)))
     last = first + size - sum(cut)
     left, right = (0, first), (last, last + max(after, 0))
     for ends, pads in ((left, (0, size - 1)), (right, (size - 1, 0))):
         if dims.same(*ends):
             continue
         over = sliced(graph, x, axis, *ends, 1)
-        total = make("ReduceSum", [over, consts(graph, [axis], dtypes.int64)], keepdims=1)
-        more = make("Pad", [total, as_vec(graph, full_pads(rank, axis, *pads))])
-        result = make("Add", [result, more])
+        total = op.ReduceSum(over, consts(graph, [axis], dtypes.int64), keepdims=1)
+        more = op.Pad(total, as_vec(graph, full_pads(rank, axis, *pads)))
+        result = op.Add(result, more)
     return result
 
 
@@ -611,12 +614,12 @@ def window_ends(
 ) -> Results:
     """Where ``count`` windows of ``k`` elements begin and end along an axis, and how many elements
     each of them averages: those inside, and those of the padding where it counts."""
-    make = graph.make_node
+    op = nodes(graph)
     start = iota(graph, -pad, count, step)
-    end = make("Add", [start, const(graph, k, dtypes.int64)])
+    end = op.Add(start, const(graph, k, dtypes.int64))
     low, high = (-pad, size + pad) if padded else (0, size)
-    last = make("Min", [end, const(graph, high, dtypes.int64)])
-    counts = make("Sub", [last, make("Max", [start, const(graph, low, dtypes.int64)])])
+    last = op.Min(end, const(graph, high, dtypes.int64))
+    counts = op.Sub(last, op.Max(start, const(graph, low, dtypes.int64)))
     return [start, end, counts]
 
 
@@ -640,7 +643,7 @@ def adaptive_weights(graph: Graph, have: SymInts, wanted: SymInts, dtype: Dtype)
             result.append(_response(count, dtype, partial(_adapted_back, size=size)))
         else:
             start, end = even_ends(graph, size, count)
-            counts = graph.make_node("Sub", [end, start])
+            counts = nodes(graph).Sub(end, start)
             result.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
     return result
 
@@ -666,9 +669,9 @@ def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
 
 def even_ends(graph: Graph, size: SymInt, count: SymInt) -> Results:
     """Where the ``count`` windows of adaptive pooling begin and end along an axis."""
-    make, one = graph.make_node, const(graph, 1, dtypes.int64)
+    op, one = nodes(graph), const(graph, 1, dtypes.int64)
     ramp = iota(graph, 0, count, 1)
     whole, parts = const(graph, size, dtypes.int64), const(graph, count, dtypes.int64)
-    start = make("Div", [make("Mul", [ramp, whole]), parts])
-    after = make("Mul", [make("Add", [ramp, one]), whole])
-    return [start, make("Div", [make("Add", [after, make("Sub", [parts, one])]), parts])]
+    start = op.Div(op.Mul(ramp, whole), parts)
+    after = op.Mul(op.Add(ramp, one), whole)
+    return [start, op.Div(op.Add(after, op.Sub(parts, one)), parts)]

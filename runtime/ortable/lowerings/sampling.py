@@ -25,6 +25,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_vec, cast, const, consts, filled, reshape_to
 
@@ -63,79 +64,78 @@ def check_random(graph: Graph) -> None:
 
 def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Numbers in [0, 1) of a float dtype."""
+    op = nodes(graph)
     result = _uniform(graph, shape, opmath_dtype(dtype))
     if dtype not in _STEPS:
         return result
     steps = const(graph, _STEPS[dtype], dtypes.float32)
-    whole = graph.make_node("Floor", [graph.make_node("Mul", [result, steps])])
-    return cast(graph, graph.make_node("Div", [whole, steps]), dtype)
+    whole = op.Floor(op.Mul(result, steps))
+    return cast(graph, op.Div(whole, steps), dtype)
 
 
 def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
     """Normally distributed numbers of a float dtype."""
+    op = nodes(graph)
     compute_dtype = opmath_dtype(dtype)
     result = _normal(graph, shape, compute_dtype)
     if std != 1:
         # not the attribute: ONNX Runtime aborts the process for a deviation of 0
-        result = graph.make_node("Mul", [result, const(graph, std, compute_dtype)])
+        result = op.Mul(result, const(graph, std, compute_dtype))
     if mean != 0:
-        result = graph.make_node("Add", [result, const(graph, mean, compute_dtype)])
+        result = op.Add(result, const(graph, mean, compute_dtype))
     return cast(graph, result, dtype)
 
 
 def random_slopes(graph: Graph, x: Result, lower: Float, upper: Float) -> Result:
     """A number in ``[lower, upper)`` for each element of ``x``, in its dtype."""
+    op = nodes(graph)
     dtype = graph.get_type(x)
     draws = random_uniform(graph, shape_of(graph, x), dtype)
-    span = graph.make_node("Mul", [draws, const(graph, upper - lower, dtype)])
-    return graph.make_node("Add", [span, const(graph, lower, dtype)])
+    span = op.Mul(draws, const(graph, upper - lower, dtype))
+    return op.Add(span, const(graph, lower, dtype))
 
 
 def random_integers(
     graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype
 ) -> Result:
     """Integers from ``low`` to ``high - 1`` in any dtype."""
-    make, compute_dtype = graph.make_node, dtypes.float64
+    op, compute_dtype = nodes(graph), dtypes.float64
     span = const(graph, high - low, compute_dtype)
-    whole = make("Floor", [make("Mul", [random_uniform(graph, shape, compute_dtype), span])])
+    whole = op.Floor(op.Mul(random_uniform(graph, shape, compute_dtype), span))
     # a product may be rounded up to the span
-    whole = make("Min", [whole, make("Sub", [span, const(graph, 1, compute_dtype)])])
+    whole = op.Min(whole, op.Sub(span, 1))
     places = cast(graph, whole, dtypes.int64)
-    return cast(graph, make("Add", [places, const(graph, low, dtypes.int64)]), dtype)
+    return cast(graph, op.Add(places, const(graph, low, dtypes.int64)), dtype)
 
 
 def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Exponentially distributed numbers, rate 1, of a float dtype; none is 0 or infinite."""
+    op = nodes(graph)
     compute_dtype = opmath_dtype(dtype)
     uniform = random_uniform(graph, shape, compute_dtype)
     tiny = const(graph, 0.5 ** _BITS[compute_dtype], compute_dtype)
-    left = graph.make_node(
-        "Max", [graph.make_node("Sub", [const(graph, 1, compute_dtype), uniform]), tiny]
-    )
-    result = graph.make_node("Neg", [graph.make_node("Log", [left])])
-    return cast(graph, graph.make_node("Max", [result, tiny]), dtype)
+    left = op.Max(op.Sub(1, uniform), tiny)
+    result = op.Neg(op.Log(left))
+    return cast(graph, op.Max(result, tiny), dtype)
 
 
 def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
     """``count`` indices of the last axis, each drawn anew with the probs that the weights give."""
     check_random(graph)
-    shape = shape_of(graph, weights)
+    op, shape = nodes(graph), shape_of(graph, weights)
     if _has_kernels(graph) and is_static([count]):
         rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
         sizes = {"sample_size": static(count), "dtype": dtypes.int64}
-        result = graph.make_node("Multinomial", [graph.make_node("Log", [rows])], **sizes)
+        result = op.Multinomial(op.Log(rows), **sizes)
         return reshape_to(graph, result, [*shape[:-1], count])
     # Summed up in double: a draw of 24 bits times the total is never rounded to the total.
     wide = cast(graph, weights, dtypes.float64)
-    make, last = graph.make_node, const(graph, -1, dtypes.int64)
-    ends = make("CumSum", [wide, last])
-    total = make("Gather", [ends, as_vec(graph, -1)], axis=-1)
+    ends = op.CumSum(wide, const(graph, -1, dtypes.int64))
+    total = op.Gather(ends, as_vec(graph, -1), axis=-1)
     draws = random_uniform(graph, [*shape[:-1], count], dtypes.float32)
-    draws = make("Mul", [cast(graph, draws, dtypes.float64), total])
+    draws = op.Mul(cast(graph, draws, dtypes.float64), total)
     columns, edges = as_vec(graph, -1), as_vec(graph, -2)
-    passed = make(
-        "GreaterOrEqual", [make("Unsqueeze", [draws, columns]), make("Unsqueeze", [ends, edges])]
-    )
+    passed = op.GreaterOrEqual(op.Unsqueeze(draws, columns), op.Unsqueeze(ends, edges))
     ones = filled(graph, [shape[-1]], 1, dtypes.float64)
     return cast(graph, _product(graph, cast(graph, passed, dtypes.float64), ones), dtypes.int64)
 
@@ -160,8 +160,9 @@ def _uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 def _product(graph: Graph, rows: Result, vector: Result) -> Result:
     """The product of the last axis with a vector. (ONNX Runtime's MatMul refuses a vector where
     there are no rows.)"""
-    column = graph.make_node("MatMul", [rows, reshape_to(graph, vector, [-1, 1])])
-    return graph.make_node("Squeeze", [column, as_vec(graph, -1)])
+    op = nodes(graph)
+    column = op.MatMul(rows, reshape_to(graph, vector, [-1, 1]))
+    return op.Squeeze(column, as_vec(graph, -1))
 
 
 def _normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
@@ -169,10 +170,10 @@ def _normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     of Box and Muller, as torch computes them."""
     if _has_kernels(graph):
         return _drawn(graph, "RandomNormal", shape, dtype)
-    make = graph.make_node
-    length = make("Mul", [random_exponential(graph, shape, dtype), const(graph, 2, dtype)])
-    angle = make("Mul", [_uniform(graph, shape, dtype), const(graph, 2 * math.pi, dtype)])
-    return make("Mul", [make("Sqrt", [length]), make("Cos", [angle])])
+    op = nodes(graph)
+    length = op.Mul(random_exponential(graph, shape, dtype), 2)
+    angle = op.Mul(_uniform(graph, shape, dtype), 2 * math.pi)
+    return op.Mul(op.Sqrt(length), op.Cos(angle))
 
 
 def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
@@ -198,6 +199,7 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
             generator gives the numbers of eager.
     """
+    op = nodes(graph)
     if graph.target == "onnxruntime":
         raise UnsupportedCase(
             "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
@@ -206,9 +208,9 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
     dtype = graph.get_type(x)
     compute_dtype = opmath_dtype(dtype)
     kept = cast(graph, const(graph, 1 / (1 - p), dtype), compute_dtype)
-    factor = graph.make_node("Where", [mask, kept, const(graph, 0, compute_dtype)])
+    factor = op.Where(mask, kept, 0)
     return [
-        cast(graph, graph.make_node("Mul", [cast(graph, x, compute_dtype), factor]), dtype),
+        cast(graph, op.Mul(cast(graph, x, compute_dtype), factor), dtype),
         mask,
     ]
 
@@ -224,4 +226,4 @@ def random_features(graph: Graph, x: Result, p: Float) -> Result:
 def _kept(graph: Graph, x: Result, p: Float) -> Result:
     """The mask of a Dropout of ``x``: each element is False with the prob ``p``."""
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
-    return graph.make_node("Dropout", [x, ratio, training], 2)[1]
+    return nodes(graph).Dropout(x, ratio, training, outputs=2)[1]

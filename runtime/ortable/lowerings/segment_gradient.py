@@ -9,6 +9,7 @@ from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.nodes import nodes
 from ortable.prelude.shapes import expanded, iota, sliced, zeros_of
 from ortable.prelude.values import cast, const, consts, unsqueezed
 
@@ -30,51 +31,49 @@ def segment_reduce_backward(
     Maxima and minima share it among the elements that reach them; a product divides it by the
     element, or multiplies the others anew where that is 0 or NaN.
     """
-    make, axis = graph.make_node, axis_of(graph, data, axis)
+    op, axis = nodes(graph), axis_of(graph, data, axis)
     ends, sizes = _ends(graph, lengths, offsets)
     count = dim_of(graph, ends, -1)
     places = iota(graph, 0, dim_of(graph, data, axis), 1)
-    passed = make("LessOrEqual", [unsqueezed(graph, ends, [rank_of(graph, ends)]), places])
-    number = make(
-        "ReduceSum",
-        [
-            cast(graph, passed, dtypes.int64),
-            consts(graph, [rank_of(graph, ends) - 1], dtypes.int64),
-        ],
+    passed = op.LessOrEqual(unsqueezed(graph, ends, [rank_of(graph, ends)]), places)
+    number = op.ReduceSum(
+        cast(graph, passed, dtypes.int64),
+        consts(graph, [rank_of(graph, ends) - 1], dtypes.int64),
         keepdims=0,
     )
     rest = list(range(rank_of(graph, number), rank_of(graph, data)))
-    inside = unsqueezed(graph, make("Less", [number, const(graph, count, dtypes.int64)]), rest)
-    last = make("Sub", [const(graph, count, dtypes.int64), const(graph, 1, dtypes.int64)])
-    number = unsqueezed(graph, make("Min", [number, last]), rest)
+    inside = unsqueezed(graph, op.Less(number, const(graph, count, dtypes.int64)), rest)
+    last = op.Sub(const(graph, count, dtypes.int64), 1)
+    number = unsqueezed(graph, op.Min(number, last), rest)
     number = expanded(graph, number, list(shape_of(graph, data)))
 
     def spread_out(x: str) -> str:
-        return make("GatherElements", [x, number], axis=axis)
+        return op.GatherElements(x, number, axis=axis)
 
     result = spread_out(grad)
     if reduce == "mean":
         parts = unsqueezed(graph, cast(graph, sizes, graph.get_type(grad)), rest)
         wide = expanded(graph, parts, list(shape_of(graph, grad)))
-        result = make("Div", [result, spread_out(wide)])
+        result = op.Div(result, spread_out(wide))
     elif reduce in ("max", "min"):
         result = _extreme_share(graph, result, (data, output, number), axis, spread_out)
     elif reduce == "prod":
         result = _product_share(graph, result, (data, output, number), axis, (spread_out, initial))
-    return make("Where", [inside, result, const(graph, 0, graph.get_type(grad))])
+    return op.Where(inside, result, 0)
 
 
 def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
     """int64: where each segment ends, and its length; the last axis counts segments."""
+    op = nodes(graph)
     if lengths is not None:
         sizes = cast(graph, lengths, dtypes.int64)
         last = const(graph, rank_of(graph, sizes) - 1, dtypes.int64)
-        return graph.make_node("CumSum", [sizes, last]), sizes
+        return op.CumSum(sizes, last), sizes
     assert offsets is not None, "torch asks for lengths or offsets"
     bounds = cast(graph, offsets, dtypes.int64)
     axis, count = rank_of(graph, bounds) - 1, dim_of(graph, bounds, -1)
     ends = sliced(graph, bounds, axis, 1, count)
-    return ends, graph.make_node("Sub", [ends, sliced(graph, bounds, axis, 0, count - 1)])
+    return ends, op.Sub(ends, sliced(graph, bounds, axis, 0, count - 1))
 
 
 def _counted(graph: Graph, marks: str, output: str, number: str, axis: int) -> str:
@@ -88,13 +87,13 @@ def _extreme_share(
     graph: Graph, grad: str, tensors: tuple[str, str, str], axis: int, spread_out: Any
 ) -> str:
     data, output, number = tensors
-    make = graph.make_node
-    reached = make("Or", [make("Equal", [data, spread_out(output)]), make("IsNaN", [data])])
+    op = nodes(graph)
+    reached = op.Or(op.Equal(data, spread_out(output)), op.IsNaN(data))
     times = spread_out(_counted(graph, reached, output, number, axis))
     zero = const(graph, 0, graph.get_type(grad))
     # torch's kernel shares out positive gradients only; others go whole to each of the elements
-    share = make("Where", [make("Greater", [grad, zero]), make("Div", [grad, times]), grad])
-    return make("Where", [reached, share, zero])
+    share = op.Where(op.Greater(grad, zero), op.Div(grad, times), grad)
+    return op.Where(reached, share, zero)
 
 
 def _product_share(
@@ -107,19 +106,19 @@ def _product_share(
     """``grad * product / element``; for 0 and NaN the product of the other elements."""
     data, output, number = tensors
     spread_out, initial = rest
-    make, dtype = graph.make_node, graph.get_type(data)
+    op, dtype = nodes(graph), graph.get_type(data)
     one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
-    lost, empty = make("IsNaN", [data]), make("Equal", [data, zero])
-    apart = make("Or", [lost, empty])
+    lost, empty = op.IsNaN(data), op.Equal(data, zero)
+    apart = op.Or(lost, empty)
     start = const(graph, 1 if initial is None else initial, dtype)
     start = expanded(graph, start, list(shape_of(graph, output)))
-    factors = make("Where", [apart, one, data])
+    factors = op.Where(apart, one, data)
     usual = spread_out(scatter_elements(graph, start, axis, number, factors, "mul"))
     others = []
     for marks in (lost, empty):
         total = spread_out(_counted(graph, marks, output, number, axis))
-        others.append(make("Greater", [make("Sub", [total, cast(graph, marks, dtype)]), zero]))
-    product = make("Where", [others[1], zero, usual])
-    product = make("Where", [others[0], const(graph, math.nan, dtype), product])
-    plain = make("Div", [make("Mul", [grad, spread_out(output)]), data])
-    return make("Where", [apart, make("Mul", [grad, product]), plain])
+        others.append(op.Greater(op.Sub(total, cast(graph, marks, dtype)), zero))
+    product = op.Where(others[1], zero, usual)
+    product = op.Where(others[0], math.nan, product)
+    plain = op.Div(op.Mul(grad, spread_out(output)), data)
+    return op.Where(apart, op.Mul(grad, product), plain)

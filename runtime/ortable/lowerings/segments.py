@@ -8,6 +8,7 @@ from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import expanded, iota, sliced
 from ortable.prelude.values import cast, const, filled, unsqueezed
@@ -31,14 +32,14 @@ def segment_reduce(
 ) -> str:
     """aten::segment_reduce: segment s takes the places from offsets[s] to offsets[s + 1]; the axes
     before ``axis`` have offsets of their own."""
-    make, dtype = graph.make_node, graph.get_type(data)
+    op, dtype = nodes(graph), graph.get_type(data)
     at = axis_of(graph, data, axis)
     if lengths is not None:
         last = const(graph, rank_of(graph, lengths) - 1, dtypes.int64)
-        ends = make("CumSum", [cast(graph, lengths, dtypes.int64), last])
+        ends = op.CumSum(cast(graph, lengths, dtypes.int64), last)
         first = [*shape_of(graph, lengths)[:-1], 1]
         zero = filled(graph, first, 0, dtypes.int64)
-        edges = make("Concat", [zero, ends], axis=rank_of(graph, lengths) - 1)
+        edges = op.Concat(zero, ends, axis=rank_of(graph, lengths) - 1)
     else:
         assert offsets is not None, "torch wants lengths or offsets"
         edges = cast(graph, offsets, dtypes.int64)
@@ -67,9 +68,9 @@ def _mean(
     graph: Graph, total: str, at: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
     """The total over the count; a segment of nothing gives ``initial``, or NaN without one."""
-    make, compute_dtype = graph.make_node, graph.get_type(total)
+    op, compute_dtype = nodes(graph), graph.get_type(total)
     zeros = expanded(graph, const(graph, 0, dtypes.int64), sizes)
     count = scatter_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")
-    empty = make("Equal", [count, const(graph, 0, dtypes.int64)])
+    empty = op.Equal(count, 0)
     nothing = const(graph, nan if initial is None else float(initial), compute_dtype)
-    return make("Where", [empty, nothing, make("Div", [total, cast(graph, count, compute_dtype)])])
+    return op.Where(empty, nothing, op.Div(total, cast(graph, count, compute_dtype)))

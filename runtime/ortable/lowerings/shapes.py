@@ -21,6 +21,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.nodes import nodes
 from ortable.prelude.promotion import result_type
 from ortable.prelude.shapes import expanded, is_inferred, sliced
 from ortable.prelude.values import cast, const, consts, unsqueezed
@@ -41,10 +42,11 @@ __all__ = [
 def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
     """``x`` broadcast against ``other``; by their shapes at run time, where which of two dynamic
     sizes is the 1 that stretches cannot be told."""
+    op = nodes(graph)
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
     if sizes is not None:
         return expanded(graph, x, list(sizes))
-    result = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
+    result = op.Expand(x, op.Shape(other))
     if not graph.has_rank(result):
         graph.set_rank(result, max(rank_of(graph, x), rank_of(graph, other)))
     return result
@@ -53,15 +55,14 @@ def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
 def repeat_indices(graph: Graph, counts: Result) -> Result:
     """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]``
     times."""
+    op = nodes(graph)
     if shape_or_none(graph, counts) == (0,):
         return consts(graph, [], dtypes.int64)
-    most = graph.make_node("ReduceMax", [cast(graph, counts, dtypes.int64)], keepdims=0)
-    ramp = graph.make_node(
-        "Range", [const(graph, 0, dtypes.int64), most, const(graph, 1, dtypes.int64)]
-    )
+    most = op.ReduceMax(cast(graph, counts, dtypes.int64), keepdims=0)
+    ramp = op.Range(const(graph, 0, dtypes.int64), most, const(graph, 1, dtypes.int64))
     rows = unsqueezed(graph, cast(graph, counts, dtypes.int64), [1])
-    result = graph.make_node("NonZero", [graph.make_node("Less", [ramp, rows])])
-    return graph.make_node("Gather", [result, const(graph, 0, dtypes.int64)], axis=0)
+    result = op.NonZero(op.Less(ramp, rows))
+    return op.Gather(result, const(graph, 0, dtypes.int64), axis=0)
 
 
 def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
@@ -124,15 +125,12 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
 def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
     """``x`` with the order of the elements along ``axes`` (counted from the front) turned round."""
     count = len(axes)
-    return graph.make_node(
-        "Slice",
-        [
-            x,
-            *(
-                consts(graph, each, dtypes.int64)
-                for each in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count)
-            ),
-        ],
+    return nodes(graph).Slice(
+        x,
+        *(
+            consts(graph, each, dtypes.int64)
+            for each in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count)
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Int, Result
+from ortable.prelude.nodes import nodes
 from ortable.prelude.values import consts
 
 __all__ = [
@@ -18,10 +19,10 @@ __all__ = [
 def log_softmax_of(graph: Graph, x: Result, axis: Int) -> Result:
     """The logarithm of the softmax along an axis; written out for float64, whose kernel in ONNX
     Runtime loses NaN."""
-    make = graph.make_node
+    op = nodes(graph)
     if graph.get_type(x) != dtypes.float64:
-        return make("LogSoftmax", [x], axis=axis)
+        return op.LogSoftmax(x, axis=axis)
     over = consts(graph, [axis], dtypes.int64)
-    away = make("Sub", [x, make("ReduceMax", [x, over], keepdims=1)])
-    total = make("ReduceSum", [make("Exp", [away]), over], keepdims=1)
-    return make("Sub", [away, make("Log", [total])])
+    away = op.Sub(x, op.ReduceMax(x, over, keepdims=1))
+    total = op.ReduceSum(op.Exp(away), over, keepdims=1)
+    return op.Sub(away, op.Log(total))

@@ -10,6 +10,7 @@ from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Int, Result, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import argsort, run_ids
 from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.nodes import nodes
 from ortable.prelude.reductions import any_true
 from ortable.prelude.shapes import as_flat, expanded, iota, other_axes, sliced
 from ortable.prelude.values import (
@@ -39,34 +40,33 @@ _FEW_TESTS = 64  # so many comparisons take no longer than a search
 def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
     """A bool vector: True where a slice of ``x`` along one axis differs from the one before it, and
     for the first; NaN differs from NaN."""
+    op = nodes(graph)
     size = dim_of(graph, x, axis)
-    before = graph.make_node(
-        "Concat", [sliced(graph, x, axis, 0, 1), sliced(graph, x, axis, 0, -1)], axis=axis
-    )
+    before = op.Concat(sliced(graph, x, axis, 0, 1), sliced(graph, x, axis, 0, -1), axis=axis)
     graph.set_shape(before, tuple(shape_of(graph, x)))
     others = other_axes(rank_of(graph, x), [axis])
-    other = graph.make_node("Not", [graph.make_node("Equal", [x, before])])
+    other = op.Not(op.Equal(x, before))
     if others:
-        count = graph.make_node(
-            "ReduceSum", [cast(graph, other, dtypes.int64), consts(graph, others, dtypes.int64)],
+        count = op.ReduceSum(cast(graph, other, dtypes.int64), consts(graph, others, dtypes.int64),
             keepdims=0,
         )  # fmt: skip
         other = cast(graph, count, dtypes.boolean)
-    first = graph.make_node("Equal", [iota(graph, 0, size, 1), const(graph, 0, dtypes.int64)])
-    return graph.make_node("Or", [other, first])
+    first = op.Equal(iota(graph, 0, size, 1), 0)
+    return op.Or(other, first)
 
 
 def new_runs(graph: Graph, x: Result) -> Result:
     """True where an element differs from the one before it along the last axis, and for the first;
     of the shape of ``x``."""
+    op = nodes(graph)
     last = rank_of(graph, x) - 1
     parts = [sliced(graph, x, last, 0, 1), sliced(graph, x, last, 0, -1)]
     before = graph.make_node("Concat", parts, axis=last)
     graph.set_shape(before, tuple(shape_of(graph, x)))
     places = iota(graph, 0, dim_of(graph, x, last), 1)
-    first = graph.make_node("Equal", [places, const(graph, 0, dtypes.int64)])
-    other = graph.make_node("Not", [graph.make_node("Equal", [x, before])])
-    return graph.make_node("Or", [other, first])
+    first = op.Equal(places, 0)
+    other = op.Not(op.Equal(x, before))
+    return op.Or(other, first)
 
 
 def run_lengths(graph: Graph, starts: Result) -> Result:
@@ -76,14 +76,14 @@ def run_lengths(graph: Graph, starts: Result) -> Result:
     ends = [sliced(graph, first, 0, 1, 2**63 - 1), as_vec(graph, size)]
     if shape_or_none(graph, starts) == (0,):
         return first
-    return graph.make_node("Sub", [graph.make_node("Concat", ends, axis=0), first])
+    return nodes(graph).Sub(graph.make_node("Concat", ends, axis=0), first)
 
 
 def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
     """The slices of ``x`` along one axis where the bool vector ``marks`` is True."""
     dtype = graph.get_type(x)
     compute_dtype = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
-    result = graph.make_node("Compress", [cast(graph, x, compute_dtype), marks], axis=axis)
+    result = nodes(graph).Compress(cast(graph, x, compute_dtype), marks, axis=axis)
     if not graph.has_rank(result):
         graph.set_rank(result, rank_of(graph, x))
     return cast(graph, result, dtype)
@@ -92,17 +92,18 @@ def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
 def equality_codes(graph: Graph, x: Result) -> Result:
     """int64 numbers of the shape of ``x`` that are equal, and ordered, as its elements are; each
     NaN is a number of its own, after all others."""
+    op = nodes(graph)
     dtype = graph.get_type(x)
     if not dtypes.is_float_type(dtype):
         codes = cast(graph, x, dtypes.int64)
         if dtype != dtypes.uint64:
             return codes
         # numbers of 2**63 and more have become the negative ones
-        return graph.make_node("Add", [codes, const(graph, -(2**63), dtypes.int64)])
+        return op.Add(codes, -(2**63))
     flat = reshape_to(graph, x, [dims.prod(shape_of(graph, x))])
     order = argsort(graph, flat, 0)
-    ids = run_ids(graph, run_starts(graph, graph.make_node("Gather", [flat, order]), 0))
-    codes = graph.make_node("ScatterElements", [order, order, ids], axis=0)
+    ids = run_ids(graph, run_starts(graph, op.Gather(flat, order), 0))
+    codes = op.ScatterElements(order, order, ids, axis=0)
     return reshape_to(graph, codes, shape_of(graph, x))
 
 
@@ -110,7 +111,7 @@ def reordered(graph: Graph, x: Result, order: Result | None) -> Result:
     """``x`` along its last axis in the order of the int64 places ``order``, if there are any."""
     if order is None:
         return x
-    return graph.make_node("GatherElements", [x, order], axis=rank_of(graph, x) - 1)
+    return nodes(graph).GatherElements(x, order, axis=rank_of(graph, x) - 1)
 
 
 def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
@@ -126,16 +127,16 @@ def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dty
 def is_among(graph: Graph, x: Result, tests: Result) -> Result:
     """Whether each element of ``x`` is equal to an element of the 1-d ``tests``: these are sorted
     and searched, few are compared one by one. NaN equals nothing."""
-    make, count = graph.make_node, dim_of(graph, tests, 0)
+    op, count = nodes(graph), dim_of(graph, tests, 0)
     if isinstance(count, int) and count <= _FEW_TESTS:
-        pairs = make("Equal", [unsqueezed(graph, x, [rank_of(graph, x)]), tests])
+        pairs = op.Equal(unsqueezed(graph, x, [rank_of(graph, x)]), tests)
         return any_true(graph, pairs, [rank_of(graph, x)], False)
-    ordered = make("GatherElements", [tests, argsort(graph, tests, 0)], axis=0)
+    ordered = op.GatherElements(tests, argsort(graph, tests, 0), axis=0)
     place = as_flat(graph, _halved(graph, ordered, x, "Less", True))
     last = const(graph, count - 1, dtypes.int64)
-    near = make("Min", [place, cast(graph, last, graph.get_type(place))])
-    found = make("GatherElements", [ordered, near], axis=0)
-    return make("Equal", [x, reshape_to(graph, found, shape_of(graph, x))])
+    near = op.Min(place, cast(graph, last, graph.get_type(place)))
+    found = op.GatherElements(ordered, near, axis=0)
+    return op.Equal(x, reshape_to(graph, found, shape_of(graph, x)))
 
 
 def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
@@ -148,7 +149,7 @@ def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
     index = dtypes.int32 if isinstance(size, int) and size < 2**30 else dtypes.int64
     # where a search is over, its place may be behind the last edge
     nothing = filled(graph, [*sizes[:-1], 1], 0, graph.get_type(edges))
-    edges = graph.make_node("Concat", [edges, nothing], axis=last)
+    edges = nodes(graph).Concat(edges, nothing, axis=last)
     width = cast(graph, as_scalar(graph, size), index)
     starts = [filled(graph, wanted, 0, index), expanded(graph, width, wanted)]
     body = graph.subgraph("search")
@@ -157,20 +158,20 @@ def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
     first, end, most = (graph.unique_name(text) for text in ("first", "end", "most"))
     for name, size_ in ((first, wanted), (end, wanted), (most, ())):
         body.make_tensor_input(name, index, tuple(size_))
-    make, one, two = body.make_node, const(graph, 1, index), const(graph, 2, index)
-    middle = make("Div", [make("Add", [first, end]), two])
-    beyond = make(op, [make("GatherElements", [edges, middle], axis=last), x])
-    beyond = beyond if passes else make("Not", [beyond])
-    moved = make("And", [beyond, make("Less", [first, end])])
+    node, one, two = nodes(body), const(graph, 1, index), const(graph, 2, index)
+    middle = node.Div(node.Add(first, end), two)
+    beyond = node(op, [node.GatherElements(edges, middle, axis=last), x])
+    beyond = beyond if passes else node.Not(beyond)
+    moved = node.And(beyond, node.Less(first, end))
     results = [
-        make("Where", [moved, make("Add", [middle, one]), first]),
-        make("Where", [moved, end, middle]),
-        make("Div", [most, two]),
+        node.Where(moved, node.Add(middle, one), first),
+        node.Where(moved, end, middle),
+        node.Div(most, two),
     ]
-    for name in (make("Greater", [results[2], const(graph, 0, index)]), *results):
+    for name in (node.Greater(results[2], 0), *results):
         body.make_tensor_output(name)
-    going = graph.make_node("Greater", [width, const(graph, 0, index)])
+    going = nodes(graph).Greater(width, 0)
     rounds = const(graph, 63, dtypes.int64)
-    place = graph.make_node("Loop", [rounds, going, *starts, width], 3, body=body)[0]
+    place = nodes(graph).Loop(rounds, going, *starts, width, outputs=3, body=body)[0]
     graph.set_shape(place, tuple(wanted))
     return reshape_to(graph, place, list(shape))

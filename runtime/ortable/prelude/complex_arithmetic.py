@@ -16,6 +16,7 @@ from ortable.ir import Graph
 from .complex_value import ComplexValue, complex_type, part_type
 from .facts import Bool, Dtype, Result, Scalar, Tensor
 from .matrices import matrix_transpose
+from .nodes import nodes
 from .pointwise import atan2_of, const_like, filled_like, hypot_of
 from .values import as_scalar, as_tensor, cast, const
 
@@ -59,9 +60,10 @@ def im(graph: Graph, x: Complex) -> Result:
 
 def complex_of(graph: Graph, a: Result, b: Result) -> Complex:
     """The complex tensor with these parts, which are broadcast to one shape."""
+    op = nodes(graph)
     if graph.has_shape(a) and graph.has_shape(b) and graph.get_shape(a) != graph.get_shape(b):
-        shape = graph.make_node("Shape", [graph.make_node("Add", [a, b])])
-        a, b = (graph.make_node("Expand", [part, shape]) for part in (a, b))
+        shape = op.Shape(op.Add(a, b))
+        a, b = (op.Expand(part, shape) for part in (a, b))
     return ComplexValue(a, b, complex_type(graph.get_type(a)))
 
 
@@ -88,7 +90,7 @@ def c_conj(graph: Graph, x: Complex) -> Complex:
         return as_complex(graph, x.conjugate(), dtypes.complex128)
     if type(x) is not ComplexValue:
         return x
-    return ComplexValue(x.real, graph.make_node("Neg", [x.imag]), x.dtype)
+    return ComplexValue(x.real, nodes(graph).Neg(x.imag), x.dtype)
 
 
 def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
@@ -101,9 +103,9 @@ def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
 
 def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The product of two complex tensors, element by element."""
-    make = graph.make_node
-    real = make("Sub", [make("Mul", [a.real, b.real]), make("Mul", [a.imag, b.imag])])
-    imag = make("Add", [make("Mul", [a.real, b.imag]), make("Mul", [a.imag, b.real])])
+    op = nodes(graph)
+    real = op.Sub(op.Mul(a.real, b.real), op.Mul(a.imag, b.imag))
+    imag = op.Add(op.Mul(a.real, b.imag), op.Mul(a.imag, b.real))
     return ComplexValue(real, imag, a.dtype)
 
 
@@ -115,22 +117,22 @@ def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Co
     result = c_mul(graph, x, as_complex(graph, factor, x.dtype))
     if is_known or not lazy:
         return result
-    make, zero = graph.make_node, const_like(graph, 0, x.real)
-    nothing = make("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
-    real, imag = (make("Where", [nothing, zero, part]) for part in (result.real, result.imag))
+    op, zero = nodes(graph), const_like(graph, 0, x.real)
+    nothing = op.Equal(as_scalar(graph, factor), 0)
+    real, imag = (op.Where(nothing, zero, part) for part in (result.real, result.imag))
     return ComplexValue(real, imag, x.dtype)
 
 
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The quotient of two complex tensors, scaled by the larger part of the divisor."""
-    make = graph.make_node
-    size = make("Max", [make("Abs", [b.real]), make("Abs", [b.imag])])
-    c, d = make("Div", [b.real, size]), make("Div", [b.imag, size])
-    x, y = make("Div", [a.real, size]), make("Div", [a.imag, size])
-    square = make("Add", [make("Mul", [c, c]), make("Mul", [d, d])])
-    real = make("Add", [make("Mul", [x, c]), make("Mul", [y, d])])
-    imag = make("Sub", [make("Mul", [y, c]), make("Mul", [x, d])])
-    return ComplexValue(make("Div", [real, square]), make("Div", [imag, square]), a.dtype)
+    op = nodes(graph)
+    size = op.Max(op.Abs(b.real), op.Abs(b.imag))
+    c, d = op.Div(b.real, size), op.Div(b.imag, size)
+    x, y = op.Div(a.real, size), op.Div(a.imag, size)
+    square = op.Add(op.Mul(c, c), op.Mul(d, d))
+    real = op.Add(op.Mul(x, c), op.Mul(y, d))
+    imag = op.Sub(op.Mul(y, c), op.Mul(x, d))
+    return ComplexValue(op.Div(real, square), op.Div(imag, square), a.dtype)
 
 
 def c_abs(graph: Graph, x: Complex) -> Result:
@@ -140,17 +142,17 @@ def c_abs(graph: Graph, x: Complex) -> Result:
 
 def c_polar(graph: Graph, size: Result, angle: Result) -> Complex:
     """``size * (cos(angle) + i sin(angle))``."""
-    make = graph.make_node
-    real = make("Mul", [size, make("Cos", [angle])])
-    imag = make("Mul", [size, make("Sin", [angle])])
+    op = nodes(graph)
+    real = op.Mul(size, op.Cos(angle))
+    imag = op.Mul(size, op.Sin(angle))
     return ComplexValue(real, imag, complex_type(graph.get_type(real)))
 
 
 def c_is_zero(graph: Graph, x: Complex) -> Result:
     """True where both parts are 0."""
-    make, zero = graph.make_node, const_like(graph, 0, re(graph, x))
-    parts = [make("Equal", [part, zero]) for part in (re(graph, x), im(graph, x))]
-    return make("And", parts)
+    op, zero = nodes(graph), const_like(graph, 0, re(graph, x))
+    parts = [op.Equal(part, zero) for part in (re(graph, x), im(graph, x))]
+    return op("And", parts)
 
 
 def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
@@ -160,14 +162,14 @@ def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
     if dtypes.is_complex_type(dtype):
         return as_complex(graph, x, dtype)
     if dtype == dtypes.boolean and type(x) is ComplexValue:
-        return graph.make_node("Not", [c_is_zero(graph, x)])
+        return nodes(graph).Not(c_is_zero(graph, x))
     return cast(graph, re(graph, x), dtype)
 
 
 def c_truth(graph: Graph, x: Complex) -> Result:
     """True where a complex or real tensor, or a number, is not 0."""
     if type(x) is ComplexValue:
-        return graph.make_node("Not", [c_is_zero(graph, x)])
+        return nodes(graph).Not(c_is_zero(graph, x))
     return as_tensor(graph, x, dtypes.boolean)
 
 
@@ -184,18 +186,18 @@ def matrix_adjoint(graph: Graph, x: Tensor) -> Tensor:
 
 def c_log(graph: Graph, x: Complex) -> Complex:
     """The principal logarithm: of the magnitude, and the phase."""
-    size = graph.make_node("Log", [c_abs(graph, x)])
+    size = nodes(graph).Log(c_abs(graph, x))
     return ComplexValue(size, atan2_of(graph, x.imag, x.real), x.dtype)
 
 
 def c_exp(graph: Graph, x: Complex) -> Complex:
     """The exponential; a real argument keeps its zero imaginary part."""
-    make = graph.make_node
-    result = c_polar(graph, make("Exp", [x.real]), x.imag)
-    flat = make("Equal", [x.imag, const_like(graph, 0, x.imag)])
+    op = nodes(graph)
+    result = c_polar(graph, op.Exp(x.real), x.imag)
+    flat = op.Equal(x.imag, 0)
     return ComplexValue(
-        make("Where", [flat, make("Exp", [x.real]), result.real]),
-        make("Where", [flat, x.imag, result.imag]),
+        op.Where(flat, op.Exp(x.real), result.real),
+        op.Where(flat, x.imag, result.imag),
         x.dtype,
     )
 
@@ -203,25 +205,21 @@ def c_exp(graph: Graph, x: Complex) -> Complex:
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
     """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0. Where ``x`` is 0, it is 0 for a positive
     real part of ``y``, and inf + nan i for a negative one, as C's cpow gives it."""
-    make = graph.make_node
+    op = nodes(graph)
     result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
     zero, one = const_like(graph, 0, x.real), const_like(graph, 1, x.real)
-    at_zero = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
-    nothing = make("And", [at_zero, make("Greater", [y.real, zero])])
-    pole = make("And", [at_zero, make("Less", [y.real, zero])])
-    none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
+    at_zero = op.And(op.Equal(x.real, zero), op.Equal(x.imag, zero))
+    nothing = op.And(at_zero, op.Greater(y.real, zero))
+    pole = op.And(at_zero, op.Less(y.real, zero))
+    none = op.And(op.Equal(y.real, zero), op.Equal(y.imag, zero))
     parts = []
     for part, limit in ((result.real, float("inf")), (result.imag, float("nan"))):
-        part = make("Where", [pole, const_like(graph, limit, x.real), part])
-        parts.append(make("Where", [nothing, zero, part]))
-    return ComplexValue(
-        make("Where", [none, one, parts[0]]), make("Where", [none, zero, parts[1]]), x.dtype
-    )
+        part = op.Where(pole, const_like(graph, limit, x.real), part)
+        parts.append(op.Where(nothing, zero, part))
+    return ComplexValue(op.Where(none, one, parts[0]), op.Where(none, zero, parts[1]), x.dtype)
 
 
 def c_where(graph: Graph, mask: Result, a: Complex, b: Complex) -> Complex:
     """``a`` where the mask is true, else ``b``."""
-    make = graph.make_node
-    return ComplexValue(
-        make("Where", [mask, a.real, b.real]), make("Where", [mask, a.imag, b.imag]), a.dtype
-    )
+    op = nodes(graph)
+    return ComplexValue(op.Where(mask, a.real, b.real), op.Where(mask, a.imag, b.imag), a.dtype)

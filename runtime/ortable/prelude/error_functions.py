@@ -12,6 +12,7 @@ from ortable import dtypes
 from ortable.ir import Graph
 
 from .facts import Result, Str
+from .nodes import nodes
 from .pointwise import const_like, polynomial
 from .rational_tables import TABLES
 
@@ -31,47 +32,49 @@ def ratio_of(graph: Graph, x: Result, above: Str, below: Str) -> Result:
 
 def erf_of(graph: Graph, x: Result) -> Result:
     """The error function; for float64, which has no kernel, Cephes ndtr.c (error 4e-16)."""
+    op = nodes(graph)
     if graph.get_type(x) != dtypes.float64:
-        return graph.make_node("Erf", [x])
-    make, one = graph.make_node, const_like(graph, 1, x)
-    size = make("Abs", [x])
-    tail = make("Mul", [make("Exp", [make("Neg", [make("Mul", [x, x])])]), erfc_tail(graph, size)])
-    far = make("Mul", [make("Sign", [x]), make("Sub", [one, tail])])
-    return make("Where", [make("Less", [size, one]), erf_near(graph, x), far])
+        return op.Erf(x)
+    one = const_like(graph, 1, x)
+    size = op.Abs(x)
+    tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, size))
+    far = op.Mul(op.Sign(x), op.Sub(one, tail))
+    return op.Where(op.Less(size, one), erf_near(graph, x), far)
 
 
 def erf_near(graph: Graph, x: str) -> str:
     """erf for abs(x) < 1."""
-    square = graph.make_node("Mul", [x, x])
-    return graph.make_node("Mul", [x, ratio_of(graph, square, "erf_t", "erf_u")])
+    op = nodes(graph)
+    square = op.Mul(x, x)
+    return op.Mul(x, ratio_of(graph, square, "erf_t", "erf_u"))
 
 
 def erfc_tail(graph: Graph, x: Result) -> Result:
     """exp(x * x) * erfc(x) for x >= 1; beyond 50 five terms of the continued fraction."""
-    make = graph.make_node
+    op = nodes(graph)
     middle = ratio_of(graph, x, "erfc_p", "erfc_q")
     late = ratio_of(graph, x, "erfc_r", "erfc_s")
-    w = make("Reciprocal", [make("Mul", [x, x])])
+    w = op.Reciprocal(op.Mul(x, x))
     above = polynomial(graph, w, (2.0, 4.5, 1.0))
-    below = make("Mul", [x, polynomial(graph, w, (3.75, 5.0, 1.0))])
-    far = make("Div", [make("Mul", [above, const_like(graph, 1 / math.sqrt(math.pi), x)]), below])
-    late = make("Where", [make("Greater", [x, const_like(graph, 50, x)]), far, late])
-    return make("Where", [make("Less", [x, const_like(graph, 8, x)]), middle, late])
+    below = op.Mul(x, polynomial(graph, w, (3.75, 5.0, 1.0)))
+    far = op.Div(op.Mul(above, 1 / math.sqrt(math.pi)), below)
+    late = op.Where(op.Greater(x, 50), far, late)
+    return op.Where(op.Less(x, 8), middle, late)
 
 
 def erfc_wide(graph: Graph, x: Result) -> Result:
     """``1 - erf(x)``: ``erfc_of`` for float32, Cephes ndtr.c for float64."""
     if graph.get_type(x) != dtypes.float64:
         return erfc_of(graph, x)
-    make, one = graph.make_node, const_like(graph, 1, x)
-    size = make("Abs", [x])
-    tail = make("Mul", [make("Exp", [make("Neg", [make("Mul", [x, x])])]), erfc_tail(graph, size)])
+    op, one = nodes(graph), const_like(graph, 1, x)
+    size = op.Abs(x)
+    tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, size))
     # the square of infinity over itself is no number; the tail there is 0
-    tail = make("Where", [make("IsInf", [x]), const_like(graph, 0, x), tail])
-    left = make("Sub", [const_like(graph, 2, x), tail])
-    tail = make("Where", [make("Less", [x, const_like(graph, 0, x)]), left, tail])
-    near = make("Sub", [one, erf_near(graph, x)])
-    return make("Where", [make("Less", [size, one]), near, tail])
+    tail = op.Where(op.IsInf(x), 0, tail)
+    left = op.Sub(2, tail)
+    tail = op.Where(op.Less(x, 0), left, tail)
+    near = op.Sub(one, erf_near(graph, x))
+    return op.Where(op.Less(size, one), near, tail)
 
 
 def erfc_of(graph: Graph, x: Result) -> Result:
@@ -79,13 +82,13 @@ def erfc_of(graph: Graph, x: Result) -> Result:
 
     Source: the Chebyshev fit of Numerical Recipes in C, 6.2 (erfcc), used for x > 0.5.
     """
-    make, one = graph.make_node, const_like(graph, 1, x)
+    op, one = nodes(graph), const_like(graph, 1, x)
     half = const_like(graph, 0.5, x)
-    t = make("Div", [one, make("Add", [make("Mul", [make("Abs", [x]), half]), one])])
+    t = op.Div(one, op.Add(op.Mul(op.Abs(x), half), one))
     fit = (
         0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806,
         0.09678418, 0.37409196, 1.00002368, -1.26551223,
     )  # fmt: skip
-    exponent = make("Sub", [polynomial(graph, t, fit), make("Mul", [x, x])])
-    tail = make("Mul", [t, make("Exp", [exponent])])
-    return make("Where", [make("Greater", [x, half]), tail, make("Sub", [one, make("Erf", [x])])])
+    exponent = op.Sub(polynomial(graph, t, fit), op.Mul(x, x))
+    tail = op.Mul(t, op.Exp(exponent))
+    return op.Where(op.Greater(x, half), tail, op.Sub(one, op.Erf(x)))

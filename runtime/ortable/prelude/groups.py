@@ -10,6 +10,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph
 
 from .facts import dim_of, static
+from .nodes import nodes
 from .shapes import zeros_of
 from .values import cast, const, consts
 
@@ -27,33 +28,34 @@ def products_of_groups(
     is multiplied with nothing but its own. Raises UnsupportedCase when the number of groups is
     dynamic.
     """
-    make, count = graph.make_node, static(dim_of(graph, weight, 0))
+    op, count = nodes(graph), static(dim_of(graph, weight, 0))
     inner, outer = (
         dim_of(graph, weight, 2 if transposed else 1),
         dim_of(graph, weight, 1 if transposed else 2),
     )
-    found = make("Split", [rows, sizes], count + rest, axis=0)
+    found = op.Split(rows, sizes, outputs=count + rest, axis=0)
     parts = [found] if isinstance(found, str) else list(found)
     products = []
     for index, part in enumerate(parts[:count]):
         size = dims.symbol(graph.unique_name("group"))  # known when the model runs
         graph.set_shape(part, (size, inner))
-        matrix = make("Gather", [weight, const(graph, index, dtypes.int64)], axis=0)
+        matrix = op.Gather(weight, const(graph, index, dtypes.int64), axis=0)
         if transposed:
-            products.append(make("Gemm", [part, matrix], transB=1))
+            products.append(op.Gemm(part, matrix, transB=1))
         else:
-            products.append(make("MatMul", [part, matrix]))
+            products.append(op.MatMul(part, matrix))
         graph.set_shape(products[-1], (size, outer))
     if rest:
         products.append(_zeros(graph, parts[-1], inner, outer, graph.get_type(weight)))
-    return products[0] if len(products) == 1 else make("Concat", products, axis=0)
+    return products[0] if len(products) == 1 else op("Concat", products, axis=0)
 
 
 def _zeros(graph: Graph, rows: str, inner: Dim, outer: Dim, dtype: int) -> str:
     """Zeros, as many as a product of rows [s, k] has, in a form whose shape follows from that of
     the rows: their number is known to no one but the model."""
+    op = nodes(graph)
     graph.set_shape(rows, (dims.symbol(graph.unique_name("group")), inner))
     ends = [consts(graph, [each], dtypes.int64) for each in (0, 1, 1)]
-    column = graph.make_node("Slice", [rows, *ends])
+    column = op.Slice(rows, *ends)
     finite = cast(graph, cast(graph, column, dtypes.boolean), dtype)  # 0 or 1, also of NaN
-    return graph.make_node("Mul", [finite, zeros_of(graph, [1, outer], dtype)])
+    return op.Mul(finite, zeros_of(graph, [1, outer], dtype))

@@ -15,6 +15,7 @@ from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
 from .facts import Bool, Int, Result, Str, SymInt, SymInts, dim_of, rank_of, shape_of
+from .nodes import nodes
 from .shapes import along_axis, expanded, iota, zeros_of
 from .values import (
     as_vec,
@@ -53,9 +54,10 @@ def argsort(graph: Graph, x: Result, axis: Int) -> Result:
 def run_ids(graph: Graph, starts: Result) -> Result:
     """The number of the run in which each place stands, from the marks of ``run_starts``; along the
     last axis."""
+    op = nodes(graph)
     axis = const(graph, rank_of(graph, starts) - 1, dtypes.int64)
-    count = graph.make_node("CumSum", [cast(graph, starts, dtypes.int64), axis])
-    return graph.make_node("Sub", [count, const(graph, 1, dtypes.int64)])
+    count = op.CumSum(cast(graph, starts, dtypes.int64), axis)
+    return op.Sub(count, 1)
 
 
 def window_indices(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
@@ -64,7 +66,7 @@ def window_indices(graph: Graph, count: SymInt, window: Int, step: Int, spacing:
     if isinstance(count, int):
         return graph.make_initializer("", (np.arange(count)[:, None] * step + inner))
     starts = unsqueezed(graph, iota(graph, 0, count, step), [1])
-    return graph.make_node("Add", [starts, consts(graph, inner, dtypes.int64)])
+    return nodes(graph).Add(starts, consts(graph, inner, dtypes.int64))
 
 
 def scatter_slices(
@@ -72,20 +74,19 @@ def scatter_slices(
 ) -> Result:
     """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is
     ScatterND's reduction, for which an index may occur twice."""
+    op = nodes(graph)
     rank = rank_of(graph, x)
     compute_dtype = _sum_dtype(graph, x, how)
     base, updates = cast(graph, x, compute_dtype), cast(graph, values, compute_dtype)
     if how != "none" and not names_each_once(graph, index):
-        wanted = graph.make_node("Shape", [updates])
-        places = graph.make_node("Expand", [along_axis(graph, index, axis, rank), wanted])
-        written = graph.make_node(
-            "ScatterElements", [base, places, updates], axis=axis, reduction=how
-        )
+        wanted = op.Shape(updates)
+        places = op.Expand(along_axis(graph, index, axis, rank), wanted)
+        written = op.ScatterElements(base, places, updates, axis=axis, reduction=how)
         return cast(graph, written, graph.get_type(x))
     if how == "none" and axis > 0:  # a cache of keys: nothing but the rows is touched
-        wanted = graph.make_node("Shape", [updates])
-        places = graph.make_node("Expand", [along_axis(graph, index, axis, rank), wanted])
-        return graph.make_node("ScatterElements", [x, places, values], axis=axis)
+        wanted = op.Shape(updates)
+        places = op.Expand(along_axis(graph, index, axis, rank), wanted)
+        return op.ScatterElements(x, places, values, axis=axis)
     order = [axis, *(each for each in range(rank) if each != axis)]
     back = [order.index(each) for each in range(rank)]
     rows = unsqueezed(graph, index, [1])
@@ -129,9 +130,7 @@ def scatter_elements(
         if short:
             ends = as_vec(graph, [wanted[axis] for axis in short])
             zeros = consts(graph, [0] * len(short), dtypes.int64)
-            values = graph.make_node(
-                "Slice", [values, zeros, ends, consts(graph, short, dtypes.int64)]
-            )
+            values = nodes(graph).Slice(values, zeros, ends, consts(graph, short, dtypes.int64))
     else:
         values = expanded(graph, values, wanted)
     base = at_least_1d(graph, x)
@@ -149,19 +148,18 @@ def marked_indices(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
     places = unsqueezed(graph, cast(graph, at_least_1d(graph, index), dtypes.int64), [1])
     count = dim_of(graph, places, 0)
     yes = expanded(graph, const(graph, True, dtypes.boolean), [count])
-    result = graph.make_node("ScatterND", [nowhere, places, yes])
+    result = nodes(graph).ScatterND(nowhere, places, yes)
     return along_axis(graph, result, axis, rank) if rank else squeezed(graph, result, [0])
 
 
 def nonzero_rows(graph: Graph, x: Result) -> Result:
     """The coordinates of what is not zero, one row an element (torch.nonzero): int64 [count,
     rank]."""
-    result = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
+    op = nodes(graph)
+    result = op.NonZero(cast(graph, at_least_1d(graph, x), dtypes.boolean))
     if rank_of(graph, x) == 0:
-        result = graph.make_node(
-            "Slice", [result, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0)]
-        )
-    return graph.make_node("Transpose", [result], perm=[1, 0])
+        result = op.Slice(result, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0))
+    return op.Transpose(result, perm=[1, 0])
 
 
 def sort_keys(graph: Graph, x: Result) -> Result:
@@ -172,6 +170,7 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     dtype of ``x`` reaches, and NaN becomes +inf. Numbers of float64 are halved for that: only
     denormals lose a bit.
     """
+    op = nodes(graph)
     wide = at_least_1d(graph, x)
     dtype = graph.get_type(wide)
     if dtype == dtypes.boolean:
@@ -180,16 +179,16 @@ def sort_keys(graph: Graph, x: Result) -> Result:
         return wide
     keys = cast(graph, wide, dtypes.float64 if dtypes.itemsize(dtype) > 2 else dtypes.float32)
     if dtype == dtypes.float64:
-        keys = graph.make_node("Mul", [keys, const(graph, 0.5, dtype)])
+        keys = op.Mul(keys, 0.5)
     large = {dtypes.float64: 1.7976931348623157e308, dtypes.float32: 1e300}.get(dtype, 3.4e38)
-    finite = graph.make_node("Min", [keys, const(graph, large, graph.get_type(keys))])
-    unordered = graph.make_node("IsNaN", [keys])
-    return graph.make_node("Where", [unordered, const(graph, inf, graph.get_type(keys)), finite])
+    finite = op.Min(keys, const(graph, large, graph.get_type(keys)))
+    unordered = op.IsNaN(keys)
+    return op.Where(unordered, const(graph, inf, graph.get_type(keys)), finite)
 
 
 def take_along_dim(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
     """``x`` taken along one axis at ``places`` (GatherElements), at least 1-d."""
-    return graph.make_node("GatherElements", [at_least_1d(graph, x), places], axis=axis)
+    return nodes(graph).GatherElements(at_least_1d(graph, x), places, axis=axis)
 
 
 def _sum_dtype(graph: Graph, x: str, how: str) -> int:
@@ -206,19 +205,16 @@ def _sum_dtype(graph: Graph, x: str, how: str) -> int:
 def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: str) -> str:
     """ScatterElements in a dtype that ONNX Runtime reduces, NaN included: there max and min pass
     over it."""
+    op = nodes(graph)
     dtype = graph.get_type(base)
     compute_dtype = _sum_dtype(graph, base, how)
     base, values = cast(graph, base, compute_dtype), cast(graph, values, compute_dtype)
-    result = graph.make_node("ScatterElements", [base, places, values], axis=axis, reduction=how)
+    result = op.ScatterElements(base, places, values, axis=axis, reduction=how)
     if how in ("max", "min") and dtypes.is_float_type(compute_dtype):
-        flags = [
-            cast(graph, graph.make_node("IsNaN", [each]), dtypes.int32) for each in (base, values)
-        ]
-        marks = graph.make_node(
-            "ScatterElements", [flags[0], places, flags[1]], axis=axis, reduction="max"
-        )
-        result = graph.make_node(
-            "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, compute_dtype), result]
+        flags = [cast(graph, op.IsNaN(each), dtypes.int32) for each in (base, values)]
+        marks = op.ScatterElements(flags[0], places, flags[1], axis=axis, reduction="max")
+        result = op.Where(
+            cast(graph, marks, dtypes.boolean), const(graph, nan, compute_dtype), result
         )
     return cast(graph, result, dtype)
 

@@ -17,6 +17,7 @@ from ortable.ir import Graph
 
 from .complex_value import ComplexValue, by_parts
 from .facts import Bool, Opaque, Result, SymInt, Tensor, dim_of, rank_of, shape_of
+from .nodes import nodes
 from .promotion import opmath_dtype
 from .shapes import zeros_of
 from .sums import summed_over
@@ -55,6 +56,7 @@ def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
 
 def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
     """``result[i] = sum of matrix[i, o] * x[o]`` along one axis."""
+    op = nodes(graph)
     rows, columns = matrix.shape
     if rows == columns and np.array_equal(matrix, np.eye(rows)):
         return x
@@ -68,19 +70,19 @@ def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
     if (places == columns).any():  # one more element, 0, for rows that read fewer
         amounts = [0] * (2 * rank)
         amounts[rank + axis] = 1
-        x = graph.make_node("Pad", [x, consts(graph, amounts, dtypes.int64)])
+        x = op.Pad(x, consts(graph, amounts, dtypes.int64))
     if width == 1:
-        x = graph.make_node("Gather", [x, graph.make_initializer("", places[:, 0])], axis=axis)
+        x = op.Gather(x, graph.make_initializer("", places[:, 0]), axis=axis)
         shape = [rows] + [1] * (rank - axis - 1)
     else:
-        x = graph.make_node("Gather", [x, graph.make_initializer("", places)], axis=axis)
+        x = op.Gather(x, graph.make_initializer("", places), axis=axis)
         shape = [rows, width] + [1] * (rank - axis - 1)
     if (factors != 1).any():
         factors = factors.astype(dtypes.to_numpy(graph.get_type(x)))
-        x = graph.make_node("Mul", [x, graph.make_initializer("", factors.reshape(shape))])
+        x = op.Mul(x, graph.make_initializer("", factors.reshape(shape)))
     if width == 1:
         return x
-    return graph.make_node("ReduceSum", [x, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
+    return op.ReduceSum(x, consts(graph, [axis + 1], dtypes.int64), keepdims=0)
 
 
 # -- matrices ------------------------------------------------------------------------------------
@@ -96,7 +98,7 @@ def matrix_transpose(graph: Graph, x: Tensor) -> Tensor:
 @by_parts
 def triu(graph: Graph, x: Tensor, wanted: Bool = True) -> Tensor:
     """The upper triangle of matrices, or the lower one."""
-    return graph.make_node("Trilu", [x], upper=int(wanted))
+    return nodes(graph).Trilu(x, upper=int(wanted))
 
 
 def smaller_side(graph: Graph, x: Result) -> SymInt:
@@ -107,7 +109,7 @@ def smaller_side(graph: Graph, x: Result) -> SymInt:
 def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> Result:
     """``x`` times the transposed weight, plus the bias: the linear map of a layer."""
     result = matrix_product(graph, x, permuted(graph, weight, [1, 0]))
-    return result if bias is None else graph.make_node("Add", [result, bias])
+    return result if bias is None else nodes(graph).Add(result, bias)
 
 
 _MOST_PRODUCTS = 2**15  # of more, a single sum is not as exact as torch's
@@ -125,6 +127,7 @@ def untransposed(graph: Graph, x: Result) -> Any:
 def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
     int32, whose low bits are theirs. Complex ones are four products."""
+    op = nodes(graph)
     if a.__class__ is ComplexValue or b.__class__ is ComplexValue:
         return _complex_product(graph, a, b)
     dtype = graph.get_type(a)
@@ -134,17 +137,18 @@ def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
         (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
         if turn_left or turn_right:
-            return graph.make_node("Gemm", [left, right], transA=turn_left, transB=turn_right)
+            return op.Gemm(left, right, transA=turn_left, transB=turn_right)
     if rank_of(graph, b) == 1 and (rank_of(graph, a) > 1 or dtypes.is_float_type(dtype)):
         return _vector_product(graph, a, b)
     if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
-        return graph.make_node("MatMul", [a, b])
-    wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
+        return op.MatMul(a, b)
+    wide = op.MatMul(cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32))
     return cast(graph, wide, dtype)
 
 
 def _complex_product(graph: Graph, a: Any, b: Any) -> ComplexValue:
     """The product of a pair with a pair or a real result."""
+    op = nodes(graph)
     if a.__class__ is not ComplexValue:
         parts = [matrix_product(graph, a, part) for part in (b.real, b.imag)]
         return ComplexValue(parts[0], parts[1], b.dtype)
@@ -155,8 +159,8 @@ def _complex_product(graph: Graph, a: Any, b: Any) -> ComplexValue:
     def times(x: str, y: str) -> Any:
         return matrix_product(graph, x, y)
 
-    real = graph.make_node("Sub", [times(a.real, b.real), times(a.imag, b.imag)])
-    imag = graph.make_node("Add", [times(a.real, b.imag), times(a.imag, b.real)])
+    real = op.Sub(times(a.real, b.real), times(a.imag, b.imag))
+    imag = op.Add(times(a.real, b.imag), times(a.imag, b.real))
     return ComplexValue(real, imag, a.dtype)
 
 
@@ -164,16 +168,17 @@ def _vector_product(graph: Graph, a: str, b: str) -> str:
     """A vector, matrix or batch of matrices times a vector. ONNX Runtime's MatMul with a vector
     takes 20 times as long as with a matrix, adds up one product after the other, and is wrong where
     a Transpose of ``a`` is fused into it."""
+    op = nodes(graph)
     rank, dtype = rank_of(graph, a), graph.get_type(a)
     if rank > 2 or not dtypes.is_float_type(dtype):
         column = matrix_product(graph, a, unsqueezed(graph, b, [1]))
         return squeezed(graph, column, [rank - 1])
     count = dim_of(graph, b, 0)
     if rank == 1 and isinstance(count, int) and count > _MOST_PRODUCTS:
-        return summed_over(graph, graph.make_node("Mul", [a, b]), [0], keepdim=False)
+        return summed_over(graph, op.Mul(a, b), [0], keepdim=False)
     left, turned = untransposed(graph, a if rank == 2 else unsqueezed(graph, a, [0]))
     row = unsqueezed(graph, b, [0])
-    product = graph.make_node("Gemm", [row, left], transB=1 - turned)
+    product = op.Gemm(row, left, transB=1 - turned)
     return squeezed(graph, product, [0] if rank == 2 else [0, 1])
 
 

@@ -13,7 +13,7 @@ from ortable.ir import Graph
 from .values import const
 
 
-class nodes:  # noqa: N801 - it is called like a function
+class nodes:
     """A graph's nodes by their operators: inputs are results, or numbers, which become constants in
     the dtype of the results beside them; keywords are ``outputs`` and attributes."""
 

@@ -19,6 +19,7 @@ from ortable.ir import Graph
 
 from .complex_value import by_parts
 from .facts import Bool, Dtype, Int, Result, Scalar, SymInt, Tensor, is_static, shape_of
+from .nodes import nodes
 from .promotion import machine_epsilon, opmath, opmath_beside
 from .rational_tables import TABLES
 from .values import as_scalar, as_vec, cast, const, filled
@@ -55,20 +56,22 @@ def const_like(graph: Graph, value: Scalar, x: Result) -> Result:
 
 def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
     """One value everywhere, in the shape that ``x`` has at run time."""
+    op = nodes(graph)
     if graph.has_shape(x) and is_static(list(shape_of(graph, x))):
         return filled(graph, shape_of(graph, x), value, dtype)
-    return graph.make_node("Expand", [const(graph, value, dtype), graph.make_node("Shape", [x])])
+    return op.Expand(const(graph, value, dtype), op.Shape(x))
 
 
 @by_parts
 def expanded_like(graph: Graph, x: Tensor, like: Result) -> Tensor:
     """``x`` broadcast to the shape of ``like``; no node when it has that shape."""
+    op = nodes(graph)
     shapes = [graph.get_shape(each) if graph.has_shape(each) else None for each in (x, like)]
     if shapes[0] is not None and shapes[0] == shapes[1]:
         return x
     static = shapes[1] is not None and is_static(list(shapes[1]))
-    sizes = as_vec(graph, list(shapes[1] or ())) if static else graph.make_node("Shape", [like])
-    result = graph.make_node("Expand", [x, sizes])
+    sizes = as_vec(graph, list(shapes[1] or ())) if static else op.Shape(like)
+    result = op.Expand(x, sizes)
     if shapes[1] is not None and not graph.has_shape(result):  # sizes of two names
         graph.set_shape(result, shapes[1])
     return result
@@ -76,28 +79,28 @@ def expanded_like(graph: Graph, x: Tensor, like: Result) -> Tensor:
 
 def is_sign_set(graph: Graph, x: Result) -> Result:
     """True where a float or int is negative or -0.0."""
-    make, zero = graph.make_node, const_like(graph, 0, x)
-    less = make("Less", [x, zero])
+    op, zero = nodes(graph), const_like(graph, 0, x)
+    less = op.Less(x, zero)
     if not dtypes.is_float_type(graph.get_type(x)):
         return less
-    negative_zero = make("Less", [make("Div", [const_like(graph, 1, x), x]), zero])
-    return make("Or", [less, negative_zero])
+    negative_zero = op.Less(op.Div(1, x), zero)
+    return op.Or(less, negative_zero)
 
 
 def log1p_of(graph: Graph, x: Result) -> Result:
     """``log(1 + x)`` without rounding 1 + x: x * log(u) / (u - 1), u = 1 + x (Higham)."""
-    make, own = graph.make_node, graph.get_type(x)
+    op, own = nodes(graph), graph.get_type(x)
     x = opmath(graph, x)
     dtype, one = graph.get_type(x), const_like(graph, 1, x)
-    u = make("Add", [x, one])
+    u = op.Add(x, one)
     # where u is 1, the quotient is that of these, which are too small to change another one; what
     # is 0 in float32, ONNX Runtime does not add
     tiny = const_like(graph, machine_epsilon(dtype) ** 2 / 64, x)
-    above = make("Add", [make("Sub", [u, one]), tiny])
+    above = op.Add(op.Sub(u, one), tiny)
     # an infinity is divided by a number
     largest = float(np.finfo(dtypes.to_numpy(dtype)).max)
-    below = make("Min", [above, const_like(graph, largest, x)])
-    result = make("Mul", [x, make("Div", [make("Add", [make("Log", [u]), tiny]), below])])
+    below = op.Min(above, const_like(graph, largest, x))
+    result = op.Mul(x, op.Div(op.Add(op.Log(u), tiny), below))
     return cast(graph, result, own)
 
 
@@ -105,61 +108,64 @@ def larger_of(graph: Graph, a: Result, b: Result) -> Result:
     """The larger of two numbers of one dtype, NaN kept.
 
     ONNX Runtime before 1.32 compares vectors of int64 by their lower halves: those are chosen."""
+    op = nodes(graph)
     dtype = graph.get_type(a)
     if dtype == dtypes.int64:
-        return graph.make_node("Where", [graph.make_node("Less", [a, b]), b, a])
+        return op.Where(op.Less(a, b), b, a)
     if dtype == dtypes.boolean:
-        return graph.make_node("Or", [a, b])
-    return graph.make_node("Max", [a, b])
+        return op.Or(a, b)
+    return op.Max(a, b)
 
 
 def smaller_of(graph: Graph, a: Result, b: Result) -> Result:
     """The smaller of two numbers of one dtype, NaN kept; int64 is chosen as in `larger_of`."""
+    op = nodes(graph)
     dtype = graph.get_type(a)
     if dtype == dtypes.int64:
-        return graph.make_node("Where", [graph.make_node("Less", [a, b]), a, b])
+        return op.Where(op.Less(a, b), a, b)
     if dtype == dtypes.boolean:
-        return graph.make_node("And", [a, b])
-    return graph.make_node("Min", [a, b])
+        return op.And(a, b)
+    return op.Min(a, b)
 
 
 def relu_of(graph: Graph, x: Result) -> Result:
     """``x`` where it is above 0, else 0; ONNX Runtime has no Relu kernel for every int."""
     if dtypes.is_float_type(graph.get_type(x)):
-        return graph.make_node("Relu", [x])
+        return nodes(graph).Relu(x)
     return larger_of(graph, x, const_like(graph, 0, x))
 
 
 def polynomial(graph: Graph, x: Result, coefficients: Any) -> Result:
     """Horner's scheme; the coefficients, or the name of their table, begin with the highest
     power."""
+    op = nodes(graph)
     if isinstance(coefficients, str):
         coefficients = TABLES[coefficients]
     result = const_like(graph, coefficients[0], x)
     for coefficient in coefficients[1:]:
-        product = graph.make_node("Mul", [result, x])
-        result = graph.make_node("Add", [product, const_like(graph, coefficient, x)])
+        product = op.Mul(result, x)
+        result = op.Add(product, const_like(graph, coefficient, x))
     return result
 
 
 def atan_of(graph: Graph, x: Result) -> Result:
     """The arc tangent; for float64, which has no kernel, that of float32 and one Newton step."""
+    op = nodes(graph)
     if graph.get_type(x) != dtypes.float64:
-        return cast(graph, graph.make_node("Atan", [opmath(graph, x)]), graph.get_type(x))
-    make = graph.make_node
-    rough = cast(graph, make("Atan", [cast(graph, x, dtypes.float32)]), dtypes.float64)
+        return cast(graph, op.Atan(opmath(graph, x)), graph.get_type(x))
+    rough = cast(graph, op.Atan(cast(graph, x, dtypes.float32)), dtypes.float64)
     # tan(atan(x) - rough) from sine and cosine of rough, with x divided away where it is large
-    sine, cosine = make("Sin", [rough]), make("Cos", [rough])
-    scale = make("Reciprocal", [make("Max", [make("Abs", [x]), const_like(graph, 1, x)])])
-    scaled = make(
-        "Max",
-        [make("Min", [make("Mul", [x, scale]), const_like(graph, 1, x)]), const_like(graph, -1, x)],
+    sine, cosine = op.Sin(rough), op.Cos(rough)
+    scale = op.Reciprocal(op.Max(op.Abs(x), 1))
+    scaled = op.Max(
+        op.Min(op.Mul(x, scale), 1),
+        -1,
     )
-    large = make("IsInf", [x])
-    scaled = make("Where", [large, make("Sign", [x]), scaled])
-    above = make("Sub", [make("Mul", [scaled, cosine]), make("Mul", [sine, scale])])
-    below = make("Add", [make("Mul", [cosine, scale]), make("Mul", [scaled, sine])])
-    return make("Add", [rough, make("Div", [above, below])])
+    large = op.IsInf(x)
+    scaled = op.Where(large, op.Sign(x), scaled)
+    above = op.Sub(op.Mul(scaled, cosine), op.Mul(sine, scale))
+    below = op.Add(op.Mul(cosine, scale), op.Mul(scaled, sine))
+    return op.Add(rough, op.Div(above, below))
 
 
 def triangle_indices(
@@ -174,11 +180,10 @@ def triangle_indices(
 
 def in_interval(graph: Graph, x: Result, low: Scalar, high: Scalar) -> Result:
     """Where the elements lie between two numbers, which count; NaN lies nowhere."""
+    op = nodes(graph)
     dtype = graph.get_type(x)
-    above = graph.make_node("GreaterOrEqual", [x, const(graph, low, dtype)])
-    return graph.make_node(
-        "And", [above, graph.make_node("LessOrEqual", [x, const(graph, high, dtype)])]
-    )
+    above = op.GreaterOrEqual(x, const(graph, low, dtype))
+    return op.And(above, op.LessOrEqual(x, const(graph, high, dtype)))
 
 
 def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
@@ -188,6 +193,7 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
     multiplied and moved: where a Gather reads a Range, ONNX Runtime's GatherToSliceFusion makes a
     Slice of both, for which -1 is the last element.
     """
+    op = nodes(graph)
     if not isinstance(start, int | SymDim):
         start = int(start)
     if not isinstance(step, int | SymDim):
@@ -199,39 +205,39 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
         return graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (start, end, step)])
     result = graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (0, count, 1)])
     if step == -1:
-        return graph.make_node("Sub", [const(graph, start, dtypes.int64), result])
+        return op.Sub(const(graph, start, dtypes.int64), result)
     if step != 1:
-        result = graph.make_node("Mul", [result, const(graph, step, dtypes.int64)])
-    return graph.make_node("Add", [result, const(graph, start, dtypes.int64)])
+        result = op.Mul(result, const(graph, step, dtypes.int64))
+    return op.Add(result, const(graph, start, dtypes.int64))
 
 
 def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
     """The angle of the point (x, y), signs of zeros and infinities as in C."""
-    make, zero = graph.make_node, const_like(graph, 0, x)
-    across, up = make("Abs", [x]), make("Abs", [y])
-    long, short = make("Max", [across, up]), make("Min", [across, up])
-    ratio = make("Where", [make("Equal", [long, zero]), zero, make("Div", [short, long])])
-    both = make("And", [make("Equal", [long, short]), make("Greater", [long, zero])])
-    angle = atan_of(graph, make("Where", [both, const_like(graph, 1, x), ratio]))
-    steep = make("Sub", [const_like(graph, math.pi / 2, x), angle])
-    angle = make("Where", [make("Greater", [up, across]), steep, angle])
-    back = make("Sub", [const_like(graph, math.pi, x), angle])
-    angle = make("Where", [is_sign_set(graph, x), back, angle])
+    op, zero = nodes(graph), const_like(graph, 0, x)
+    across, up = op.Abs(x), op.Abs(y)
+    long, short = op.Max(across, up), op.Min(across, up)
+    ratio = op.Where(op.Equal(long, zero), zero, op.Div(short, long))
+    both = op.And(op.Equal(long, short), op.Greater(long, zero))
+    angle = atan_of(graph, op.Where(both, 1, ratio))
+    steep = op.Sub(math.pi / 2, angle)
+    angle = op.Where(op.Greater(up, across), steep, angle)
+    back = op.Sub(math.pi, angle)
+    angle = op.Where(is_sign_set(graph, x), back, angle)
     # a product, since ONNX Runtime's Where loses the sign of 0
-    sign = make("Where", [is_sign_set(graph, y), const_like(graph, -1, x), const_like(graph, 1, x)])
-    return make("Mul", [angle, sign])
+    sign = op.Where(is_sign_set(graph, y), const_like(graph, -1, x), const_like(graph, 1, x))
+    return op.Mul(angle, sign)
 
 
 def hypot_of(graph: Graph, x: Result, y: Result) -> Result:
     """``sqrt(x * x + y * y)`` without overflow of the squares; infinite when one side is."""
-    make, zero = graph.make_node, const_like(graph, 0, x)
-    across, up = make("Abs", [x]), make("Abs", [y])
-    long, short = make("Max", [across, up]), make("Min", [across, up])
-    ratio = make("Div", [short, long])
-    root = make("Sqrt", [make("Add", [make("Mul", [ratio, ratio]), const_like(graph, 1, x)])])
-    result = make("Where", [make("Equal", [long, zero]), zero, make("Mul", [long, root])])
-    endless = make("Or", [make("IsInf", [x]), make("IsInf", [y])])
-    return make("Where", [endless, const_like(graph, math.inf, x), result])
+    op, zero = nodes(graph), const_like(graph, 0, x)
+    across, up = op.Abs(x), op.Abs(y)
+    long, short = op.Max(across, up), op.Min(across, up)
+    ratio = op.Div(short, long)
+    root = op.Sqrt(op.Add(op.Mul(ratio, ratio), 1))
+    result = op.Where(op.Equal(long, zero), zero, op.Mul(long, root))
+    endless = op.Or(op.IsInf(x), op.IsInf(y))
+    return op.Where(endless, math.inf, result)
 
 
 def int_pow(graph: Graph, x: Result, times: Result) -> Result:
@@ -239,19 +245,19 @@ def int_pow(graph: Graph, x: Result, times: Result) -> Result:
 
     A negative power is 1 / x truncated, as torch's: 0 unless x is 1 or -1.
     """
-    make, dtype = graph.make_node, graph.get_type(x)
+    op, dtype = nodes(graph), graph.get_type(x)
     zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
-    negative = make("Less", [times, zero])
-    odd = make("Equal", [make("Mod", [times, two]), one])
-    unit = make("Equal", [make("Abs", [x]) if dtype != dtypes.uint8 else x, one])
-    flipped = make("Where", [unit, make("Where", [odd, x, one]), zero])
+    negative = op.Less(times, zero)
+    odd = op.Equal(op.Mod(times, two), one)
+    unit = op.Equal(op.Abs(x) if dtype != dtypes.uint8 else x, one)
+    flipped = op.Where(unit, op.Where(odd, x, one), zero)
     result, base, left = (
-        filled_like(graph, make("Add", [x, times]), 1, dtype),
+        filled_like(graph, op.Add(x, times), 1, dtype),
         x,
         larger_of(graph, times, zero),
     )
     result = _squaring_loop(graph, result, base, left)
-    return make("Where", [negative, flipped, result])
+    return op.Where(negative, flipped, result)
 
 
 def _squaring_loop(graph: Graph, found: str, base: str, left: str) -> str:
@@ -263,72 +269,74 @@ def _squaring_loop(graph: Graph, found: str, base: str, left: str) -> str:
     names = [graph.unique_name(text) for text in ("found", "base", "left")]
     for name, like in zip(names, (found, base, left), strict=True):
         body.make_tensor_input(name, dtype, graph.get_shape(like))
-    make, two = body.make_node, const(graph, 2, dtype)
-    odd = make("Equal", [make("Mod", [names[2], two]), const(graph, 1, dtype)])
-    product = make("Where", [odd, make("Mul", [names[0], names[1]]), names[0]])
-    square, half = make("Mul", [names[1], names[1]]), make("Div", [names[2], two])
+    op, two = nodes(body), const(graph, 2, dtype)
+    odd = op.Equal(op.Mod(names[2], two), 1)
+    product = op.Where(odd, op.Mul(names[0], names[1]), names[0])
+    square, half = op.Mul(names[1], names[1]), op.Div(names[2], two)
     # a sum, unlike a maximum, exists for an empty tensor
-    count = make(
-        "ReduceSum",
-        [cast(body, make("Greater", [half, const(graph, 0, dtype)]), dtypes.int64)],
+    count = op.ReduceSum(
+        cast(body, op.Greater(half, 0), dtypes.int64),
         keepdims=0,
     )
-    more = make("Greater", [count, const(graph, 0, dtypes.int64)])
+    more = op.Greater(count, 0)
     for name in (more, product, square, half):
         body.make_tensor_output(name)
     start = const(graph, 8 * dtypes.itemsize(dtype), dtypes.int64)
-    return graph.make_node("Loop", [start, "", found, base, left], 3, body=body)[0]
+    return nodes(graph).Loop(start, "", found, base, left, outputs=3, body=body)[0]
 
 
 def arange_of(graph: Graph, count: SymInt, start: Scalar, step: Scalar, dtype: Dtype) -> Result:
     """``count`` numbers from ``start``; ints are exact, floats computed in double as torch does."""
+    op = nodes(graph)
     whole = all(isinstance(value, int | SymDim) for value in (start, step))
     if dtypes.is_int_type(dtype) or whole:
         return cast(graph, int_range(graph, start, count, step), dtype)
     places = cast(graph, int_range(graph, 0, count, 1), dtypes.float64)
-    steps = graph.make_node("Mul", [places, const(graph, step, dtypes.float64)])
-    return cast(graph, graph.make_node("Add", [steps, const(graph, start, dtypes.float64)]), dtype)
+    steps = op.Mul(places, const(graph, step, dtypes.float64))
+    return cast(graph, op.Add(steps, const(graph, start, dtypes.float64)), dtype)
 
 
 def scaled(graph: Graph, x: Result, factor: Scalar, lazy: Bool = False) -> Result:
     """``x`` times a number; no node for 1. ``lazy``: 0 where a number that only the call tells is
     0, since torch does not read ``x`` then, and its NaN must not leak."""
+    op = nodes(graph)
     is_known = not isinstance(factor, dims.SymDim)
     if is_known and factor == 1:
         return x
     dtype = graph.get_type(x)
     wide = opmath_beside(graph, factor, dtype)
-    product = graph.make_node("Mul", [cast(graph, x, wide), const(graph, factor, wide)])
+    product = op.Mul(cast(graph, x, wide), const(graph, factor, wide))
     result = cast(graph, product, dtype)
     if is_known or not lazy:
         return result
-    nothing = graph.make_node("Equal", [as_scalar(graph, factor), const(graph, 0, dtypes.int64)])
-    return graph.make_node("Where", [nothing, const_like(graph, 0, x), result])
+    nothing = op.Equal(as_scalar(graph, factor), 0)
+    return op.Where(nothing, 0, result)
 
 
 def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False) -> Result:
     """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact, and the smallest
     one by -1 wraps. ``positive``: no element of ``b`` is below 1."""
+    op = nodes(graph)
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
         floor = _float_floor if dtype == dtypes.float64 else _wide_floor
         return cast(graph, floor(graph, a, b), dtype)
     if dtype not in dtypes.SIGNED_INT_TYPES:
-        return graph.make_node("Div", [a, b])
+        return op.Div(a, b)
     safe, traps = (b, None) if positive else trap_free_divisor(graph, b)
-    quotient = graph.make_node("Div", [a, safe])
+    quotient = op.Div(a, safe)
     over = cast(graph, _is_rounded_up(graph, a, safe, quotient, positive), dtype)
-    return graph.make_node("Sub", [negated_at(graph, quotient, traps), over])
+    return op.Sub(negated_at(graph, quotient, traps), over)
 
 
 def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) -> str:
     """Where truncating division lies above the floor: it leaves something of the other sign."""
-    make, zero = graph.make_node, const_like(graph, 0, a)
+    op, zero = nodes(graph), const_like(graph, 0, a)
     rest = truncated_remainder(graph, a, b, quotient)
     if positive or _holds(graph, b, lambda values: values > 0):
-        return make("Less", [rest, zero])
-    differ = make("Less", [make("BitwiseXor", [rest, b]), zero])
-    return make("And", [differ, cast(graph, rest, dtypes.boolean)])
+        return op.Less(rest, zero)
+    differ = op.Less(op.BitwiseXor(rest, b), zero)
+    return op.And(differ, cast(graph, rest, dtypes.boolean))
 
 
 def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
@@ -337,41 +345,43 @@ def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
     x86 stops the process at the smallest int32 or int64 by -1, and ONNX Runtime does not look. C++
     widens narrower ints first.
     """
+    op = nodes(graph)
     dtype = graph.get_type(b)
     safe_kernel = dtypes.itemsize(dtype) < 4 or dtype not in dtypes.SIGNED_INT_TYPES
     if safe_kernel or _holds(graph, b, lambda values: values != -1):
         return b, None
-    traps = graph.make_node("Equal", [b, const_like(graph, -1, b)])
-    return graph.make_node("Where", [traps, const_like(graph, 1, b), b]), traps
+    traps = op.Equal(b, -1)
+    return op.Where(traps, 1, b), traps
 
 
 def negated_at(graph: Graph, quotient: Result, traps: Result | None) -> Result:
     """A quotient by `trap_free_divisor` as the divisor itself gives it; the smallest int wraps."""
+    op = nodes(graph)
     if traps is None:
         return quotient
     one, minus = const_like(graph, 1, quotient), const_like(graph, -1, quotient)
-    return graph.make_node("Mul", [quotient, graph.make_node("Where", [traps, minus, one])])
+    return op.Mul(quotient, op.Where(traps, minus, one))
 
 
 def truncated(graph: Graph, x: Result) -> Result:
     """``x`` rounded towards zero; ints as they are."""
+    op = nodes(graph)
     if not dtypes.is_float_type(graph.get_type(x)):
         return x
     # ONNX Runtime's Where gives 0.0 for a -0.0 that it takes from its first choice
-    positive = graph.make_node("Greater", [x, const_like(graph, 0, x)])
-    return graph.make_node(
-        "Where", [positive, graph.make_node("Floor", [x]), graph.make_node("Ceil", [x])]
-    )
+    positive = op.Greater(x, 0)
+    return op.Where(positive, op.Floor(x), op.Ceil(x))
 
 
 def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
     """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
+    op = nodes(graph)
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
-        result = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
+        result = op.Div(opmath(graph, a), opmath(graph, b))
         return cast(graph, truncated(graph, result), dtype)
     safe, traps = trap_free_divisor(graph, b)
-    return negated_at(graph, graph.make_node("Div", [a, safe]), traps)
+    return negated_at(graph, op.Div(a, safe), traps)
 
 
 def _holds(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) -> bool:
@@ -381,39 +391,40 @@ def _holds(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) 
 
 def truncated_remainder(graph: Graph, a: str, b: str, quotient: str) -> str:
     """What truncating division of ints leaves; fmod=1 of ONNX Runtime's Mod goes through double."""
-    return graph.make_node("Sub", [a, graph.make_node("Mul", [quotient, b])])
+    op = nodes(graph)
+    return op.Sub(a, op.Mul(quotient, b))
 
 
 def _float_floor(graph: Graph, a: str, b: str) -> str:
     """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
-    make, zero, one = graph.make_node, const_like(graph, 0, a), const_like(graph, 1, a)
-    plain = make("Div", [a, b])
-    rest = make("Mod", [a, b], fmod=1)
-    quotient = make("Div", [make("Sub", [a, rest]), b])
-    quotient = make("Where", [signs_differ(graph, rest, b), make("Sub", [quotient, one]), quotient])
-    floor = make("Floor", [quotient])
-    low = make("Greater", [make("Sub", [quotient, floor]), const_like(graph, 0.5, a)])
-    floor = make("Where", [low, make("Add", [floor, one]), floor])
+    op, zero, one = nodes(graph), const_like(graph, 0, a), const_like(graph, 1, a)
+    plain = op.Div(a, b)
+    rest = op.Mod(a, b, fmod=1)
+    quotient = op.Div(op.Sub(a, rest), b)
+    quotient = op.Where(signs_differ(graph, rest, b), op.Sub(quotient, one), quotient)
+    floor = op.Floor(quotient)
+    low = op.Greater(op.Sub(quotient, floor), 0.5)
+    floor = op.Where(low, op.Add(floor, one), floor)
     # zeros have the sign of the quotient; ONNX Runtime's Where keeps that of its second choice
-    nonzero = make("Greater", [make("Abs", [quotient]), zero])
-    floor = make("Where", [nonzero, floor, make("Mul", [plain, zero])])
-    return make("Where", [make("Equal", [b, zero]), plain, floor])
+    nonzero = op.Greater(op.Abs(quotient), zero)
+    floor = op.Where(nonzero, floor, op.Mul(plain, zero))
+    return op.Where(op.Equal(b, zero), plain, floor)
 
 
 def _wide_floor(graph: Graph, a: str, b: str) -> str:
     """The same for narrower floats: of these, a quotient in float64 that is not an integer does not
     round to one, as far as the result holds integers."""
-    make, wide = graph.make_node, dtypes.float64
+    op, wide = nodes(graph), dtypes.float64
     # more than any of them instead of infinity: a negative quotient by it is rounded down to -1
     ends = [const(graph, end, wide) for end in (-1e50, 1e50)]
-    bounded = make("Clip", [cast(graph, b, wide), *ends])
-    floor = make("Floor", [make("Div", [cast(graph, a, wide), bounded])])
-    lost = make("And", [make("IsInf", [opmath(graph, a)]), cast(graph, b, dtypes.boolean)])
-    return make("Where", [lost, const(graph, math.nan, wide), floor])
+    bounded = op.Clip(cast(graph, b, wide), *ends)
+    floor = op.Floor(op.Div(cast(graph, a, wide), bounded))
+    lost = op.And(op.IsInf(opmath(graph, a)), cast(graph, b, dtypes.boolean))
+    return op.Where(lost, math.nan, floor)
 
 
 def signs_differ(graph: Graph, rest: str, divisor: str) -> str:
     """Where a remainder is not zero and has not the sign of its divisor."""
-    make, zero = graph.make_node, const_like(graph, 0, rest)
-    signs = [make("Less", [each, zero]) for each in (rest, divisor)]
-    return make("And", [make("Not", [make("Equal", [rest, zero])]), make("Xor", signs)])
+    op, zero = nodes(graph), const_like(graph, 0, rest)
+    signs = [op.Less(each, zero) for each in (rest, divisor)]
+    return op.And(op.Not(op.Equal(rest, zero)), op("Xor", signs))

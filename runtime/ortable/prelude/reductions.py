@@ -12,6 +12,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph
 
 from .facts import Bool, Float, Int, Ints, Result, dim_of, is_static, rank_of, shape_of
+from .nodes import nodes
 from .promotion import opmath_dtype
 from .shapes import other_axes
 from .sums import count_true, l1_norm, l2_norm, largest_int, summed_over
@@ -31,7 +32,7 @@ __all__ = [
 
 def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The p-norm of a float result over ``axes``."""
-    make, dtype = graph.make_node, graph.get_type(x)
+    op, dtype = nodes(graph), graph.get_type(x)
     if power in (1, 2):
         word = l1_norm if power == 1 else l2_norm
         return word(graph, x, axes, keepdim)
@@ -39,10 +40,10 @@ def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool)
         marks = count_true(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
         return cast(graph, marks, dtype)
     if abs(power) == math.inf:
-        return reduced_extreme(graph, make("Abs", [x]), axes, keepdim, power > 0)
-    raised = make("Pow", [make("Abs", [x]), const(graph, power, dtype)])
+        return reduced_extreme(graph, op.Abs(x), axes, keepdim, power > 0)
+    raised = op.Pow(op.Abs(x), const(graph, power, dtype))
     total = summed_over(graph, raised, axes, keepdim)
-    return make("Pow", [total, const(graph, 1 / power, dtype)])
+    return op.Pow(total, const(graph, 1 / power, dtype))
 
 
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
@@ -51,6 +52,7 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; a sum of numbers between -1 and 1
     is NaN where one of them is.
     """
+    node = nodes(graph)
     dtype = graph.get_type(x)
     if dtype == dtypes.int64 and axes and largest_int(graph, x) > 2**32:
         return _extreme_of_long(graph, x, axes, keepdim, largest)
@@ -63,10 +65,10 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     if not dtypes.is_float_type(dtype):
         return result
     ends = [const(graph, end, dtype) for end in (-1, 1)]
-    bounded = graph.make_node("Clip", [x, *ends])
-    total = graph.make_node("ReduceSum", [bounded, over], keepdims=int(keepdim))
-    lost = graph.make_node("IsNaN", [total])
-    return graph.make_node("Where", [lost, const(graph, float("nan"), dtype), result])
+    bounded = node.Clip(x, *ends)
+    total = node.ReduceSum(bounded, over, keepdims=int(keepdim))
+    lost = node.IsNaN(total)
+    return node.Where(lost, float("nan"), result)
 
 
 def _extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
@@ -98,7 +100,7 @@ def _extreme_of_long(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: b
         axis = len(rest)
         flat = reshape_to(graph, permuted(graph, x, [*rest, *axes]), [*sizes, dims.prod(count)])
     one = consts(graph, [1], dtypes.int64)
-    top = graph.make_node("TopK", [flat, one], 2, axis=axis, largest=int(largest))[0]
+    top = nodes(graph).TopK(flat, one, outputs=2, axis=axis, largest=int(largest))[0]
     alone = squeezed(graph, top, [axis])
     return unsqueezed(graph, alone, sorted(axes)) if keepdim else alone
 
@@ -108,14 +110,15 @@ def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.float32)
     # a sum of no elements is 0, where there is no largest one
     over = consts(graph, axes, dtypes.int64)
-    total = graph.make_node("ReduceSum", [marks, over], keepdims=int(keepdim)) if axes else marks
+    total = nodes(graph).ReduceSum(marks, over, keepdims=int(keepdim)) if axes else marks
     return cast(graph, total, dtypes.boolean)
 
 
 def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """Whether no element over ``axes`` is 0; True for no elements."""
-    zeros = graph.make_node("Not", [cast(graph, x, dtypes.boolean)])
-    return graph.make_node("Not", [any_true(graph, zeros, axes, keepdim)])
+    op = nodes(graph)
+    zeros = op.Not(cast(graph, x, dtypes.boolean))
+    return op.Not(any_true(graph, zeros, axes, keepdim))
 
 
 def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
@@ -128,5 +131,5 @@ def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
     total = summed_over(graph, wide, axes, False)
     if reduction == 1:
         count = const(graph, dims.prod(shape_of(graph, x)), opmath_dtype(dtype))
-        total = graph.make_node("Div", [total, count])
+        total = nodes(graph).Div(total, count)
     return cast(graph, total, dtype)

@@ -14,6 +14,7 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 
 from .facts import Bool, Float, Result, SymInt, SymInts, dim_of, rank_of, shape_of
+from .nodes import nodes
 from .pointwise import scaled
 from .values import as_vec, cast, const, consts, filled, reshape_to, unsqueezed
 
@@ -31,14 +32,15 @@ def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt
     """Attention scores times ``scale``; by default over the square root of the width of a head.
     Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
     was in memory."""
+    op = nodes(graph)
     if dims.same(width, 0):
         nothing = const(graph, 0, graph.get_type(x))
-        return graph.make_node("Expand", [nothing, graph.make_node("Shape", [x])])
+        return op.Expand(nothing, op.Shape(x))
     if scale is not None:
         return scaled(graph, x, scale)
     if isinstance(width, dims.SymDim):
-        root = graph.make_node("Sqrt", [const(graph, width, graph.get_type(x))])
-        return graph.make_node("Div", [x, root])
+        root = op.Sqrt(const(graph, width, graph.get_type(x)))
+        return op.Div(x, root)
     return scaled(graph, x, float(width) ** -0.5)
 
 
@@ -54,7 +56,7 @@ def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result
     times = heads // own
     wide = unsqueezed(graph, x, [rank - 2])
     sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
-    spread_out = graph.make_node("Expand", [wide, as_vec(graph, sizes)])
+    spread_out = nodes(graph).Expand(wide, as_vec(graph, sizes))
     return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
 
 
@@ -74,7 +76,7 @@ def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
     """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
     the first share: these become rows of one head, so that nothing is copied."""
     rows = heads_as(graph, x, dim_of(graph, y, -3))
-    product = graph.make_node("MatMul", [rows, y])
+    product = nodes(graph).MatMul(rows, y)
     if not graph.has_shape(product):  # batches of two names, which torch's kernels take for one
         graph.set_shape(product, (*shape_of(graph, rows)[:-1], dim_of(graph, y, -1)))
     return heads_as(graph, product, dim_of(graph, x, -3))
@@ -83,43 +85,43 @@ def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
 def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     """0 in the rows of an attention output that the mask hides from every key, where a softmax
     alone gives NaN."""
+    op = nodes(graph)
     if mask is None:
         return x
     last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
     if graph.get_type(mask) == dtypes.boolean:
-        most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
+        most = op.ReduceMax(cast(graph, mask, dtypes.uint8), last, keepdims=1)
         seen = cast(graph, most, dtypes.boolean)
-        return graph.make_node("Where", [seen, x, const(graph, 0, graph.get_type(x))])
-    most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
-    hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
-    return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
+        return op.Where(seen, x, 0)
+    most = op.ReduceMax(mask, last, keepdims=1)
+    hidden = op.Equal(most, float("-inf"))
+    return op.Where(hidden, 0, x)
 
 
 def above_lowest(graph: Graph, mask: Result) -> Result:
     """A mask that is added to scores, without the lowest number of its dtype: the next one stands
     there. A row that has nothing else averages all values, and ONNX Runtime's Attention takes it
     for one without a key, which gives 0. Masks of bools as they are."""
+    op = nodes(graph)
     if graph.get_type(mask) == dtypes.boolean:
         return mask
     dtype = graph.get_type(mask)
     lowest = ml_dtypes.finfo(dtypes.to_numpy(dtype)).min
     higher = np.nextafter(lowest, lowest.dtype.type(0))
-    is_lowest = graph.make_node("Equal", [mask, const(graph, lowest, dtype)])
-    return graph.make_node("Where", [is_lowest, const(graph, higher, dtype), mask])
+    is_lowest = op.Equal(mask, const(graph, lowest, dtype))
+    return op.Where(is_lowest, const(graph, higher, dtype), mask)
 
 
 def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:
     """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
     of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
     ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
-    make, last = graph.make_node, consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
-    top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, probs))
-    sums = make("Sub", [top, make("Log", [most])])
+    op, last = nodes(graph), consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
+    top, most = (op.ReduceMax(x, last, keepdims=0) for x in (scores, probs))
+    sums = op.Sub(top, op.Log(most))
     if mask is None:
         return sums
-    dtype = graph.get_type(sums)
-    hidden = make("Equal", [top, const(graph, float("-inf"), dtype)])
-    return make("Where", [hidden, const(graph, 0, dtype), sums])
+    return op.Where(op.Equal(top, float("-inf")), 0, sums)
 
 
 def attention_mask(
@@ -127,15 +129,12 @@ def attention_mask(
 ) -> Result:
     """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
     or none of them."""
+    op = nodes(graph)
     if causal:
-        kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
-        scores = graph.make_node(
-            "Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))]
-        )
+        kept = op.Trilu(filled(graph, sizes, True, dtypes.boolean), upper=0)
+        scores = op.Where(kept, scores, const(graph, -np.inf, graph.get_type(scores)))
     if mask is None:
         return scores
     if graph.get_type(mask) == dtypes.boolean:
-        return graph.make_node(
-            "Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))]
-        )
-    return graph.make_node("Add", [scores, cast(graph, mask, graph.get_type(scores))])
+        return op.Where(mask, scores, const(graph, -np.inf, graph.get_type(scores)))
+    return op.Add(scores, cast(graph, mask, graph.get_type(scores)))

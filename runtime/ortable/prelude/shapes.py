@@ -25,6 +25,7 @@ from .facts import (
     shape_of,
 )
 from .metadata import shape_or_none
+from .nodes import nodes
 from .values import as_scalar, as_vec, const, consts, reshape_to, unsqueezed
 
 __all__ = [
@@ -120,16 +121,13 @@ def torch_pads(rank: Int, pads: SymInts) -> SymInts:
 def iota(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
     """The int64 vector start, start + step, ... of ``count`` elements; a constant when all are
     known."""
+    op = nodes(graph)
     if isinstance(count, int) and is_static([start, step]):
         return consts(graph, [start + place * step for place in range(count)], dtypes.int64)
     ramp = graph.make_node("Range", [as_scalar(graph, each) for each in (0, count, 1)])
     if step != 1 or isinstance(step, SymDim):
-        ramp = graph.make_node("Mul", [ramp, as_vec(graph, step)])
-    return (
-        ramp
-        if isinstance(start, int) and start == 0
-        else graph.make_node("Add", [ramp, as_vec(graph, start)])
-    )
+        ramp = op.Mul(ramp, as_vec(graph, step))
+    return ramp if isinstance(start, int) and start == 0 else op.Add(ramp, as_vec(graph, start))
 
 
 @by_parts
@@ -143,8 +141,8 @@ def sliced(
     if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and whole:
         return x
     steps = None if isinstance(step, int) and step == 1 else as_vec(graph, step)
-    return graph.make_node(
-        "Slice", [x, as_vec(graph, start), as_vec(graph, end), as_vec(graph, axis), steps]
+    return nodes(graph).Slice(
+        x, as_vec(graph, start), as_vec(graph, end), as_vec(graph, axis), steps
     )
 
 
@@ -157,7 +155,7 @@ def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
     if any(type(size) is int and size == 0 for size in sizes):
         # ONNX Runtime's optimizer drops an Expand to a constant size of 0
         return zeros_of(graph, sizes, graph.get_type(x))
-    result = graph.make_node("Expand", [x, as_vec(graph, is_expansion(graph, x, sizes))])
+    result = nodes(graph).Expand(x, as_vec(graph, is_expansion(graph, x, sizes)))
     graph.set_shape(result, tuple(sizes))
     return result
 
@@ -181,7 +179,7 @@ def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
     if is_static(list(sizes)) and dims.prod(sizes) == 0:
         return reshape_to(graph, consts(graph, [], dtype), list(sizes))
     zero = const(graph, 0, dtype)
-    return zero if not sizes else graph.make_node("Expand", [zero, as_vec(graph, list(sizes))])
+    return zero if not sizes else nodes(graph).Expand(zero, as_vec(graph, list(sizes)))
 
 
 def is_open_end(place: SymInt) -> bool:

@@ -17,6 +17,7 @@ from ortable.ir import Graph
 
 from .complex_value import by_parts
 from .facts import Bool, Ints, Result, SymInts, Tensor, dim_of, is_static, shape_of
+from .nodes import nodes
 from .promotion import opmath
 from .values import cast, const, consts, filled, permuted, reshape_to
 
@@ -78,19 +79,20 @@ def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result
 def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The root of the sum of squares of floats over non-negative ``axes``; squares of half floats
     may not fit into one."""
+    op = nodes(graph)
     wide = opmath(graph, x)
-    total = summed_over(graph, graph.make_node("Mul", [wide, wide]), axes, keepdim)
-    return cast(graph, graph.make_node("Sqrt", [total]), graph.get_type(x))
+    total = summed_over(graph, op.Mul(wide, wide), axes, keepdim)
+    return cast(graph, op.Sqrt(total), graph.get_type(x))
 
 
 def l1_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The sum of the absolute values over non-negative ``axes``."""
-    return summed_over(graph, graph.make_node("Abs", [x]), axes, keepdim)
+    return summed_over(graph, nodes(graph).Abs(x), axes, keepdim)
 
 
 def _plain_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     over = consts(graph, axes, dtypes.int64)
-    return graph.make_node("ReduceSum", [x, over], keepdims=int(keepdim))
+    return nodes(graph).ReduceSum(x, over, keepdims=int(keepdim))
 
 
 def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
@@ -99,7 +101,7 @@ def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     sizes, count = list(shape_of(graph, x)), len(axes)
     rows, columns = dims.prod(sizes[:count]), dims.prod(sizes[count:])
     ones = filled(graph, [1, rows], 1, graph.get_type(x))
-    total = graph.make_node("MatMul", [ones, reshape_to(graph, x, [rows, columns])])
+    total = nodes(graph).MatMul(ones, reshape_to(graph, x, [rows, columns]))
     return reshape_to(graph, total, [1] * count * keepdim + sizes[count:])
 
 
@@ -196,7 +198,7 @@ def _in_parts(graph: Graph, x: str, first: int, end: int, most: int) -> str:
         x = reshape_to(graph, x, [*before, count, *after])
         pads = [0] * (len(sizes) + end - 1) + [missing] + [0] * (len(sizes) - end)
         zero = const(graph, 0, graph.get_type(x))
-        x = graph.make_node("Pad", [x, consts(graph, pads, dtypes.int64), zero])
+        x = nodes(graph).Pad(x, consts(graph, pads, dtypes.int64), zero)
         count += missing
     # sums of whole blocks of rows use the processor's vectors, sums of a few columns do not
     narrow = isinstance(columns, int) and 1 < columns < _FEW_COLUMNS
@@ -285,13 +287,13 @@ def int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
         pair = [_columns(graph, flat, 0, half), _columns(graph, flat, half, 2 * half)]
         flat, count = graph.make_node("Mul", pair), half
     for each in rest:
-        flat = graph.make_node("Mul", [flat, each])
+        flat = nodes(graph).Mul(flat, each)
     return reshape_to(graph, flat, wanted)
 
 
 def _columns(graph: Graph, x: str, start: int, end: int) -> str:
     places = [consts(graph, [place], dtypes.int64) for place in (start, end, 1)]
-    return graph.make_node("Slice", [x, *places])
+    return nodes(graph).Slice(x, *places)
 
 
 def _halved_by_loop(graph: Graph, x: str) -> str:
@@ -299,27 +301,27 @@ def _halved_by_loop(graph: Graph, x: str) -> str:
     dtype = graph.get_type(x)
     rows = dim_of(graph, x, 0)
     ones = filled(graph, [rows, 1], 1, dtype)
-    start = graph.make_node("Concat", [ones, x], axis=1)
+    start = nodes(graph).Concat(ones, x, axis=1)
     body = graph.subgraph("halve")
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     whole = graph.unique_name("whole")
     body.make_tensor_input(whole, dtype, None)
-    make = body.make_node
-    size = make("Shape", [whole], start=1, end=2)
+    op = nodes(body)
+    size = op.Shape(whole, start=1, end=2)
     two, zero, one = (consts(body, [value], dtypes.int64) for value in (2, 0, 1))
-    half = make("Div", [size, two])
-    twice = make("Mul", [half, two])
-    first = make("Slice", [whole, zero, half, one])
-    second = make("Slice", [whole, half, twice, one])
-    rest = make("Slice", [whole, twice, size, one])
-    result = make("Concat", [make("Mul", [first, second]), rest], axis=1)
-    left = make("Squeeze", [make("Sub", [size, half]), zero])
-    more = make("Greater", [left, const(body, 1, dtypes.int64)])
+    half = op.Div(size, two)
+    twice = op.Mul(half, two)
+    first = op.Slice(whole, zero, half, one)
+    second = op.Slice(whole, half, twice, one)
+    rest = op.Slice(whole, twice, size, one)
+    result = op.Concat(op.Mul(first, second), rest, axis=1)
+    left = op.Squeeze(op.Sub(size, half), zero)
+    more = op.Greater(left, 1)
     for name in (more, result):
         body.make_tensor_output(name)
     rounds, going = const(graph, 63, dtypes.int64), const(graph, True, dtypes.boolean)
-    made = graph.make_node("Loop", [rounds, going, start], 1, body=body)
+    made = nodes(graph).Loop(rounds, going, start, outputs=1, body=body)
     name = made if isinstance(made, str) else made[0]
     graph.set_shape(name, (rows, 1))
     return name
@@ -337,4 +339,4 @@ def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     if not dtypes.is_float_type(dtype) and largest_int(graph, x) > 1:
         return int_product(graph, x, axes, keepdim)
     over = consts(graph, axes, dtypes.int64)
-    return graph.make_node("ReduceProd", [x, over], keepdims=int(keepdim))
+    return nodes(graph).ReduceProd(x, over, keepdims=int(keepdim))

@@ -23,6 +23,7 @@ from ortable.prelude.complex_arithmetic import (
 )
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.facts import Bool, Int, Str, dim_of, rank_of
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, log1p_of
 from ortable.prelude.promotion import computation_dtype, promote_values
 from ortable.prelude.sums import product_over
@@ -46,7 +47,7 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
         power = sum(choice) % 4  # of i
         result = sums[power % 2]
         if result is None:
-            result = graph.make_node("Neg", [term]) if power > 1 else term
+            result = nodes(graph).Neg(term) if power > 1 else term
         else:
             result = graph.make_node("Sub" if power > 1 else "Add", [result, term])
         sums[power % 2] = result
@@ -55,19 +56,20 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
 
 def c_log1p(graph: Graph, x: Complex) -> Complex:
     """``log(1 + x)``, without rounding 1 + x where x is small."""
-    make, one = graph.make_node, const_like(graph, 1, x.real)
-    across = make("Add", [x.real, one])
-    squares = make("Mul", [x.real, make("Add", [x.real, const_like(graph, 2, x.real)])])
-    squares = make("Add", [squares, make("Mul", [x.imag, x.imag])])
-    near = make("Mul", [log1p_of(graph, squares), const_like(graph, 0.5, squares)])
-    far = make("Log", [hypot_of(graph, across, x.imag)])
-    small = make("Less", [make("Abs", [squares]), const_like(graph, 0.5, squares)])
+    op, one = nodes(graph), const_like(graph, 1, x.real)
+    across = op.Add(x.real, one)
+    squares = op.Mul(x.real, op.Add(x.real, 2))
+    squares = op.Add(squares, op.Mul(x.imag, x.imag))
+    near = op.Mul(log1p_of(graph, squares), 0.5)
+    far = op.Log(hypot_of(graph, across, x.imag))
+    small = op.Less(op.Abs(squares), 0.5)
     angle = atan2_of(graph, x.imag, across)
-    return ComplexValue(make("Where", [small, near, far]), angle, x.dtype)
+    return ComplexValue(op.Where(small, near, far), angle, x.dtype)
 
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
     """The product along one axis of static size, by halves; of a real tensor as of any other."""
+    op = nodes(graph)
     if type(x) is not ComplexValue:
         return product_over(graph, x, [axis] if rank_of(graph, x) else [], keepdim)
     if not rank_of(graph, x):
@@ -76,9 +78,7 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
     if isinstance(size, SymDim):
         raise UnsupportedCase(f"the product of complex numbers along the dynamic '{size}'", (size,))
     if size == 0:
-        ones = graph.make_node(
-            "ReduceProd", [x.real, consts(graph, [axis], dtypes.int64)], keepdims=int(keepdim)
-        )
+        ones = op.ReduceProd(x.real, consts(graph, [axis], dtypes.int64), keepdims=int(keepdim))
         return as_complex(graph, ones, x.dtype)
     while size > 1:
         half = size // 2
@@ -86,9 +86,7 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
         rest = [_stretch(graph, x, axis, size - 1, size)] if size % 2 else []
         x = c_mul(graph, *parts)
         if rest:
-            x = on_both_parts(
-                graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), x, rest[0]
-            )
+            x = on_both_parts(graph, lambda a, b: op.Concat(a, b, axis=axis), x, rest[0])
         size = half + size % 2
     return x if keepdim else on_both_parts(graph, lambda a: squeezed(graph, a, [axis]), x)
 
@@ -107,16 +105,14 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
         first = _stretch(graph, x, axis, 0, step)
         earlier = _stretch(graph, x, axis, 0, size - step)
         later = c_mul(graph, _stretch(graph, x, axis, step, size), earlier)
-        x = on_both_parts(
-            graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), first, later
-        )
+        x = on_both_parts(graph, lambda a, b: nodes(graph).Concat(a, b, axis=axis), first, later)
         step *= 2
     return x
 
 
 def _stretch(graph: Graph, x: Any, axis: int, first: int, last: int) -> Any:
     bounds = [consts(graph, [each], dtypes.int64) for each in (first, last, axis)]
-    return on_both_parts(graph, lambda part: graph.make_node("Slice", [part, *bounds]), x)
+    return on_both_parts(graph, lambda part: nodes(graph).Slice(part, *bounds), x)
 
 
 def promote_complex(

@@ -9,6 +9,7 @@ from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import filled_like
 
 
@@ -72,6 +73,7 @@ def products_of_parts(
 ) -> Any:
     """``complex: products(a, b, c)``: a converter of real tensors that is linear in ``a`` and in
     ``b``, and adds ``c``, called for the four products of their parts."""
+    op = nodes(graph)
     wanted, names = part_type(res.dtype), list(given)
 
     def of_parts(first: int, second: int, added: int | None) -> str:
@@ -82,8 +84,8 @@ def products_of_parts(
         result: str = converter(graph, record, **arguments, **others)
         return result
 
-    real = graph.make_node("Sub", [of_parts(0, 0, 0), of_parts(1, 1, None)])
-    imag = graph.make_node("Add", [of_parts(0, 1, 1), of_parts(1, 0, None)])
+    real = op.Sub(of_parts(0, 0, 0), of_parts(1, 1, None))
+    imag = op.Add(of_parts(0, 1, 1), of_parts(1, 0, None))
     return _paired(graph, real, imag)
 
 
@@ -104,7 +106,7 @@ def _part(graph: Graph, value: Any, place: int, wanted: int | None) -> Any:
         return value
     if wanted is None or graph.get_type(name) == wanted:
         return name
-    return graph.make_node("Cast", [name], to=wanted)
+    return nodes(graph).Cast(name, to=wanted)
 
 
 def _part_record(graph: Graph, res: ResultSpec, suffix: str) -> ResultSpec:

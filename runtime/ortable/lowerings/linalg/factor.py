@@ -10,6 +10,7 @@ from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue, part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of
 from ortable.prelude.matrices import smaller_side, triu
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, squeezed, unsqueezed
@@ -43,17 +44,17 @@ def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
 
     def step(body: Graph, place: str, a: Tensor, order: str, pivots: str) -> list[Tensor]:
-        make, at = body.make_node, first_axis(body, place)
+        op, at = nodes(body), first_axis(body, place)
         size = rough_size(body, each(body, "Gather", [a, at], axis=2))
-        open_ = make("GreaterOrEqual", [rows, place])
-        size = make("Where", [open_, size, const_like(body, -1, size)])
-        best = make("Max", [make("ArgMax", [size], axis=1, keepdims=1), place])
-        best = make("Squeeze", [best, consts(body, [2], dtypes.int64)])
+        open_ = op.GreaterOrEqual(rows, place)
+        size = op.Where(open_, size, -1)
+        best = op.Max(op.ArgMax(size, axis=1, keepdims=1), place)
+        best = op.Squeeze(best, consts(body, [2], dtypes.int64))
         source = unsqueezed(body, exchanged(body, line, place, best), [2])
         a = each(body, "GatherND", [a, source], batch_dims=1)
-        order = make("GatherND", [order, source], batch_dims=1)
+        order = op.GatherND(order, source, batch_dims=1)
         one = const(body, 1, dtypes.int64)
-        pivots = make("Where", [make("Equal", [marks, place]), make("Add", [best, one]), pivots])
+        pivots = op.Where(op.Equal(marks, place), op.Add(best, one), pivots)
         return [_eliminated(body, a, place, rows, columns), order, pivots]
 
     a, order, pivots = run_loop(graph, count, [a, order, pivots], step)
@@ -62,22 +63,22 @@ def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
 
 def exchanged(body: Graph, line: str, first: str, second: str) -> str:
     """[batch, rows]: the places 0, 1, ... with ``first`` and ``second`` [batch, 1] exchanged."""
-    make = body.make_node
-    result = make("Where", [make("Equal", [line, second]), first, line])
-    return make("Where", [make("Equal", [line, first]), second, result])
+    op = nodes(body)
+    result = op.Where(op.Equal(line, second), first, line)
+    return op.Where(op.Equal(line, first), second, result)
 
 
 def _eliminated(body: Graph, a: Tensor, place: str, rows: str, columns: str) -> Tensor:
     """The column at ``place`` divided by its pivot, and taken away from the columns after it."""
-    make, at = body.make_node, first_axis(body, place)
+    op, at = nodes(body), first_axis(body, place)
     column, across = (each(body, "Gather", [a, at], axis=axis) for axis in (2, 1))
     pivot = each(body, "Gather", [column, at], axis=1)
     # a pivot of zero stands over zeros
     divisor = each(body, "Where", [is_zero(body, pivot), number(body, 1, a), pivot])
     factors = quotient(body, column, divisor)
-    under = make("Greater", [rows, place])
-    inside = make("And", [under, make("Greater", [columns, place])])
-    here = make("And", [under, make("Equal", [columns, place])])
+    under = op.Greater(rows, place)
+    inside = op.And(under, op.Greater(columns, place))
+    here = op.And(under, op.Equal(columns, place))
     rest = each(body, "Sub", [a, product(body, factors, across)])
     return each(body, "Where", [inside, rest, each(body, "Where", [here, factors, a])])
 
@@ -90,11 +91,11 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
     pivots = cast(graph, pivots, dtypes.int64)
 
     def step(body: Graph, place: str, order: str) -> list[str]:
-        make = body.make_node
-        other = make("Gather", [pivots, first_axis(body, place)], axis=1)
-        other = make("Sub", [other, const(body, 1, dtypes.int64)])
+        op = nodes(body)
+        other = op.Gather(pivots, first_axis(body, place), axis=1)
+        other = op.Sub(other, 1)
         source = unsqueezed(body, exchanged(body, line, place, other), [2])
-        return [make("GatherND", [order, source], batch_dims=1)]
+        return [op.GatherND(order, source, batch_dims=1)]
 
     return run_loop(graph, dim_of(graph, pivots, 1), [order], step)[0]
 
@@ -102,14 +103,14 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
 def permutation_matrix(graph: Graph, order: str, dtype: int) -> Tensor:
     """[batch, rows, rows]: P of A = P L U."""
     line = unsqueezed(graph, iota(graph, 0, dim_of(graph, order, 1), 1), [1])
-    return as_kind(graph, graph.make_node("Equal", [line, unsqueezed(graph, order, [1])]), dtype)
+    return as_kind(graph, nodes(graph).Equal(line, unsqueezed(graph, order, [1])), dtype)
 
 
 def reordered(graph: Graph, x: Tensor, order: str, back: bool) -> Tensor:
     """The rows of ``x`` [batch, rows, columns] in ``order`` [batch, rows], or put back from it."""
     if back:
         hits = cast(graph, permutation_matrix(graph, order, dtypes.int32), dtypes.int32)
-        order = graph.make_node("ArgMax", [hits], axis=2, keepdims=0)
+        order = nodes(graph).ArgMax(hits, axis=2, keepdims=0)
     return each(graph, "GatherND", [x, unsqueezed(graph, order, [2])], batch_dims=1)
 
 
@@ -119,17 +120,17 @@ def triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool) -> T
     last = as_scalar(graph, dim_of(graph, a, 1) - 1)
 
     def step(body: Graph, place: str, x: Tensor) -> list[Tensor]:
-        make = body.make_node
-        place = make("Sub", [last, place]) if upper else place
+        op = nodes(body)
+        place = op.Sub(last, place) if upper else place
         at = first_axis(body, place)
         row = each(body, "Gather", [a, at], axis=1)
-        known = make("Greater" if upper else "Less", [columns, place])
+        known = op("Greater" if upper else "Less", [columns, place])
         factors = each(body, "Where", [known, row, number(body, 0, a)])
         earlier = multiplied(body, factors, x)
         value = each(body, "Sub", [each(body, "Gather", [b, at], axis=1), earlier])
         if not unit:
             value = quotient(body, value, each(body, "Gather", [row, at], axis=2))
-        return [each(body, "Where", [make("Equal", [rows, place]), value, x])]
+        return [each(body, "Where", [op.Equal(rows, place), value, x])]
 
     nothing = filled_like(graph, real_of(b), 0, part_type(dtype_of(graph, b)))
     start = ComplexValue(nothing, nothing, b.dtype) if is_pair(b) else nothing
@@ -153,23 +154,23 @@ def cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
     info = zeros_of(graph, [dim_of(graph, a, 0), 1, 1], dtypes.int64)
 
     def step(body: Graph, place: str, a: Tensor, info: str) -> list[Tensor]:
-        make, at = body.make_node, first_axis(body, place)
+        op, at = nodes(body), first_axis(body, place)
         column = each(body, "Gather", [a, at], axis=2)
-        head = make("Gather", [real_of(column), at], axis=1)
-        root = make("Sqrt", [head])
-        top = make("Equal", [rows, place])
+        head = op.Gather(real_of(column), at, axis=1)
+        root = op.Sqrt(head)
+        top = op.Equal(rows, place)
         column = each(body, "Where", [top, from_real(body, root, a), quotient(body, column, root)])
-        inside = make("And", [make("Greater", [rows, place]), make("Greater", [columns, place])])
+        inside = op.And(op.Greater(rows, place), op.Greater(columns, place))
         rest = each(body, "Sub", [a, product(body, column, matrix_adjoint(body, column))])
-        here = make("Equal", [columns, place])
+        here = op.Equal(columns, place)
         a = each(body, "Where", [inside, rest, each(body, "Where", [here, column, a])])
-        fine = make("Greater", [head, const_like(body, 0, head)])
-        known = make("Greater", [info, const(body, 0, dtypes.int64)])
-        number = make("Add", [place, const(body, 1, dtypes.int64)])
-        return [a, make("Where", [make("Or", [fine, known]), info, number])]
+        fine = op.Greater(head, 0)
+        known = op.Greater(info, 0)
+        number = op.Add(place, 1)
+        return [a, op.Where(op.Or(fine, known), info, number)]
 
     a, info = run_loop(graph, dim_of(graph, a, 1), [a, info], step)
-    info = graph.make_node("Squeeze", [info, consts(graph, [1, 2], dtypes.int64)])
+    info = nodes(graph).Squeeze(info, consts(graph, [1, 2], dtypes.int64))
     return triu(graph, a, False), cast(graph, info, dtypes.int32)
 
 
@@ -181,46 +182,46 @@ def reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     scale = scale_of(graph, a)
 
     def step(body: Graph, place: str, a: Tensor, tau: Tensor) -> list[Tensor]:
-        make, at = body.make_node, first_axis(body, place)
+        op, at = nodes(body), first_axis(body, place)
         zero, one = number(body, 0, a), number(body, 1, a)
         column = each(body, "Gather", [a, at], axis=2)
         head = each(body, "Gather", [column, at], axis=1)
-        under, here = make("Greater", [rows, place]), make("Equal", [rows, place])
+        under, here = op.Greater(rows, place), op.Equal(rows, place)
         tail = each(body, "Where", [under, column, zero])
         squares = sum_of_squares(body, tail)
         beta, own, done = _reflector(body, head, squares)
         divisor = each(body, "Where", [done, one, each(body, "Sub", [head, beta])])
         vector = each(body, "Where", [here, one, quotient(body, tail, divisor)])
         rest = _reflected(body, a, vector, conjugate(body, own))
-        changed = make("And", [here, make("Not", [done])])
+        changed = op.And(here, op.Not(done))
         top = each(body, "Where", [changed, beta, column])
         column = each(body, "Where", [under, vector, top])
-        kept = each(body, "Where", [make("Equal", [columns, place]), column, a])
-        a = each(body, "Where", [make("Greater", [columns, place]), rest, kept])
+        kept = each(body, "Where", [op.Equal(columns, place), column, a])
+        a = each(body, "Where", [op.Greater(columns, place), rest, kept])
         own = squeezed(body, own, [2])
-        return [a, each(body, "Where", [make("Equal", [marks, place]), own, tau])]
+        return [a, each(body, "Where", [op.Equal(marks, place), own, tau])]
 
     a, tau = run_loop(graph, count, [each(graph, "Div", [a, scale]), tau], step)
-    above = graph.make_node("LessOrEqual", [rows, columns])  # reflectors have no scale
+    above = nodes(graph).LessOrEqual(rows, columns)  # reflectors have no scale
     return each(graph, "Where", [above, product(graph, a, scale), a]), tau
 
 
 def _reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Tensor, str]:
     """(beta, tau, done): what the head becomes, the factor of the reflector, and whether nothing
     is to be done, since there is nothing below and the head is real."""
-    make, real = body.make_node, real_of(head)
+    op, real = nodes(body), real_of(head)
     zero, one = const_like(body, 0, real), const_like(body, 1, real)
-    done, square = make("Equal", [squares, zero]), make("Mul", [real, real])
+    done, square = op.Equal(squares, zero), op.Mul(real, real)
     if is_pair(head):
-        done = make("And", [done, make("Equal", [head.imag, zero])])
-        square = make("Add", [square, make("Mul", [head.imag, head.imag])])
-    length = make("Sqrt", [make("Add", [square, squares])])
-    beta = make("Where", [make("Less", [real, zero]), length, make("Neg", [length])])
-    beta = make("Where", [done, one, beta])
-    own: Tensor = make("Where", [done, zero, make("Div", [make("Sub", [beta, real]), beta])])
+        done = op.And(done, op.Equal(head.imag, zero))
+        square = op.Add(square, op.Mul(head.imag, head.imag))
+    length = op.Sqrt(op.Add(square, squares))
+    beta = op.Where(op.Less(real, zero), length, op.Neg(length))
+    beta = op.Where(done, one, beta)
+    own: Tensor = op.Where(done, zero, op.Div(op.Sub(beta, real), beta))
     if is_pair(head):
-        turned = make("Div", [make("Neg", [head.imag]), beta])
-        turned = make("Where", [done, zero, turned])
+        turned = op.Div(op.Neg(head.imag), beta)
+        turned = op.Where(done, zero, turned)
         own = ComplexValue(own, turned, head.dtype)
     return from_real(body, beta, head), own, done
 
@@ -238,13 +239,13 @@ def apply_reflectors(graph: Graph, a: Tensor, tau: Tensor, x: Tensor, across: bo
     last = as_scalar(graph, count - 1)
 
     def step(body: Graph, place: str, x: Tensor) -> list[Tensor]:
-        make = body.make_node
-        place = place if across else make("Sub", [last, place])
+        op = nodes(body)
+        place = place if across else op.Sub(last, place)
         at = first_axis(body, place)
         column = each(body, "Gather", [a, at], axis=2)
-        under = make("Greater", [rows, place])
+        under = op.Greater(rows, place)
         tail = each(body, "Where", [under, column, number(body, 0, a)])
-        vector = each(body, "Where", [make("Equal", [rows, place]), number(body, 1, a), tail])
+        vector = each(body, "Where", [op.Equal(rows, place), number(body, 1, a), tail])
         own = unsqueezed(body, each(body, "Gather", [tau, at], axis=1), [2])
         return [_reflected(body, x, vector, conjugate(body, own) if across else own)]
 

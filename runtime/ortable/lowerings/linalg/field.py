@@ -13,6 +13,7 @@ from ortable.prelude.complex_arithmetic import c_abs, c_conj, c_div, c_mul
 from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
 from ortable.prelude.facts import Dtype, Tensor, dtype_of
 from ortable.prelude.matrices import matrix_product
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import filled_like
 from ortable.prelude.values import cast, const
 
@@ -74,7 +75,7 @@ def multiplied(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """The product of matrices."""
     if is_pair(a):
         return matrix_product(graph, a, b)
-    return graph.make_node("MatMul", [a, b])
+    return nodes(graph).MatMul(a, b)
 
 
 def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
@@ -89,25 +90,25 @@ def conjugate(graph: Graph, x: Tensor) -> Tensor:
 
 def modulus(graph: Graph, x: Tensor) -> str:
     """The absolute value."""
-    return c_abs(graph, x) if is_pair(x) else graph.make_node("Abs", [x])
+    return c_abs(graph, x) if is_pair(x) else nodes(graph).Abs(x)
 
 
 def rough_size(graph: Graph, x: Tensor) -> str:
     """What LAPACK compares pivots by: the absolute value, of a pair that of both parts added."""
+    op = nodes(graph)
     if not is_pair(x):
-        return graph.make_node("Abs", [x])
-    parts = [graph.make_node("Abs", [part]) for part in (x.real, x.imag)]
+        return op.Abs(x)
+    parts = [op.Abs(part) for part in (x.real, x.imag)]
     return graph.make_node("Add", parts)
 
 
 def is_zero(graph: Graph, x: Tensor) -> str:
     """True where the number is 0."""
+    op = nodes(graph)
     zero = const(graph, 0, part_type(dtype_of(graph, x)))
     if not is_pair(x):
-        return graph.make_node("Equal", [x, zero])
-    return graph.make_node(
-        "And", [graph.make_node("Equal", [part, zero]) for part in (x.real, x.imag)]
-    )
+        return op.Equal(x, zero)
+    return graph.make_node("And", [op.Equal(part, zero) for part in (x.real, x.imag)])
 
 
 def in_precision(graph: Graph, x: Tensor, dtype: Dtype) -> Tensor:

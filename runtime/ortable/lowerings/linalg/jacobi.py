@@ -13,6 +13,7 @@ from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of, shape_of
 from ortable.prelude.matrices import matrix_transpose
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like, hypot_of
 from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.shapes import expanded
@@ -48,19 +49,19 @@ class _Rounds:
 
     def partners(self, body: Graph, place: str, own: str) -> str:
         """int64[size]: the partner of each in the round at ``place``."""
-        make = body.make_node
-        result = make("Mod", [make("Sub", [place, own]), self.odd])
-        alone = make("And", [make("Equal", [result, own]), self.even])
-        result = make("Where", [alone, self.last, result])
+        op = nodes(body)
+        result = op.Mod(op.Sub(place, own), self.odd)
+        alone = op.And(op.Equal(result, own), self.even)
+        result = op.Where(alone, self.last, result)
         # the one that meets itself: 2 i = round, modulo an odd number
-        other = make("Mod", [make("Mul", [place, self.half]), self.odd])
-        return make("Where", [make("Equal", [own, self.odd]), other, result])
+        other = op.Mod(op.Mul(place, self.half), self.odd)
+        return op.Where(op.Equal(own, self.odd), other, result)
 
     def is_over(self, body: Graph, place: str) -> str:
         """True in the last round of a sweep."""
-        after = body.make_node("Add", [place, const(body, 1, dtypes.int64)])
-        rest = body.make_node("Mod", [after, self.odd])
-        return body.make_node("Equal", [rest, const(body, 0, dtypes.int64)])
+        after = nodes(body).Add(place, 1)
+        rest = nodes(body).Mod(after, self.odd)
+        return nodes(body).Equal(rest, 0)
 
 
 def _rotation(
@@ -71,25 +72,23 @@ def _rotation(
     if is_pair(products):
         size = modulus(body, products)
         cosine, sine = _rotation(body, lengths, size, own, partner, idle)
-        safe = body.make_node("Where", [is_zero(body, products), const_like(body, 1, size), size])
+        safe = nodes(body).Where(is_zero(body, products), 1, size)
         phase = quotient(body, conjugate(body, products), safe)
         return cosine, product(body, sine, phase)
-    make, one = body.make_node, const_like(body, 1, lengths)
+    op, one = nodes(body), const_like(body, 1, lengths)
     zero, two = const_like(body, 0, lengths), const_like(body, 2, lengths)
-    idle = make("Or", [idle, make("Equal", [own, partner])])
-    divisor = make("Where", [idle, one, make("Mul", [two, products])])
-    other = make("Gather", [lengths, partner], axis=2)
-    zeta = make("Div", [make("Sub", [other, lengths]), divisor])
+    idle = op.Or(idle, op.Equal(own, partner))
+    divisor = op.Where(idle, one, op.Mul(two, products))
+    other = op.Gather(lengths, partner, axis=2)
+    zeta = op.Div(op.Sub(other, lengths), divisor)
     # partners turn in opposite directions, also where zeta is 0 for both
-    first = make("Where", [make("Less", [own, partner]), one, make("Neg", [one])])
-    sign = make("Where", [make("Equal", [zeta, zero]), first, make("Sign", [zeta])])
-    root = make("Sqrt", [make("Add", [make("Mul", [zeta, zeta]), one])])
-    tangent = make("Div", [sign, make("Add", [make("Abs", [zeta]), root])])
-    tangent = make("Where", [idle, zero, tangent])
-    cosine = make(
-        "Reciprocal", [make("Sqrt", [make("Add", [make("Mul", [tangent, tangent]), one])])]
-    )
-    return cosine, make("Mul", [tangent, cosine])
+    first = op.Where(op.Less(own, partner), one, op.Neg(one))
+    sign = op.Where(op.Equal(zeta, zero), first, op.Sign(zeta))
+    root = op.Sqrt(op.Add(op.Mul(zeta, zeta), one))
+    tangent = op.Div(sign, op.Add(op.Abs(zeta), root))
+    tangent = op.Where(idle, zero, tangent)
+    cosine = op.Reciprocal(op.Sqrt(op.Add(op.Mul(tangent, tangent), one)))
+    return cosine, op.Mul(tangent, cosine)
 
 
 def _rotated(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -> Tensor:
@@ -98,18 +97,16 @@ def _rotated(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -
 
 def _largest(body: Graph, marks: str, before: str) -> str:
     """``before`` or whether a pair was rotated."""
-    total = body.make_node("ReduceSum", [cast(body, marks, dtypes.int32)], keepdims=0)
-    return body.make_node(
-        "Or", [before, body.make_node("Greater", [total, const(body, 0, dtypes.int32)])]
-    )
+    total = nodes(body).ReduceSum(cast(body, marks, dtypes.int32), keepdims=0)
+    return nodes(body).Or(before, nodes(body).Greater(total, 0))
 
 
 def _next_round(body: Graph, rounds: _Rounds, place: str, busy: str, idle: str) -> list[str]:
     """(whether to go on, whether this sweep rotated something)."""
-    make = body.make_node
-    busy = _largest(body, make("Not", [idle]), busy)
+    op = nodes(body)
+    busy = _largest(body, op.Not(idle), busy)
     over = rounds.is_over(body, place)
-    return [make("Or", [busy, make("Not", [over])]), make("And", [busy, make("Not", [over])])]
+    return [op.Or(busy, op.Not(over)), op.And(busy, op.Not(over))]
 
 
 def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
@@ -117,27 +114,27 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
     matrices."""
     size = dim_of(graph, a, 1)
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
-    diagonal = graph.make_node("Equal", [places(graph, a, -2), own])
-    make, over = graph.make_node, consts(graph, [1], dtypes.int64)
+    diagonal = nodes(graph).Equal(places(graph, a, -2), own)
+    op, over = nodes(graph), consts(graph, [1], dtypes.int64)
     both = consts(graph, [1, 2], dtypes.int64)
     epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part(graph, a))
-    length = make("ReduceL2", [real_of(a), both], keepdims=1)
+    length = op.ReduceL2(real_of(a), both, keepdims=1)
     if is_pair(a):
-        length = hypot_of(graph, length, make("ReduceL2", [a.imag, both], keepdims=1))
-    floor = make("Mul", [length, epsilon])
+        length = hypot_of(graph, length, op.ReduceL2(a.imag, both, keepdims=1))
+    floor = op.Mul(length, epsilon)
 
     def on_diagonal(body: Graph, x: Tensor) -> Tensor:
         kept = each(body, "Where", [diagonal, x, number(body, 0, x)])
         return each(body, "ReduceSum", [kept, over], keepdims=1)
 
     def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
-        make = body.make_node
+        op = nodes(body)
         partner = rounds.partners(body, place, own)
         other = each(body, "Gather", [a, partner], axis=2)
         products = on_diagonal(body, other)
         # NaN counts as small, or the loop would not end early
-        idle = make("Not", [make("Greater", [modulus(body, products), floor])])
-        idle = make("Or", [idle, make("Equal", [own, partner])])
+        idle = op.Not(op.Greater(modulus(body, products), floor))
+        idle = op.Or(idle, op.Equal(own, partner))
         lengths = on_diagonal(body, real_of(a))
         cosine, sine = _rotation(body, lengths, products, own, partner, idle)
         a = _rotated(body, a, other, cosine, sine)
@@ -149,8 +146,8 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
     _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
-    values = make("Squeeze", [on_diagonal(graph, real_of(a)), over])
-    values, order = make("TopK", [values, as_vec(graph, size)], 2, axis=1, largest=0)
+    values = op.Squeeze(on_diagonal(graph, real_of(a)), over)
+    values, order = op("TopK", [values, as_vec(graph, size)], 2, axis=1, largest=0)
     return values, _columns_at(graph, vectors, order)
 
 
@@ -164,7 +161,7 @@ def _whole_square(graph: Graph, a: Tensor) -> str:
     """[batch, 1, 1]: the sum of the squares of all elements."""
     over = consts(graph, [1, 2], dtypes.int64)
     if not is_pair(a):
-        return graph.make_node("ReduceSumSquare", [a, over], keepdims=1)
+        return nodes(graph).ReduceSumSquare(a, over, keepdims=1)
     return graph.make_node("Add", [_whole_square(graph, part) for part in (a.real, a.imag)])
 
 
@@ -172,7 +169,7 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
     """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
     if dims.same(dim_of(graph, x, 2), 0):  # ONNX Runtime drops the Expand below
         return x
-    index = graph.make_node("Unsqueeze", [order, consts(graph, [1], dtypes.int64)])
+    index = nodes(graph).Unsqueeze(order, consts(graph, [1], dtypes.int64))
     index = expanded(graph, index, shape_of(graph, x))
     return each(graph, "GatherElements", [x, index], axis=2)
 
@@ -180,26 +177,26 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
 def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
     """(a v, sigma, v): orthogonal columns [batch, m, n] up to a factor, the singular values
     [batch, n], descending, and the orthogonal v [batch, n, n]."""
-    size, make = dim_of(graph, a, 2), graph.make_node
+    size, op = dim_of(graph, a, 2), nodes(graph)
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
     scale = scale_of(graph, a)
     a = each(graph, "Div", [a, scale])
     over = consts(graph, [1], dtypes.int64)
     epsilon = machine_epsilon(_part(graph, a)) / 2
     near, far = (const(graph, value, _part(graph, a)) for value in (epsilon, epsilon * epsilon))
-    floor = make("Mul", [_whole_square(graph, a), far])
+    floor = op.Mul(_whole_square(graph, a), far)
 
     def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
-        make = body.make_node
+        op = nodes(body)
         partner = rounds.partners(body, place, own)
         other = each(body, "Gather", [a, partner], axis=2)
         lengths = sum_of_squares(body, a)
         pairs = product(body, conjugate(body, a), other)
         products = each(body, "ReduceSum", [pairs, over], keepdims=1)
-        pair = make("Sqrt", [make("Mul", [lengths, make("Gather", [lengths, partner], axis=2)])])
-        small = make("Max", [make("Mul", [pair, near]), floor])
-        idle = make("Not", [make("Greater", [modulus(body, products), small])])
-        idle = make("Or", [idle, make("Equal", [own, partner])])
+        pair = op.Sqrt(op.Mul(lengths, op.Gather(lengths, partner, axis=2)))
+        small = op.Max(op.Mul(pair, near), floor)
+        idle = op.Not(op.Greater(modulus(body, products), small))
+        idle = op.Or(idle, op.Equal(own, partner))
         cosine, sine = _rotation(body, lengths, products, own, partner, idle)
         a = _rotated(body, a, other, cosine, sine)
         across = each(body, "Gather", [vectors, partner], axis=2)
@@ -208,10 +205,10 @@ def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
     _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
-    long = make("ReduceL2", [real_of(a), over], keepdims=1)
+    long = op.ReduceL2(real_of(a), over, keepdims=1)
     if is_pair(a):
-        long = hypot_of(graph, long, make("ReduceL2", [a.imag, over], keepdims=1))
-    lengths = make("Squeeze", [long, over])
-    values, order = make("TopK", [lengths, as_vec(graph, size)], 2, axis=1, largest=1)
-    values = make("Mul", [values, make("Squeeze", [scale, over])])
+        long = hypot_of(graph, long, op.ReduceL2(a.imag, over, keepdims=1))
+    lengths = op.Squeeze(long, over)
+    values, order = op("TopK", [lengths, as_vec(graph, size)], 2, axis=1, largest=1)
+    values = op.Mul(values, op.Squeeze(scale, over))
     return _columns_at(graph, a, order), values, _columns_at(graph, vectors, order)

@@ -18,6 +18,7 @@ from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.facts import Bool, Tensor, Tensors, dim_of
 from ortable.prelude.matrices import matrix_transpose, triu
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import expanded, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, unsqueezed
@@ -94,27 +95,27 @@ def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
     def step(
         body: Graph, place: str, a: Tensor, pivots: str, info: str, second: str
     ) -> list[Tensor]:
-        make, zero = body.make_node, const(body, 0, dtypes.int64)
+        op, zero = nodes(body), const(body, 0, dtypes.int64)
         whole = _whole(body, frame, a)
         pivot = _pivot(body, frame, whole, place)
-        first = make("Not", [second])
-        two = make("And", [pivot.two, first])
-        row = make("Where", [second, place, pivot.row])
-        end = make("Add", [place, cast(body, two, dtypes.int64)])
+        first = op.Not(second)
+        two = op.And(pivot.two, first)
+        row = op.Where(second, place, pivot.row)
+        end = op.Add(place, cast(body, two, dtypes.int64))
         source = exchanged(body, frame.rows, end, row)
         whole = each(body, "GatherND", [whole, source], batch_dims=1)
         whole = each(body, "GatherND", [frame.mirrored(body, whole), source], batch_dims=1)
         whole = _eliminated(body, frame, whole, place, two)
-        open_ = [make("GreaterOrEqual", [axis, place]) for axis in (frame.rows, frame.columns)]
-        a = each(body, "Where", [make("And", [make("And", open_), first]), whole, a])
-        told = make("Add", [row, const(body, 1, dtypes.int64)])
-        told = make("Where", [two, make("Neg", [told]), told])
-        here = make("And", [make("Equal", [frame.rows, place]), first])
-        beside = make("And", [make("Equal", [frame.rows, end]), two])
-        pivots = make("Where", [make("Or", [here, beside]), told, pivots])
-        news = make("And", [make("And", [pivot.nothing, first]), make("Equal", [info, zero])])
-        after = make("Add", [place, const(body, 1, dtypes.int64)])
-        return [a, pivots, make("Where", [news, after, info]), two]
+        open_ = [op.GreaterOrEqual(axis, place) for axis in (frame.rows, frame.columns)]
+        a = each(body, "Where", [op.And(op("And", open_), first), whole, a])
+        told = op.Add(row, 1)
+        told = op.Where(two, op.Neg(told), told)
+        here = op.And(op.Equal(frame.rows, place), first)
+        beside = op.And(op.Equal(frame.rows, end), two)
+        pivots = op.Where(op.Or(here, beside), told, pivots)
+        news = op.And(op.And(pivot.nothing, first), op.Equal(info, zero))
+        after = op.Add(place, 1)
+        return [a, pivots, op.Where(news, after, info), two]
 
     nothing = [zeros_of(graph, [count, rows, 1], dtypes.int64) for rows in (size, 1)]
     second = expanded(graph, const(graph, False, dtypes.boolean), [count, 1, 1])
@@ -132,52 +133,52 @@ def _frame(graph: Graph, a: Tensor, hermitian: bool) -> _Frame:
 
 def _whole(body: Graph, frame: _Frame, a: Tensor) -> Tensor:
     """The symmetric or Hermitian matrix of which ``a`` has the lower triangle."""
-    lower = body.make_node("GreaterOrEqual", [frame.rows, frame.columns])
+    lower = nodes(body).GreaterOrEqual(frame.rows, frame.columns)
     whole = each(body, "Where", [lower, a, frame.mirrored(body, a)])
     if not frame.hermitian or not is_pair(whole):
         return whole
     # as LAPACK does, what stands beside the real diagonal is not read
-    diagonal = body.make_node("Equal", [frame.rows, frame.columns])
-    imag = body.make_node("Where", [diagonal, const_like(body, 0, whole.imag), whole.imag])
+    diagonal = nodes(body).Equal(frame.rows, frame.columns)
+    imag = nodes(body).Where(diagonal, 0, whole.imag)
     return ComplexValue(whole.real, imag, whole.dtype)
 
 
 def _pivot(body: Graph, frame: _Frame, whole: Tensor, place: str) -> _Pivot:
     """What Bunch and Kaufman do at ``place``: keep its row, exchange it for that of the largest
     number in its column, or take both."""
-    make, at = body.make_node, first_axis(body, place)
+    op, at = nodes(body), first_axis(body, place)
     column = rough_size(body, each(body, "Gather", [whole, at], axis=2))
     zero, alpha = const_like(body, 0, column), const_like(body, _ALPHA, column)
-    head = make("Gather", [column, at], axis=1)
-    under = make("Greater", [frame.rows, place])
-    best = make("Where", [under, column, const_like(body, -1, column)])
-    best = make("Max", [make("ArgMax", [best], axis=1, keepdims=1), place])
+    head = op.Gather(column, at, axis=1)
+    under = op.Greater(frame.rows, place)
+    best = op.Where(under, column, -1)
+    best = op.Max(op.ArgMax(best, axis=1, keepdims=1), place)
     most = _largest(body, under, column, 1)
     across = rough_size(body, each(body, "GatherND", [whole, best], batch_dims=1))
-    own = make("Equal", [frame.columns, best])
-    others = make("And", [make("GreaterOrEqual", [frame.columns, place]), make("Not", [own])])
+    own = op.Equal(frame.columns, best)
+    others = op.And(op.GreaterOrEqual(frame.columns, place), op.Not(own))
     widest = _largest(body, others, across, 2)
-    bound = make("Mul", [alpha, most])
-    kept = make("GreaterOrEqual", [head, bound])
-    bound = make("Mul", [bound, make("Div", [most, widest])])
-    kept = make("Or", [kept, make("GreaterOrEqual", [head, bound])])
+    bound = op.Mul(alpha, most)
+    kept = op.GreaterOrEqual(head, bound)
+    bound = op.Mul(bound, op.Div(most, widest))
+    kept = op.Or(kept, op.GreaterOrEqual(head, bound))
     size = _largest(body, own, across, 2)
-    alone = make("GreaterOrEqual", [size, make("Mul", [alpha, widest])])
-    two = make("And", [make("Not", [make("Or", [kept, alone])]), make("Less", [place, frame.last])])
-    nothing = make("And", [make("Equal", [x, zero]) for x in (head, most)])
-    return _Pivot(make("Where", [kept, place, best]), two, nothing)
+    alone = op.GreaterOrEqual(size, op.Mul(alpha, widest))
+    two = op.And(op.Not(op.Or(kept, alone)), op.Less(place, frame.last))
+    nothing = op("And", [op.Equal(x, zero) for x in (head, most)])
+    return _Pivot(op.Where(kept, place, best), two, nothing)
 
 
 def _largest(body: Graph, mask: str, x: str, axis: int) -> str:
     """The largest of the sizes under the mask, 0 for none."""
-    kept = body.make_node("Where", [mask, x, const_like(body, 0, x)])
-    return body.make_node("ReduceMax", [kept, consts(body, [axis], dtypes.int64)], keepdims=1)
+    kept = nodes(body).Where(mask, x, 0)
+    return nodes(body).ReduceMax(kept, consts(body, [axis], dtypes.int64), keepdims=1)
 
 
 def _eliminated(body: Graph, frame: _Frame, whole: Tensor, place: str, two: str) -> Tensor:
     """``whole`` with the factors below the block at ``place`` in place of its columns, and what
     they make of the numbers behind it."""
-    make, one = body.make_node, const(body, 1, dtypes.int64)
+    op, one = nodes(body), const(body, 1, dtypes.int64)
     at = first_axis(body, place)
     left, right = _columns(body, frame, whole, place)
     pivot = each(body, "Gather", [left, at], axis=1)
@@ -186,22 +187,22 @@ def _eliminated(body: Graph, frame: _Frame, whole: Tensor, place: str, two: str)
     unit = number(body, 1, pivot)
     divisor = each(body, "Where", [is_zero(body, pivot), unit, pivot])
     single = product(body, left, quotient(body, unit, divisor))
-    block = _block(body, whole, place, make("Min", [make("Add", [place, one]), frame.last]))
+    block = _block(body, whole, place, op.Min(op.Add(place, one), frame.last))
     both = (_hermitian_pair if frame.hermitian else _symmetric_pair)(body, block, left, right)
     first = each(body, "Where", [two, both[0], single])
     rest = each(body, "Sub", [whole, product(body, left, frame.mirrored(body, first))])
     more = each(body, "Sub", [rest, product(body, right, frame.mirrored(body, both[1]))])
     rest = each(body, "Where", [two, more, rest])
-    end = make("Add", [place, cast(body, two, dtypes.int64)])
-    factors = each(body, "Where", [make("Equal", [frame.columns, place]), first, both[1]])
-    inside = each(body, "Where", [make("Greater", [frame.columns, end]), rest, factors])
-    return each(body, "Where", [make("Greater", [frame.rows, end]), inside, whole])
+    end = op.Add(place, cast(body, two, dtypes.int64))
+    factors = each(body, "Where", [op.Equal(frame.columns, place), first, both[1]])
+    inside = each(body, "Where", [op.Greater(frame.columns, end), rest, factors])
+    return each(body, "Where", [op.Greater(frame.rows, end), inside, whole])
 
 
 def _columns(body: Graph, frame: _Frame, x: Tensor, place: str) -> list[Tensor]:
     """The columns of ``x`` at ``place`` and after it; the last one twice."""
-    after = body.make_node("Add", [place, const(body, 1, dtypes.int64)])
-    after = body.make_node("Min", [after, frame.last])
+    after = nodes(body).Add(place, 1)
+    after = nodes(body).Min(after, frame.last)
     return [each(body, "Gather", [x, first_axis(body, at)], axis=2) for at in (place, after)]
 
 
@@ -266,11 +267,11 @@ def ldl_solved(graph: Graph, factors: Tensor, pivots: Tensor, b: Tensor, hermiti
 def _step(body: Graph, pivots: str, place: str, second: str, alone: str) -> tuple[str, str]:
     """(row, two): the row to exchange and whether two are taken, [batch, 1, 1] each; at the place
     ``alone`` and in the second trip of a block one is."""
-    make = body.make_node
-    told = make("Gather", [pivots, first_axis(body, place)], axis=1)
-    two = make("Less", [told, const(body, 0, dtypes.int64)])
-    two = make("And", [two, make("Not", [make("Or", [second, make("Equal", [place, alone])])])])
-    row = make("Sub", [make("Abs", [told]), const(body, 1, dtypes.int64)])
+    op = nodes(body)
+    told = op.Gather(pivots, first_axis(body, place), axis=1)
+    two = op.Less(told, 0)
+    two = op.And(two, op.Not(op.Or(second, op.Equal(place, alone))))
+    row = op.Sub(op.Abs(told), 1)
     return row, two
 
 
@@ -278,14 +279,14 @@ def _divided(graph: Graph, frame: _Frame, factors: Tensor, pivots: str, b: Tenso
     """x of L D x = b, from the first row to the last."""
 
     def step(body: Graph, place: str, x: Tensor, second: str) -> list[Tensor]:
-        make = body.make_node
+        op = nodes(body)
         row, two = _step(body, pivots, place, second, frame.last)
-        end = make("Add", [place, cast(body, two, dtypes.int64)])
-        source = exchanged(body, frame.rows, end, make("Where", [second, end, row]))
+        end = op.Add(place, cast(body, two, dtypes.int64))
+        source = exchanged(body, frame.rows, end, op.Where(second, end, row))
         moved = each(body, "GatherND", [x, source], batch_dims=1)
         left, right = _columns(body, frame, factors, place)
         at = first_axis(body, place)
-        after = make("Min", [make("Add", [place, const(body, 1, dtypes.int64)]), frame.last])
+        after = op.Min(op.Add(place, 1), frame.last)
         upper = each(body, "Gather", [moved, at], axis=1)
         lower = each(body, "Gather", [moved, first_axis(body, after)], axis=1)
         rest = each(body, "Sub", [moved, product(body, left, upper)])
@@ -296,9 +297,9 @@ def _divided(graph: Graph, frame: _Frame, factors: Tensor, pivots: str, b: Tenso
         single = product(body, upper, quotient(body, number(body, 1, pivot), pivot))
         both = _block_solved(body, frame, _block(body, factors, place, after), upper, lower)
         first = each(body, "Where", [two, both[0], single])
-        done = each(body, "Where", [make("Equal", [frame.rows, end]), both[1], moved])
-        done = each(body, "Where", [make("Equal", [frame.rows, place]), first, done])
-        done = each(body, "Where", [make("Greater", [frame.rows, end]), rest, done])
+        done = each(body, "Where", [op.Equal(frame.rows, end), both[1], moved])
+        done = each(body, "Where", [op.Equal(frame.rows, place), first, done])
+        done = each(body, "Where", [op.Greater(frame.rows, end), rest, done])
         return [each(body, "Where", [second, x, done]), two]
 
     return run_loop(graph, dim_of(graph, factors, 1), [b, _never(graph, b)], step)[0]
@@ -327,11 +328,11 @@ def _back(graph: Graph, frame: _Frame, factors: Tensor, pivots: str, b: Tensor) 
     start = const(graph, 0, dtypes.int64)
 
     def step(body: Graph, place: str, x: Tensor, second: str) -> list[Tensor]:
-        make = body.make_node
-        place = make("Sub", [frame.last, place])
+        op = nodes(body)
+        place = op.Sub(frame.last, place)
         row, two = _step(body, pivots, place, second, start)
-        before = make("Max", [make("Sub", [place, const(body, 1, dtypes.int64)]), start])
-        under = make("Greater", [frame.rows, place])
+        before = op.Max(op.Sub(place, 1), start)
+        under = op.Greater(frame.rows, place)
         zero = number(body, 0, x)
         known = each(body, "Where", [under, x, zero])
         done = x
@@ -342,8 +343,8 @@ def _back(graph: Graph, frame: _Frame, factors: Tensor, pivots: str, b: Tensor) 
             value = each(body, "Gather", [x, index], axis=1)
             earlier = multiplied(body, frame.mirrored(body, column), known)
             value = each(body, "Sub", [value, earlier])
-            here = make("Equal", [frame.rows, at])
-            here = here if mask is None else make("And", [here, mask])
+            here = op.Equal(frame.rows, at)
+            here = here if mask is None else op.And(here, mask)
             done = each(body, "Where", [here, value, done])
         done = each(body, "GatherND", [done, exchanged(body, frame.rows, place, row)], batch_dims=1)
         return [each(body, "Where", [second, x, done]), two]

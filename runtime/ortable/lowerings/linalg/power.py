@@ -10,6 +10,7 @@ from ortable.ir import Graph, ResultSpec
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of
 from ortable.prelude.matrices import matrix_product
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import cast, const, consts
@@ -59,37 +60,25 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     dtype = part_type(dtype_of(graph, self))
     if dtype not in _REACH:
         raise UnsupportedCase("aten::linalg_matrix_exp of another dtype than float32 and float64")
-    make, batch, x = graph.make_node, batch_of(graph, self), flat_batch(graph, self)
-    size = make("ReduceSum", [modulus(graph, x), consts(graph, [1], dtypes.int64)], keepdims=1)
-    nothing = make(
-        "ReduceMax",
-        [
-            make("Concat", [size, _zero_like_batch(graph, size)], axis=2),
-            consts(graph, [2], dtypes.int64),
-        ],
+    op, batch, x = nodes(graph), batch_of(graph, self), flat_batch(graph, self)
+    size = op.ReduceSum(modulus(graph, x), consts(graph, [1], dtypes.int64), keepdims=1)
+    nothing = op.ReduceMax(
+        op.Concat(size, _zero_like_batch(graph, size), axis=2),
+        consts(graph, [2], dtypes.int64),
         keepdims=1,
     )
-    times = make(
-        "Ceil",
-        [
-            make(
-                "Div",
-                [
-                    make("Log", [make("Div", [nothing, const(graph, _REACH[dtype], dtype)])]),
-                    const(graph, 0.6931471805599453, dtype),
-                ],
-            )
-        ],
+    times = op.Ceil(
+        op.Div(
+            op.Log(op.Div(nothing, const(graph, _REACH[dtype], dtype))),
+            0.6931471805599453,
+        ),
     )
-    sane = make(
-        "And",
-        [
-            make("Greater", [times, const_like(graph, 0, times)]),
-            make("Less", [times, const_like(graph, 1100, times)]),
-        ],
+    sane = op.And(
+        op.Greater(times, 0),
+        op.Less(times, 1100),
     )
-    times = make("Where", [sane, times, const_like(graph, 0, times)])
-    scaled = quotient(graph, x, make("Pow", [const_like(graph, 2, times), times]))
+    times = op.Where(sane, times, 0)
+    scaled = quotient(graph, x, op.Pow(const_like(graph, 2, times), times))
     one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
     result = _taylor(graph, scaled, one)
     return with_batch(graph, _squared(graph, result, times), batch)
@@ -104,8 +93,8 @@ def _taylor(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
     """Horner's scheme for 1 + x / 1 (1 + x / 2 (1 + ...))."""
 
     def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
-        make = body.make_node
-        number = make("Sub", [const(body, _DEGREE, dtypes.int64), place])
+        op = nodes(body)
+        number = op.Sub(const(body, _DEGREE, dtypes.int64), place)
         part = quotient(body, x, cast(body, number, part_type(dtype_of(graph, x))))
         return [each(body, "Add", [multiplied(body, part, found), one])]
 
@@ -114,16 +103,14 @@ def _taylor(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
 
 def _squared(graph: Graph, x: Tensor, times: str) -> Tensor:
     """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
-    make = graph.make_node
+    op = nodes(graph)
     zero = consts(graph, [0], graph.get_type(times))
-    flat = make(
-        "Concat", [make("Reshape", [times, consts(graph, [-1], dtypes.int64)]), zero], axis=0
-    )
-    most = cast(graph, make("ReduceMax", [flat], keepdims=0), dtypes.int64)
+    flat = op.Concat(op.Reshape(times, consts(graph, [-1], dtypes.int64)), zero, axis=0)
+    most = cast(graph, op.ReduceMax(flat, keepdims=0), dtypes.int64)
 
     def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
-        make = body.make_node
-        open_ = make("Less", [cast(body, place, graph.get_type(times)), times])
+        op = nodes(body)
+        open_ = op.Less(cast(body, place, graph.get_type(times)), times)
         return [each(body, "Where", [open_, multiplied(body, found, found), found])]
 
     return run_loop(graph, most, [x], step)[0]

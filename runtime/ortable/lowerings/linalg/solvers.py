@@ -30,6 +30,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.matrices import matrix_product, matrix_transpose, smaller_side
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.reductions import power_norm, reduced_extreme
@@ -78,7 +79,7 @@ __all__ = [
 def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Result:
     """[rows, columns] with ones on the diagonal."""
     down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
-    same = graph.make_node("Equal", [down, iota(graph, 0, columns, 1)])
+    same = nodes(graph).Equal(down, iota(graph, 0, columns, 1))
     return field.as_kind(graph, same, dtype)
 
 
@@ -148,32 +149,32 @@ def lu_permutation(graph: Graph, pivots: Tensor, rows: SymInt, dtype: Dtype) -> 
 
 def lu_info(graph: Graph, factors: Tensor) -> Result:
     """int32: the first column, from 1, whose pivot is exactly zero; else 0."""
-    make = graph.make_node
+    op = nodes(graph)
     zeros = field.is_zero(graph, diagonal_elements(graph, factors))
     size = smaller_side(graph, factors)
     # large for the first one: the largest is what counts
     from_end = iota(graph, size, size, -1)
-    marks = make("Where", [zeros, from_end, const(graph, 0, dtypes.int64)])
+    marks = op.Where(zeros, from_end, 0)
     nothing = expanded(
         graph, consts(graph, [0], dtypes.int64), [*matrix.batch_of(graph, factors), 1]
     )
-    marks = make("Concat", [marks, nothing], axis=-1)
-    best = make("ReduceMax", [marks, _last_axis(graph, marks)], keepdims=0)
-    place = make("Sub", [const(graph, size + 1, dtypes.int64), best])
-    none = make("Equal", [best, const(graph, 0, dtypes.int64)])
-    return cast(graph, make("Where", [none, const(graph, 0, dtypes.int64), place]), dtypes.int32)
+    marks = op.Concat(marks, nothing, axis=-1)
+    best = op.ReduceMax(marks, _last_axis(graph, marks), keepdims=0)
+    place = op.Sub(const(graph, size + 1, dtypes.int64), best)
+    none = op.Equal(best, 0)
+    return cast(graph, op.Where(none, 0, place), dtypes.int32)
 
 
 def _exchange_sign(graph: Graph, factors: Tensor, pivots: str) -> Tensor:
     """1 or -1: the sign of the exchanges of rows that ``pivots`` tell; complex for complex factors,
     whose zeros have signs, too."""
-    make, count = graph.make_node, smaller_side(graph, factors)
+    op, count = nodes(graph), smaller_side(graph, factors)
     own = cast(graph, iota(graph, 1, count, 1), dtypes.int32)
-    moved = make("Not", [make("Equal", [pivots, own])])
+    moved = op.Not(op.Equal(pivots, own))
     ones = cast(graph, moved, dtypes.int64)
-    times = make("ReduceSum", [ones, _last_axis(graph, ones)], keepdims=0)
-    odd = make("Mod", [times, const(graph, 2, dtypes.int64)])
-    signs = make("Sub", [const(graph, 1, dtypes.int64), make("Add", [odd, odd])])
+    times = op.ReduceSum(ones, _last_axis(graph, ones), keepdims=0)
+    odd = op.Mod(times, 2)
+    signs = op.Sub(1, op.Add(odd, odd))
     return field.from_real(graph, cast(graph, signs, part_type(dtype_of(graph, factors))), factors)
 
 
@@ -255,6 +256,7 @@ def reflected(graph: Graph, x: Tensor, tau: Tensor, other: Tensor, adjoint: Bool
 def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     """[values, vectors] of symmetric or Hermitian matrices, ascending; one triangle of ``x`` is
     read."""
+    op = nodes(graph)
     dtype = dtype_of(graph, x)
     # sweeps add up rounding errors
     x = field.in_precision(graph, x, dtypes.complex128 if is_complex(graph, x) else dtypes.float64)
@@ -268,8 +270,8 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     flat = field.each(graph, "Where", [kept, flat, matrix_adjoint(graph, flat)])
     if field.is_pair(flat):
         # as LAPACK does, what stands beside the real diagonal is not read
-        off = graph.make_node("Not", [unit_matrix(graph, rows, rows, dtypes.boolean)])
-        imag = graph.make_node("Where", [off, flat.imag, const_like(graph, 0, flat.imag)])
+        off = op.Not(unit_matrix(graph, rows, rows, dtypes.boolean))
+        imag = op.Where(off, flat.imag, 0)
         flat = ComplexValue(flat.real, imag, flat.dtype)
     batch = matrix.batch_of(graph, x)
     values, vectors = jacobi.symmetric_eigen(graph, flat)
@@ -281,7 +283,7 @@ def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
     """The principal square root of symmetric or Hermitian matrices, of which the lower triangle is
     read; NaN for those with negative eigenvalues."""
     values, vectors = symmetric_parts(graph, x)
-    roots = graph.make_node("Sqrt", [values])
+    roots = nodes(graph).Sqrt(values)
     scaled = field.product(graph, vectors, unsqueezed(graph, roots, [-2]))
     return matrix_product(graph, scaled, matrix_adjoint(graph, vectors))
 
@@ -295,6 +297,7 @@ def singular_lengths(graph: Graph, x: Tensor) -> Result:
 
 def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     """[u, s, v'] of matrices; ``full`` completes u and v to squares."""
+    op = nodes(graph)
     count, batch = smaller_side(graph, x), matrix.batch_of(graph, x)
     flat, wide = _tall(graph, x)
     scaled, lengths, right = jacobi.singular(graph, flat)
@@ -303,12 +306,12 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     packed, tau = factor.reflectors(graph, _first(graph, scaled, count))
     left = factor.orthogonal(graph, packed, tau, rows if full else count)
     heads = diagonal_elements(graph, field.real_of(packed))
-    negative = graph.make_node("Less", [heads, const_like(graph, 0, heads)])
-    flips = graph.make_node("Where", [negative, *(const_like(graph, n, heads) for n in (-2, 0))])
+    negative = op.Less(heads, 0)
+    flips = op.Where(negative, *(const_like(graph, n, heads) for n in (-2, 0)))
     # the batch stands on the left: ONNX Runtime's MatMul has no empty one on the right alone
     square = unit_matrix(graph, count, dim_of(graph, left, 2), dtype_of(graph, flips))
     total = matrix_product(graph, unsqueezed(graph, flips, [1]), square)
-    total = graph.make_node("Add", [total, const_like(graph, 1, total)])
+    total = op.Add(total, 1)
     left = field.product(graph, left, total)
     right = right if full else _first(graph, right, count)
     parts = (right, left) if wide else (left, right)
@@ -332,28 +335,28 @@ def noise_floor(
 ) -> Result:
     """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
     defaults for matrices whose longer side is ``size``."""
-    make, own = graph.make_node, graph.get_type(values)
+    op, own = nodes(graph), graph.get_type(values)
     zero = const(graph, 0, own)
     atol = None if atol is None else cast(graph, atol, own)
     if rtol is None:
-        rtol = make("Mul", [const(graph, machine_epsilon(own), own), const(graph, size, own)])
+        rtol = op.Mul(const(graph, machine_epsilon(own), own), const(graph, size, own))
         if atol is not None:
-            rtol = make("Where", [make("Greater", [atol, zero]), zero, rtol])
+            rtol = op.Where(op.Greater(atol, zero), zero, rtol)
     nothing = zeros_of(graph, [*shape_of(graph, values)[:-1], 1], own)
-    padded = make("Concat", [values, nothing], axis=-1)
-    most = make("ReduceMax", [padded, _last_axis(graph, padded)], keepdims=0)
-    floor = make("Mul", [cast(graph, rtol, own), most])
+    padded = op.Concat(values, nothing, axis=-1)
+    most = op.ReduceMax(padded, _last_axis(graph, padded), keepdims=0)
+    floor = op.Mul(cast(graph, rtol, own), most)
     if atol is not None:
-        floor = make("Max", [floor, atol])
+        floor = op.Max(floor, atol)
     # a tolerance may have more axes than what it bounds
-    return make("Unsqueeze", [floor, consts(graph, [-1], dtypes.int64)])
+    return op.Unsqueeze(floor, consts(graph, [-1], dtypes.int64))
 
 
 def pseudo_inverse(
     graph: Graph, x: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: Bool
 ) -> Tensor:
     """The inverse on the space of the singular values (or eigenvalues) above ``noise_floor``."""
-    make, own = graph.make_node, part_type(dtype_of(graph, x))
+    op, own = nodes(graph), part_type(dtype_of(graph, x))
     zero, one = const(graph, 0, own), const(graph, 1, own)
     if hermitian:
         values, right = symmetric_parts(graph, x)
@@ -361,10 +364,10 @@ def pseudo_inverse(
     else:
         left, values, across = singular_parts(graph, x, False)
         right = matrix_adjoint(graph, across)
-    size = make("Abs", [values])
-    kept = make("Greater", [size, noise_floor(graph, size, longer_side(graph, x), atol, rtol)])
-    scales = make("Where", [kept, make("Reciprocal", [make("Where", [kept, values, one])]), zero])
-    scales = make("Unsqueeze", [scales, consts(graph, [-2], dtypes.int64)])
+    size = op.Abs(values)
+    kept = op.Greater(size, noise_floor(graph, size, longer_side(graph, x), atol, rtol))
+    scales = op.Where(kept, op.Reciprocal(op.Where(kept, values, one)), zero)
+    scales = op.Unsqueeze(scales, consts(graph, [-2], dtypes.int64))
     scaled = field.product(graph, right, scales)
     return matrix_product(graph, scaled, matrix_adjoint(graph, left))
 
@@ -413,7 +416,7 @@ def matrix_norm(graph: Graph, x: Tensor, power: Any, axes: Ints, keepdim: Bool) 
         last = [rank - 2]
         if power == "nuc":
             over = consts(graph, last, dtypes.int64)
-            result = graph.make_node("ReduceSum", [values, over], keepdims=0)
+            result = nodes(graph).ReduceSum(values, over, keepdims=0)
         else:
             result = reduced_extreme(graph, values, last, False, power > 0)
         return unsqueezed(graph, result, sorted(axes)) if keepdim else result
@@ -430,7 +433,7 @@ def determinant(graph: Graph, x: Tensor) -> Tensor:
     """The determinants of square matrices; from LU factors where Det has no kernel."""
     size = dim_of(graph, x, -1)
     if dtype_of(graph, x) == dtypes.float32 and not (isinstance(size, int) and size == 0):
-        return graph.make_node("Det", [x])
+        return nodes(graph).Det(x)
     factors, pivots = lu_factors(graph, x)
     result = _product_of(graph, _with_one(graph, factors))
     return field.product(graph, result, _exchange_sign(graph, factors, pivots))
@@ -439,16 +442,16 @@ def determinant(graph: Graph, x: Tensor) -> Tensor:
 def log_determinant(graph: Graph, x: Tensor) -> Tensors:
     """[sign, log of the absolute value] of the determinants of square matrices."""
     factors, pivots = lu_factors(graph, x)
-    make, diagonal = graph.make_node, _with_one(graph, factors)
+    op, diagonal = nodes(graph), _with_one(graph, factors)
     last = _last_axis(graph, diagonal)
     size = field.modulus(graph, diagonal)
-    logs = make("ReduceSum", [make("Log", [size]), last], keepdims=0)
+    logs = op.ReduceSum(op.Log(size), last, keepdims=0)
     if field.is_pair(diagonal):
         one, zero = const_like(graph, 1, size), const_like(graph, 0, size)
-        safe = make("Where", [make("Equal", [size, zero]), one, size])
+        safe = op.Where(op.Equal(size, zero), one, size)
         signs = _product_of(graph, field.quotient(graph, diagonal, safe))
     else:
-        signs = _product_of(graph, make("Sign", [diagonal]))
+        signs = _product_of(graph, op.Sign(diagonal))
     return [field.product(graph, signs, _exchange_sign(graph, factors, pivots)), logs]
 
 
@@ -456,7 +459,7 @@ def _product_of(graph: Graph, x: Tensor) -> Tensor:
     """The product along the last axis, which is not empty."""
     last = rank_of(graph, x) - 1
     if not field.is_pair(x):
-        return graph.make_node("ReduceProd", [x, _last_axis(graph, x)], keepdims=0)
+        return nodes(graph).ReduceProd(x, _last_axis(graph, x), keepdims=0)
 
     def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
         return [field.product(body, found, field.each(body, "Gather", [x, place], axis=last))]

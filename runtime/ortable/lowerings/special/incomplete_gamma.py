@@ -14,6 +14,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.error_functions import erfc_wide
+from ortable.prelude.nodes import nodes
 from ortable.prelude.pointwise import const_like, log1p_of, polynomial
 from ortable.prelude.rational_tables import TEMME
 from ortable.prelude.values import cast, consts, unsqueezed
@@ -38,70 +39,69 @@ def igammac(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
 
 def _incomplete(graph: Graph, a: str, x: str, lower: bool) -> str:
     """Every region everywhere, with arguments that are harmless outside of it; then a choice."""
-    make, dtype = graph.make_node, graph.get_type(a)
+    op, dtype = nodes(graph), graph.get_type(a)
     a, x = (cast(graph, each, dtypes.float64) for each in (a, x))
     zero, one = const_like(graph, 0, a), const_like(graph, 1, a)
     # both in the shape that they have together
-    both = make("Add", [a, x])
-    bad = make("Or", [make("Less", [make("Min", [a, x]), zero]), make("IsNaN", [both])])
-    odd = make("Or", [bad, make("IsInf", [both])])
-    odd = make("Or", [odd, make("Equal", [make("Min", [a, x]), zero])])
-    good_a, good_x = (make("Where", [odd, one, each]) for each in (a, x))
+    both = op.Add(a, x)
+    bad = op.Or(op.Less(op.Min(a, x), zero), op.IsNaN(both))
+    odd = op.Or(bad, op.IsInf(both))
+    odd = op.Or(odd, op.Equal(op.Min(a, x), zero))
+    good_a, good_x = (op.Where(odd, one, each) for each in (a, x))
     result = _choice(graph, good_a, good_x, lower)
-    nowhere = make("And", [make("Equal", [a, zero]), make("Equal", [x, zero])])
-    nowhere = make("Or", [nowhere, make("And", [make("IsInf", [a]), make("IsInf", [x])])])
-    full = make("Greater", [x, a]) if lower else make("Less", [x, a])
+    nowhere = op.And(op.Equal(a, zero), op.Equal(x, zero))
+    nowhere = op.Or(nowhere, op.And(op.IsInf(a), op.IsInf(x)))
+    full = op.Greater(x, a) if lower else op.Less(x, a)
     edge = cast(graph, full, dtypes.float64)
-    result = make("Where", [odd, edge, result])
-    nan = make("Or", [bad, nowhere])
-    return cast(graph, make("Where", [nan, const_like(graph, math.nan, a), result]), dtype)
+    result = op.Where(odd, edge, result)
+    nan = op.Or(bad, nowhere)
+    return cast(graph, op.Where(nan, math.nan, result), dtype)
 
 
 def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
-    make, one = graph.make_node, const_like(graph, 1, a)
-    gap = make("Div", [make("Abs", [make("Sub", [x, a])]), a])
-    near = make("And", [
-        make("Greater", [a, const_like(graph, 200, a)]),
-        make("Less", [gap, const_like(graph, 0.3, a)]),
-    ])  # fmt: skip
-    small = make("LessOrEqual", [x, make("Add", [a, one])])
+    op, one = nodes(graph), const_like(graph, 1, a)
+    gap = op.Div(op.Abs(op.Sub(x, a)), a)
+    near = op.And(
+        op.Greater(a, 200),
+        op.Less(gap, 0.3))  # fmt: skip
+    small = op.LessOrEqual(x, op.Add(a, one))
     factor = _factor(graph, a, x)
-    far = make("And", [small, make("Not", [near])])
-    below = _series(graph, *(make("Where", [far, each, one]) for each in (a, x)))
-    below = make("Mul", [make("Div", [factor, a]), below])
-    late = make("Not", [make("Or", [small, near])])
+    far = op.And(small, op.Not(near))
+    below = _series(graph, *(op.Where(far, each, one) for each in (a, x)))
+    below = op.Mul(op.Div(factor, a), below)
+    late = op.Not(op.Or(small, near))
     two = const_like(graph, 2, a)
-    above = _fraction(graph, make("Where", [late, a, one]), make("Where", [late, x, two]))
-    above = make("Mul", [factor, above])
+    above = _fraction(graph, op.Where(late, a, one), op.Where(late, x, two))
+    above = op.Mul(factor, above)
     if lower:
-        result = make("Where", [small, below, make("Sub", [one, above])])
+        result = op.Where(small, below, op.Sub(one, above))
     else:
-        result = make("Where", [small, make("Sub", [one, below]), above])
-    wide = [make("Where", [near, a, const_like(graph, 300, a)])]
-    wide.append(make("Where", [near, x, const_like(graph, 300, a)]))
-    return make("Where", [near, _temme(graph, wide[0], wide[1], lower), result])
+        result = op.Where(small, op.Sub(one, below), above)
+    wide = [op.Where(near, a, 300)]
+    wide.append(op.Where(near, x, 300))
+    return op.Where(near, _temme(graph, wide[0], wide[1], lower), result)
 
 
 def _factor(graph: Graph, a: str, x: str) -> str:
     """x ** a * exp(-x) / gamma(a)"""
-    make = graph.make_node
-    power = make("Sub", [make("Mul", [a, make("Log", [x])]), x])
-    return make("Exp", [make("Sub", [power, lgamma_of(graph, a)])])
+    op = nodes(graph)
+    power = op.Sub(op.Mul(a, op.Log(x)), x)
+    return op.Exp(op.Sub(power, lgamma_of(graph, a)))
 
 
 def _series(graph: Graph, a: str, x: str) -> str:
     """The sum of x ** k / ((a + 1) ... (a + k)), k from 0."""
     one = const_like(graph, 1, a)
-    blank = graph.make_node("Sub", [a, a])
-    first = graph.make_node("Add", [blank, one])
+    blank = nodes(graph).Sub(a, a)
+    first = nodes(graph).Add(blank, one)
 
     def step(body: Graph, names: list[str]) -> tuple[list[str], str]:
-        make, (place, term, total) = body.make_node, names
-        moved = make("Add", [place, one])
-        next_ = make("Mul", [term, make("Div", [x, moved])])
-        result = make("Add", [total, next_])
-        bound = make("Mul", [result, const_like(body, _EPSILON, total)])
-        return [moved, next_, result], make("Greater", [next_, bound])
+        op, (place, term, total) = nodes(body), names
+        moved = op.Add(place, one)
+        next_ = op.Mul(term, op.Div(x, moved))
+        result = op.Add(total, next_)
+        bound = op.Mul(result, const_like(body, _EPSILON, total))
+        return [moved, next_, result], op.Greater(next_, bound)
 
     return while_any(graph, "series", [a, first, first], step, _ROUNDS)[2]
 
@@ -131,31 +131,31 @@ def _fraction(graph: Graph, a: str, x: str) -> str:
 
 def _temme(graph: Graph, a: str, x: str, lower: bool) -> str:
     """DLMF 8.12.3, 8.12.4: an erfc and a double series in eta and 1 / a, summed by MatMul."""
-    make, sign = graph.make_node, -1.0 if lower else 1.0
-    off = make("Div", [make("Sub", [x, a]), a])
+    op, sign = nodes(graph), -1.0 if lower else 1.0
+    off = op.Div(op.Sub(x, a), a)
     # log1p(off) - off loses its digits near 0, where eta is off * (1 - off / 3 + ...)
-    bend = make("Sub", [off, log1p_of(graph, off)])
-    square = make("Mul", [bend, const_like(graph, 2, a)])
+    bend = op.Sub(off, log1p_of(graph, off))
+    square = op.Mul(bend, 2)
     near = _small_eta(graph, off)
-    eta = make("Mul", [make("Sign", [off]), make("Sqrt", [square])])
-    small = make("Less", [make("Abs", [off]), const_like(graph, 0.02, a)])
-    eta = make("Where", [small, near, eta])
-    half = make("Mul", [a, const_like(graph, 0.5, a)])
-    transposed = make("Mul", [eta, const_like(graph, sign, a)])
-    main = erfc_wide(graph, make("Mul", [transposed, make("Sqrt", [half])]))
+    eta = op.Mul(op.Sign(off), op.Sqrt(square))
+    small = op.Less(op.Abs(off), 0.02)
+    eta = op.Where(small, near, eta)
+    half = op.Mul(a, 0.5)
+    transposed = op.Mul(eta, const_like(graph, sign, a))
+    main = erfc_wide(graph, op.Mul(transposed, op.Sqrt(half)))
     rows = np.array(TEMME)
     last = [graph.get_rank(a)]
-    etas = make("Pow", [unsqueezed(graph, eta, last), _counting(graph, rows.shape[1])])
+    etas = op.Pow(unsqueezed(graph, eta, last), _counting(graph, rows.shape[1]))
     table = graph.make_initializer("", rows.T.copy())
-    parts = make("MatMul", [etas, table])
-    scales = make("Pow", [unsqueezed(graph, a, last), _counting(graph, -rows.shape[0])])
+    parts = op.MatMul(etas, table)
+    scales = op.Pow(unsqueezed(graph, a, last), _counting(graph, -rows.shape[0]))
     axis = consts(graph, last, dtypes.int64)
-    total = make("ReduceSum", [make("Mul", [parts, scales]), axis], keepdims=0)
-    drop = make("Exp", [make("Neg", [make("Mul", [half, make("Mul", [eta, eta])])])])
-    width = make("Sqrt", [make("Mul", [a, const_like(graph, 2 * math.pi, a)])])
-    rest = make("Div", [make("Mul", [drop, total]), width])
-    halved = make("Mul", [main, const_like(graph, 0.5, a)])
-    return make("Add" if sign > 0 else "Sub", [halved, rest])
+    total = op.ReduceSum(op.Mul(parts, scales), axis, keepdims=0)
+    drop = op.Exp(op.Neg(op.Mul(half, op.Mul(eta, eta))))
+    width = op.Sqrt(op.Mul(a, 2 * math.pi))
+    rest = op.Div(op.Mul(drop, total), width)
+    halved = op.Mul(main, 0.5)
+    return op("Add" if sign > 0 else "Sub", [halved, rest])
 
 
 def _counting(graph: Graph, count: int) -> str:
@@ -166,6 +166,7 @@ def _counting(graph: Graph, count: int) -> str:
 
 def _small_eta(graph: Graph, off: str) -> str:
     """sign(off) * sqrt(2 (off - log1p(off))) by its series for abs(off) < 0.02: error 1e-17."""
+    op = nodes(graph)
     terms = [2.0 * (-1) ** k / (k + 2) for k in range(10)]
     inner = polynomial(graph, off, terms[::-1])
-    return graph.make_node("Mul", [off, graph.make_node("Sqrt", [inner])])
+    return op.Mul(off, op.Sqrt(inner))
