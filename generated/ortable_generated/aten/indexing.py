@@ -9,7 +9,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.indexing import index_put, index_tensor, index_tensors, indexed_axes
 from ortable.lowerings.shapes import broadcast_except, broadcast_to_common
 from ortable.prelude.complex_arithmetic import c_truth
-from ortable.prelude.facts import axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_int, rank_of, shape_of
+from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_int, rank_of, shape_of
 from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, expanded, iota
@@ -147,7 +147,7 @@ def check_aten_embedding(graph: Graph, weight: Result, indices: Result, padding_
 
 def check_aten_gather(graph: Graph, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
@@ -167,8 +167,8 @@ def check_aten_index_put(graph: Graph, self: Result, indices: Results, values: R
 
 def check_aten_index_select(graph: Graph, self: Result, dim: Int, index: Result) -> list[DataCheck]:
     return [
-        *([DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index out of range in self', None)] if rank_of(graph, self) < 2 or differs(axis_of(graph, self, dim), 1) else []),
-        *([DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'INDICES element is out of DATA bounds, id={value} axis_dim={high}', None)] if rank_of(graph, self) > 1 and axis_of(graph, self, dim) == 1 else []),
+        *([DataCheck(index, 0, dim_of(graph, self, dim), 'IndexError', 'index out of range in self', None)] if rank_of(graph, self) < 2 or differs(axis_of(graph, self, dim), 1) else []),
+        *([DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'INDICES element is out of DATA bounds, id={value} axis_dim={high}', None)] if rank_of(graph, self) > 1 and axis_of(graph, self, dim) == 1 else []),
     ]
 
 

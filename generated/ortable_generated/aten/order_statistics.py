@@ -38,7 +38,7 @@ def aten_median(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_median_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    size = dim_of(graph, self, axis) if rank_of(graph, self) > 0 else 1
+    size = dim_of(graph, self, axis)
     kept = [1 if at == axis else dim_of(graph, self, at) for at in range(max(rank_of(graph, self), 1))]
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)
@@ -86,7 +86,7 @@ def aten_nanmedian(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_nanmedian_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    size = dim_of(graph, self, axis) if rank_of(graph, self) > 0 else 1
+    size = dim_of(graph, self, axis)
     kept = [1 if at == axis else dim_of(graph, self, at) for at in range(max(rank_of(graph, self), 1))]
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     wide = at_least_1d(graph, self)

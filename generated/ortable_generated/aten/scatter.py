@@ -11,7 +11,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.padding import full_pads
 from ortable.lowerings.scatter import clamped_bound, put_diagonal, scatter_reduce
 from ortable.lowerings.shapes import common_sizes
-from ortable.prelude.facts import axes_of, axis_of, axis_size, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, maximum, rank_of, shape_of
+from ortable.prelude.facts import axes_of, axis_of, count_of, differs, dim_of, dtype_of, is_bool, is_float, is_static, maximum, rank_of, shape_of
 from ortable.prelude.indexing import marked_indices, scatter_elements, scatter_slices
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import const_like
@@ -258,32 +258,32 @@ def aten_value_selecting_reduction_backward(graph: Graph, res: ResultSpec, grad:
 
 def check_aten_index_add(graph: Graph, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> list[DataCheck]:
     return [
-        *([DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index out of range in self', None)] if rank_of(graph, self) < 2 else []),
-        *([DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim))] if rank_of(graph, self) > 1 else []),
+        *([DataCheck(index, 0, dim_of(graph, self, dim), 'IndexError', 'index out of range in self', None)] if rank_of(graph, self) < 2 else []),
+        *([DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim))] if rank_of(graph, self) > 1 else []),
     ]
 
 
 def check_aten_index_copy(graph: Graph, self: Result, dim: Int, index: Result, source: Result) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index_copy_(): index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'IndexError', 'index_copy_(): index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_index_fill_int_Scalar(graph: Graph, self: Result, dim: Int, index: Result, value: Scalar) -> list[DataCheck]:
     return [
-        DataCheck(index, -axis_size(graph, self, dim), axis_size(graph, self, dim), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, -dim_of(graph, self, dim), dim_of(graph, self, dim), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_index_fill_int_Tensor(graph: Graph, self: Result, dim: Int, index: Result, value: Result) -> list[DataCheck]:
     return [
-        DataCheck(index, -axis_size(graph, self, dim), axis_size(graph, self, dim), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, -dim_of(graph, self, dim), dim_of(graph, self, dim), 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_index_reduce(graph: Graph, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'IndexError', 'index out of range in self', None),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'IndexError', 'index out of range in self', None),
     ]
 
 
@@ -301,37 +301,37 @@ def check_aten_put(graph: Graph, self: Result, index: Result, source: Result, ac
 
 def check_aten_scatter_add(graph: Graph, self: Result, dim: Int, index: Result, src: Result) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_scatter_reduce(graph: Graph, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_scatter_reduce_two(graph: Graph, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_scatter_src(graph: Graph, self: Result, dim: Int, index: Result, src: Result) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_scatter_value(graph: Graph, self: Result, dim: Int, index: Result, value: Scalar) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 
 def check_aten_scatter_value_reduce(graph: Graph, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> list[DataCheck]:
     return [
-        DataCheck(index, 0, axis_size(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
+        DataCheck(index, 0, dim_of(graph, self, dim), 'RuntimeError', 'index {value} is out of bounds for dimension {axis} with size {high}', axis_of(graph, self, dim)),
     ]
 
 

@@ -25,7 +25,6 @@ from .metadata import number_dtype
 __all__ = [
     "axes_of",
     "axis_of",
-    "axis_size",
     "broadcast_ints",
     "count_of",
     "differs",
@@ -155,14 +154,9 @@ def shape_of(graph: Graph, x: Result) -> SymInts:
 
 
 def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:
-    """The size of one dimension; ``axis`` may be negative."""
+    """The size of one dimension; ``axis`` may be negative. A 0-d tensor has one of size 1."""
     shape = shape_of(graph, x)
-    return shape[normalize_axis(axis, len(shape))]
-
-
-def axis_size(graph: Graph, x: Result, axis: Int) -> SymInt:
-    """The size of one dimension; 1 for the only one that torch gives a 0-d tensor."""
-    return dim_of(graph, x, axis) if shape_of(graph, x) else 1
+    return shape[normalize_axis(axis, len(shape))] if shape else 1
 
 
 def count_of(graph: Graph, x: Result) -> SymInt:

@@ -14,8 +14,6 @@ from ortable.prelude.pointwise import const_like, polynomial
 from ortable.prelude.rational_tables import TABLES
 
 __all__ = [
-    "bessel_j0_of",
-    "bessel_j1_of",
     "bessel_k",
     "bessel_series",
     "bessel_tail",
@@ -55,37 +53,6 @@ def bessel_tail(graph: Graph, x: Result, name: Str, shift: Float, second: Bool) 
     result = op("Add" if second else "Sub", sides)
     scale = const_like(graph, math.sqrt(2 / math.pi), x)
     return op.Div(op.Mul(result, scale), op.Sqrt(x))
-
-
-def bessel_j0_of(graph: Graph, x: Result) -> Result:
-    """The Bessel function of the first kind and order 0; Cephes j0.c, absolute error 4e-16."""
-    op = nodes(graph)
-    size = op.Abs(x)
-    square = op.Mul(x, x)
-    zeros = [
-        op.Sub(square, const_like(graph, value, x))
-        for value in (5.78318596294678452118, 30.4712623436620863991)
-    ]
-    ratio = ratio_of(graph, square, "j0_rp", "j0_rq")
-    near = op.Mul(op("Mul", zeros), ratio)
-    tail = bessel_tail(graph, size, "j0", math.pi / 4, False)
-    return op.Where(op.LessOrEqual(size, 5), near, tail)
-
-
-def bessel_j1_of(graph: Graph, x: Result) -> Result:
-    """The Bessel function of the first kind and order 1; Cephes j1.c, absolute error 3e-16."""
-    op = nodes(graph)
-    size = op.Abs(x)
-    square = op.Mul(x, x)
-    zeros = [
-        op.Sub(square, const_like(graph, value, x))
-        for value in (14.6819706421238932572, 49.2184563216946036703)
-    ]
-    near = op.Mul(ratio_of(graph, square, "j1_rp", "j1_rq"), x)
-    near = op.Mul(op.Mul(near, zeros[0]), zeros[1])
-    tail = bessel_tail(graph, size, "j1", 3 * math.pi / 4, False)
-    tail = op.Where(op.Less(x, 0), op.Neg(tail), tail)
-    return op.Where(op.LessOrEqual(size, 5), near, tail)
 
 
 def bessel_k(graph: Graph, x: Result, name: Str, grown: Bool) -> Result:
