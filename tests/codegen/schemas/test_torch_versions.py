@@ -199,7 +199,7 @@ def test_draws_are_found_in_the_record() -> None:
   draw: bernoulli_(shape=same(self), p=p)
   ignore: {generator: drawn}
   out: {shape: same(self), dtype: same(self)}
-  lower: return random_bernoulli(filled(shape_of(self), p, float32), dtype_of(self))
+  lower: return filled(shape_of(self), p, dtype_of(self))
   cases: [{self: "f32[3]", p: 0.5, random: true}]
 """
     (op,) = read_text(entry, "drawn.yaml", Diagnostics(), registry=RECORD).ops
