@@ -192,7 +192,7 @@ def test_a_lost_partition_is_converted_again(tmp_path, lost):
 
 
 def test_what_has_no_description_stays_out_of_torch_s_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(host_graph, "_NAMESPACES", ())
+    monkeypatch.setattr(host_graph, "NAMESPACES", ())
     for expected in ("miss", "disk"):
         found, _ = capture_once(dropped, torch.ones(4), tmp_path / "c")
         assert cached(found) == [expected]

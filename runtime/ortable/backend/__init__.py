@@ -13,9 +13,9 @@ that, and then the faster of it and torch.
 The way of a call: dynamo -> `aot.skip_aot_wrapper` (or AOTAutograd's wrapper) -> `OrtBackend` ->
 the source that `execute.call_source` wrote: feeds, session, results. Three frames.
 
-Subpackages from the ground: `options`, `roles` < `sessions` < `lower` < `cache` < `partition`
-beside `execute` < `autotune` < `precompile` < `aot`. Names are loaded when first used, so that
-importing the package costs nothing."""
+Parts from the ground: `options`, `roles`, `store`, `timing` < `sessions` < `lower` < `cache` <
+`partition` beside `execute` < `autotune` < `precompile` < `aot`. Names are loaded when first used,
+so that importing the package costs nothing."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 from ortable.backend.autotune.graphs import tune_part
 from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
-from ortable.backend.execute.shards import inner_arguments
+from ortable.backend.execute.weights import inner_arguments
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.undecompose import join_products, undecompose
 from ortable.backend.options import OrtOptions
@@ -67,15 +67,16 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
     asks for gradients, and logs what that raises with all its frames.
     """
     graph = AotGraph(graph_module)
+    static = static_arguments(graph)
     try:
         with timed("ortable"):
-            compiled = _compile(graph, options, runner)
+            compiled = compile_at_once(graph, options, runner, static)
     except OrtableError as error:
         advise(error, "compile", options.verbose, falls_back=options.fallback == "eager")
         if graph.kind != "backward":
             raise
         tell_failed_backward(str(error).partition("\n")[0])
-        again = partial(compile_again, graph_module, options, runner, static_arguments(graph))
+        again = partial(compile_at_once, AotGraph(graph_module), options, runner, static)
         return _failing(error, again if isinstance(error, ProviderError) else None)
     hint_at_gradients(graph.kind, options)
     return compiled
@@ -107,22 +108,18 @@ def _of_backward(error: OrtableError) -> OrtableError:
     return raised.with_traceback(None)
 
 
-def compile_again(
-    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+def compile_at_once(
+    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
 ) -> Compiled:
-    """Compiles a graph outside of torch's compilation, made of one that was compiled there.
+    """Compile a graph with every error raised at once, also outside of torch's compilation.
 
-    :param static: `static_arguments` of that one
+    Args:
+        graph: one of AOTAutograd, or made of one.
+        options: those of the backend.
+        runner: makes a callable of each converted graph.
+        static: `static_arguments` of the graph that torch compiled.
     """
-    return _compile(AotGraph(graph_module), options, runner, static)
-
-
-def _compile(
-    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int] | None = None
-) -> Compiled:
-    """The same, with every error raised at once."""
-    # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
-    static = static_arguments(graph) if static is None else static
+    # AOTAutograd's fake mode may be on, and the constants of the graph are real tensors.
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
         if not is_off(undecompose):
@@ -178,10 +175,7 @@ def _compile_placed(
 
 def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
     """The calls that torch runs because a search has switched their conversion off, or because they
-    cannot be converted, with the reasons that are known before a conversion.
-
-    :raises FunctionNotFoundError: option `raise_on` names one, and `fallback` makes that an error
-    """
+    cannot be converted, with the reasons that are known before a conversion."""
     off = switched_off(graph)
     if options.fallback == "eager":
         return {**off, **unsupported_nodes(graph, options.raise_on)}

@@ -34,7 +34,7 @@ from ortable.compat.torch import saved_tensors_hooks
 from ortable.errors import OrtableError
 from ortable.interpreter.assertions import run_time_checks
 
-from .build import compile_again, static_arguments
+from .build import compile_at_once, static_arguments
 from .compilation import Compilation
 from .skip_aot_wrapper import is_idle
 
@@ -47,7 +47,7 @@ _WRITTEN = (
 _ASKED = 3  # calls in a row whose results were dropped without a backward
 
 Run = Callable[..., Any]
-MakeInference = Callable[[GraphModule], Callable[[list[Any]], Any]]
+MakeInference = Callable[[AotGraph], Callable[[list[Any]], Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def note(compilation: Compilation, graph_module: GraphModule, arguments: Sequenc
     if graph.kind == "forward" and whole:
         static = static_arguments(graph)
         again = functools.partial(
-            compile_again, options=compilation.options, runner=compilation.runner, static=static
+            compile_at_once, options=compilation.options, runner=compilation.runner, static=static
         )
         forward = ForwardGraph(graph, compiled, metadata, again, static)
         compilation.forwards.append(forward)
@@ -153,7 +153,7 @@ class _ForwardOnly:
         results = self.plain(*given)
         node = results[self._first].grad_fn
         if node is not None:  # with grad mode off AOTAutograd's wrapper makes none
-            node.register_prehook(self._told)
+            node.register_prehook(self.differentiated)
             # a node of eager's, where torch runs the graph, has no weak references: its result does
             watched = node if type(node).__weakrefoffset__ else results[self._first]
             self._watching.add(weakref.ref(watched, self._forgotten))
@@ -165,15 +165,12 @@ class _ForwardOnly:
         waiting = len(self._watching)
         return not waiting or (waiting == 1 and saved_tensors_hooks(True) is None)
 
-    def _told(self, *gradients: Any) -> None:
-        self.differentiated()
-
     def _forgotten(self, reference: weakref.ref[Any]) -> None:
         """A call's results are gone, and with them the chance of a backward."""
         self._watching.discard(reference)
         self._dropped += 1
 
-    def differentiated(self) -> None:
+    def differentiated(self, *_: Any) -> None:
         """Somebody asks for gradients: the forward graph runs as soon as nobody else waits for a
         backward of the one for inference. torch.utils.checkpoint, which computes a forward again
         in the backward, finds what ran before."""
@@ -240,7 +237,7 @@ def _made(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
     before = _count_guards(forward.graph.module)
     module = _inference_form(forward.graph.module, len(forward.metadata.output_info))
     try:
-        made = forward.make(module)
+        made = forward.make(AotGraph(module))
     except OrtableError as error:
         _log.info("a forward graph has no form for inference: %s", str(error).partition("\n")[0])
         return None

@@ -78,15 +78,11 @@ def refuse_lost_dropout(compilation: Compilation) -> None:
 def _calls(graph_module: GraphModule) -> Iterator[_Call]:
     recurrent = {key.partition("::")[2].partition(".")[0] for key in traits.RECURRENT}
     for node in graph_module.graph.nodes:
-        name = _name(node)
+        name = getattr(node.target, "__name__", str(node.target))
         if node.op == "call_function" and name in recurrent and len(node.args) >= 9:
             first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
             _, layers, dropout, train = node.args[first : first + 4]
             yield _Call(node, name, layers, dropout, train)
-
-
-def _name(node: Node) -> str:
-    return getattr(node.target, "__name__", str(node.target))
 
 
 def _is_differentiated(compilation: Compilation) -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import writes_argument
+from ortable.backend.lower.views import is_view
 
 
 def partition(
@@ -49,7 +50,7 @@ def _written_results(output: Node, start: int) -> list[Node]:
     results: Any = output.args[0]
     for result in results[start:]:
         base = result
-        while isinstance(base, Node) and _is_view(base):
+        while isinstance(base, Node) and is_view(base):
             base = base.args[0]
         if isinstance(base, Node) and any(_writes(user, base) for user in base.users):
             found[base] = None
@@ -58,7 +59,3 @@ def _written_results(output: Node, start: int) -> list[Node]:
 
 def _writes(node: Node, argument: Node) -> bool:
     return writes_argument(node) and node.args[0] is argument
-
-
-def _is_view(node: Node) -> bool:
-    return node.op == "call_function" and getattr(node.target, "is_view", False)

@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.lower.views import DETACH
-from ortable.backend.roles import CompiledGraph, OutputRole, OutputRoleKind
+from ortable.backend.roles import OutputRole, OutputRoleKind
 from ortable.compat.torch import TracingContext
 
 from .compilation import Compilation
@@ -45,7 +45,12 @@ def without_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Ca
     compiled, metadata = compilation.compiled[0]
     fixed = _fixed(compilation.graph_module) if compilation.kept is None else ()
     count = len(fixed) + len(compilation.args)
-    if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, count):
+    if not isinstance(compiled, OrtBackend) or compiled.compiled.kind != "inference":
+        return wrapped
+    roles = compiled.compiled
+    pairs = zip(roles.outputs, getattr(metadata, "output_info", ()), strict=False)
+    views = sum(_is_as_promised(role, info.output_type.name) for role, info in pairs)
+    if len(roles.inputs) != count or not is_idle(metadata, count, views=views):
         return wrapped
     if fixed:
         return compiled.with_fixed(fixed)
@@ -71,19 +76,6 @@ def unboxed(compilation: Compilation, call: Any) -> Any:
     if held.get("_boxed_call"):
         held["_boxed_call"] = False
     return call
-
-
-def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
-    roles = compiled.compiled
-    if metadata is None or roles.kind != "inference" or len(roles.inputs) != count:
-        return False
-    return is_idle(metadata, count, views=_count_views(roles, metadata))
-
-
-def _count_views(roles: CompiledGraph, metadata: Any) -> int:
-    """Count the results that are arguments or views of them, and that a call returns as such."""
-    pairs = zip(roles.outputs, getattr(metadata, "output_info", ()), strict=False)
-    return sum(_is_as_promised(role, info.output_type.name) for role, info in pairs)
 
 
 def _is_as_promised(role: OutputRole, kind: str) -> bool:

@@ -21,7 +21,7 @@ from torch.fx import GraphModule
 
 from ortable.backend.cache.graph_key import constant_text
 from ortable.backend.cache.keys import disk_key, option_settings
-from ortable.backend.partition.host_graph import HostGraph
+from ortable.backend.partition.host_graph import NAMESPACES, HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.store import Uncacheable
 from ortable.compat.torch import OpOverload, OpOverloadPacket, precompiles, unset_fake_temporarily
@@ -31,7 +31,6 @@ from .build import load_compiled
 from .compilation import Compilation, Compiled
 
 _SALT = "_ortable_cache_salt"
-_NAMESPACES = frozenset({"aten", "prim", "prims"})  # operators that torch's version describes
 
 
 def is_used(compilation: Compilation) -> bool:
@@ -120,7 +119,7 @@ def _salt(compilation: Compilation) -> str | None:
 def _has_torch_operators_only(graph_module: GraphModule) -> bool:
     """Whether all operators of a graph are torch's own, which torch's version describes."""
     return all(
-        str(node.target).partition(".")[0] in _NAMESPACES
+        str(node.target).partition(".")[0] in NAMESPACES
         for module in graph_module.modules()
         if isinstance(module, GraphModule)
         for node in module.graph.nodes

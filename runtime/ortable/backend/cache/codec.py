@@ -188,10 +188,7 @@ def _view_name(op: Any) -> str:
 
 
 def _view(name: str) -> Any:
-    """The view operator of torch called `name`.
-
-    :raises ValueError: it is none
-    """
+    """The view operator of torch called `name`."""
     if name == "getitem":
         return operator.getitem
     found = _VIEW.fullmatch(name)
@@ -223,10 +220,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 
 def _fitting(record: type, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The decoded fields of a record, each of the type that the record declares: numbers of these
-    become source text that is run, so that a text in the place of one would be code.
-
-    :raises ValueError: a value of another type
-    """
+    become source text that is run, so that a text in the place of one would be code."""
     hints = _hints(record)
     found = {name: decode_value(value) for name, value in fields.items()}
     for name, value in found.items():

@@ -32,9 +32,9 @@ from .checks import find_violation
 from .feeds import Bound, Dimensions, check_memory, feed_any
 from .fork import protect
 from .frozen import (
+    MOST_FROZEN,
     BackOff,
     Frozen,
-    History,
     freezable,
     give_back_freed,
     sessions_with,
@@ -47,15 +47,11 @@ from .rounded import (
     with_arriving_codes,
     with_rounded_constants,
 )
-from .shards import gathered_by_fsdp
-from .weights import is_watchable, signature, sweep, windows_of
+from .weights import gathered_by_fsdp, is_watchable, signature, sweep, windows_of
 
 _log = logging.getLogger(__name__)
 CompiledCall = Callable[[list[Any]], list[Any]]
 MakeSession = Callable[..., Any]
-
-# Sets of weights of one graph that are constants at the same time: equal layers share a graph.
-_MOST_FROZEN = 256
 
 
 class OrtBackend:
@@ -109,8 +105,9 @@ class OrtBackend:
         self.weights: dict[str, Any] = {}  # what option `weights` rounded, likewise
         self.session = session
         self.run_options = run_options
-        self.frozen = frozen if isinstance(frozen, str) else _names(compiled, frozen)
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
+        names = tuple(compiled.inputs[i].name for i in self._constant)
+        self.frozen = frozen if isinstance(frozen, str) else names
         self._make = make
         self._key = key
         self._resizable, self._trusted, self._copies = resizable, trusted, copies
@@ -125,7 +122,6 @@ class OrtBackend:
         self._short: CompiledCall | None = None  # a call without the arguments that are fixed
         self._lock = threading.RLock()
         self._sets: dict[tuple[int, ...], Frozen] = {}
-        self._histories: dict[tuple[int, ...], History] = {}
         self._never: set[tuple[int, ...]] = set()  # sets of weights none of which can be watched
         self._back_off = BackOff()
         self._source: CallSource | None = None
@@ -206,8 +202,9 @@ class OrtBackend:
             return self._rounded(key, args)
         if key in self._never:
             return self._unfrozen()
-        first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
-        call = self._freeze(key, args) if first or self._rested(key, tensors) else None
+        ready = self._back_off.given_up == 0 and len(self._sets) < MOST_FROZEN
+        ready = ready or self._back_off.has_rested(key, signature(tensors))
+        call = self._freeze(key, args) if ready else None
         if call is None:
             self._call = None
             call = self._unfrozen()
@@ -215,10 +212,7 @@ class OrtBackend:
 
     def _rounded(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall:
         """The call with these weights as codes, made anew whenever they have changed: with weights
-        as they are it would compute something else.
-
-        :raises OptionError: a write into one of them would not show, or one goes on now
-        """
+        as they are it would compute something else."""
         if len(self._watchable(args)) < len(self._constant):
             raise needs_constants(
                 "a write into one of them would not show (it was made under "
@@ -229,25 +223,14 @@ class OrtBackend:
             raise needs_constants("somebody writes into them while their session is made")
         return call
 
-    def _rested(self, key: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> bool:
-        """Whether these weights, inputs for now, were the same for long enough."""
-        now = signature(tensors)
-        history = self._histories.get(key)
-        if history is not None:
-            return history.rested(now, self._back_off.asked)
-        if len(self._histories) >= _MOST_FROZEN:
-            self._histories.clear()
-        self._histories[key] = History(now)
-        return False
-
     def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
         """A session with these weights as constants; None when a write into them would not show, or
         one came while the session was made."""
         positions = self._watchable(args)
-        self._histories.pop(key, None)
+        self._back_off.forget(key)
         make = self._make
         if not positions or make is None:
-            if len(self._never) >= _MOST_FROZEN:
+            if len(self._never) >= MOST_FROZEN:
                 self._never.clear()
             self._never.add(key)
             return None
@@ -477,7 +460,3 @@ def freezable_positions(compiled: CompiledGraph) -> tuple[int, ...]:
     """Positions of the arguments that may become constants."""
     fed = compiled.fed
     return tuple(r.index for r in compiled.inputs if freezable(r) and r.name in fed)
-
-
-def _names(compiled: CompiledGraph, positions: Sequence[int]) -> tuple[str, ...]:
-    return tuple(compiled.inputs[i].name for i in positions)

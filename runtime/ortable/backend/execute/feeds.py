@@ -16,7 +16,7 @@ from ortable.compat.onnxruntime import OrtValue, capi, ort_value
 from ortable.compat.torch import FakeTensor
 from ortable.errors import InputError
 
-from .weights import hold
+from .weights import Holder, hold
 
 _CACHED_DIMS = 4096
 _HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
@@ -130,21 +130,18 @@ class Dimensions:
         return found
 
 
-class Bound:
+class Bound(Holder):
     """OrtValues of weights that are inputs, kept from call to call.
 
     `now` holds the data pointers of the weights and their feeds.  A kept OrtValue holds the memory,
     so that no other tensor can begin there: the same pointer is the same memory, and what is
-    written into it is read by the next call.  All are let go when nobody else has one of them.
+    written into it is read by the next call; no value is kept.  All are let go when nobody else has
+    one of them.
     """
-
-    references = 1
-    storages: frozenset[int] = frozenset()  # no value is kept
 
     def __init__(self, roles: Sequence[InputRole]) -> None:
         self.roles = tuple(roles)
         self.now: tuple[list[int] | None, dict[str, Any]] = (None, {})
-        self.tensors: list[torch.Tensor] = []
         if roles:
             hold(self)
 
@@ -164,7 +161,4 @@ class Bound:
 
     def let_go(self) -> None:
         """Forgets the weights."""
-        self.now, self.tensors = (None, {}), []
-
-    def invalidate(self) -> None:
-        """Nothing to do: what is written into the memory is read by the next call."""
+        self.now, self.tensors = (None, {}), ()

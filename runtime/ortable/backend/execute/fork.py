@@ -7,21 +7,16 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Any, Protocol
+from typing import Any
 
 from ortable.compat.onnxruntime import bound_session
 
 from . import weights
 
-
-class _Forkable(Protocol):
-    def after_fork(self) -> list[Any]: ...
-
-
 _alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def protect(backend: _Forkable) -> None:
+def protect(backend: Any) -> None:
     """Calls `backend.after_fork()` in every child that is forked while the backend lives."""
     _alive.add(backend)
 

@@ -17,10 +17,12 @@ from ortable import dtypes
 from ortable.backend.roles import InputRole, InputRoleKind
 
 from .feeds import as_bytes, feed_any, in_order
-from .weights import WeightSignature, hold, holders, storage_of, versions_of
+from .weights import Holder, WeightSignature, hold, holders, storage_of, versions_of
 
 # Small tensors are written into the model, where shape inference reads them.
 _EMBEDDED_BYTES = 1024
+# Sets of weights of one graph that are constants at the same time: equal layers share a graph.
+MOST_FROZEN = 256
 
 
 def freezable(role: InputRole) -> bool:
@@ -37,22 +39,6 @@ def freezable(role: InputRole) -> bool:
     )
 
 
-class History:
-    """How long a set of weights has been at rest since it was seen first or changed last."""
-
-    __slots__ = ("last", "rest")
-
-    def __init__(self, now: WeightSignature | None = None) -> None:
-        self.last = now
-        self.rest = 0
-
-    def rested(self, now: WeightSignature, asked: int) -> bool:
-        """Notes one call; True when the weights were the same in `asked` calls in a row."""
-        self.rest = self.rest + 1 if now == self.last else 0
-        self.last = now
-        return self.rest >= asked
-
-
 class BackOff:
     """How many calls weights must rest before they become constants again: twice as many each time
     that constants were given up before they were worth the time it took to make them."""
@@ -62,10 +48,25 @@ class BackOff:
 
     def __init__(self) -> None:
         self.given_up = 0
+        # by set of weights: what they were at the last call, and for how many calls in a row
+        self._rest: dict[tuple[int, ...], tuple[WeightSignature, int]] = {}
 
     @property
     def asked(self) -> int:
         return min(2 << self.given_up, self._MOST)
+
+    def has_rested(self, key: tuple[int, ...], now: WeightSignature) -> bool:
+        """Note a call; whether these weights were the same in `asked` calls in a row."""
+        last, rest = self._rest.get(key, (None, 0))
+        if last is None and len(self._rest) >= MOST_FROZEN:
+            self._rest.clear()
+        rest = rest + 1 if now == last else 0
+        self._rest[key] = now, rest
+        return rest >= self.asked
+
+    def forget(self, key: tuple[int, ...]) -> None:
+        """These weights become constants."""
+        self._rest.pop(key, None)
 
     def note(self, frozen: Frozen) -> None:
         """A set of constants is given up."""
@@ -73,7 +74,7 @@ class BackOff:
         self.given_up = 1 if lived > self._WORTH * frozen.cost else min(self.given_up + 1, 20)
 
 
-class Frozen:
+class Frozen(Holder):
     """One set of weights, arguments at `positions`, as constants of a session.
 
     `call` runs the session, and calls `changed` when a weight is not what it was.  When nobody else

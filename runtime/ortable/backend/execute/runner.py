@@ -78,41 +78,38 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     session = None
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
-    run_options = make_run_options(options.run_options)
-    common: dict[str, Any] = {
-        "frozen": frozen,
-        "key": key,
-        "resizable": options.resizable,
-        "trusted": options.freeze == "trust",
-        "copies": None if rounding is not None else options.weight_copies,
-        "rounding": rounding,
-        "codes": options.optimize
+    execute: Callable[[Any], Callable[..., Any]] | None = _run_alone if training else None
+    if stream is not None:
+        devices = [fetch.device for fetch in compiled.fetches]
+        execute = functools.partial(DeviceRun, stream=stream, devices=devices)
+    backend = OrtBackend(
+        compiled,
+        session,
+        make_run_options(options.run_options),
+        make=make,
+        execute=execute,
+        frozen=frozen,
+        key=key,
+        resizable=options.resizable,
+        trusted=options.freeze == "trust",
+        copies=None if rounding is not None else options.weight_copies,
+        rounding=rounding,
+        codes=options.optimize
         and not training
         and _LEFT_OUT.isdisjoint(options.rewrites)
         and stream is None,
-    }
-    if stream is None:
-        execute = _run_alone if training else None
-        backend = OrtBackend(compiled, session, run_options, make=make, execute=execute, **common)
-        backend.tuned = tuned
-        if isinstance(asked, str):
-            constants = () if isinstance(frozen, str) else frozen
-            backend.weights.update(memory_of_weights(compiled, constants))
-        return backend
-
-    def on_device(session: Any) -> DeviceRun:
-        return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
-
-    return OrtBackend(compiled, session, run_options, make=make, execute=on_device, **common)
+    )
+    backend.tuned = tuned
+    if isinstance(asked, str) and stream is None:
+        constants = () if isinstance(frozen, str) else frozen
+        backend.weights.update(memory_of_weights(compiled, constants))
+    return backend
 
 
 def _asked(
     compiled: CompiledGraph, options: OrtOptions, frozen: Sequence[int] | str
 ) -> WeightOptions | Stored | None:
-    """What option `weights` asks of this graph.
-
-    :raises OptionError: it needs constants, and weights become none
-    """
+    """What option `weights` asks of this graph."""
     asked = options.weights if compiled.fetches else None
     if asked in (None, "keep") or not isinstance(frozen, str):
         return asked

@@ -26,6 +26,7 @@ from .views import DETACH, is_view, trace_views
 aten = torch.ops.aten
 _ALIAS = (ViewStep(aten.alias.default, (), {}),)
 _PROMISED = "ortable_promised_strides"
+_SAVED = "SavedForBackwardsAOTOutput"
 
 
 @dataclass
@@ -54,16 +55,6 @@ def has_promised_strides(output: Node) -> bool:
     return _PROMISED in output.meta
 
 
-def _is_saved(description: Any) -> bool:
-    """Results that only the compiler's own backward, or a copy into an argument, reads."""
-    name = type(description).__name__
-    return name == "InputMutationAOTOutput" or _is_for_backward(description)
-
-
-def _is_for_backward(description: Any) -> bool:
-    return type(description).__name__ == "SavedForBackwardsAOTOutput"
-
-
 def plan_outputs(graph: AotGraph) -> OutputPlan:
     """Decides the role of every result and of every `copy_` into an argument.
 
@@ -75,15 +66,17 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     results: Any = graph.output.args[0]
     results = list(results) if isinstance(results, list | tuple) else [results]
     described = graph.output.meta.get("desc") or []
-    described = list(described) if isinstance(described, list | tuple) else []
-    saved = [_is_saved(d) for d in described] + [False] * len(results)
+    described = described if isinstance(described, list | tuple) else ()
+    kinds = [type(description).__name__ for description in described]
+    # what only the compiler's own backward, or a copy into an argument, reads
+    saved = [kind in (_SAVED, "InputMutationAOTOutput") for kind in kinds] + [False] * len(results)
     copies = {n: n.args[0] for n in graph.module.graph.nodes if graph.is_mutation(n)}
     builder = _RoleBuilder(plan, inputs, copies)
     builder.note_bases(results)
-    pairs = zip(results, described, strict=False)
     builder.keeps_strides = has_promised_strides(graph.output)
     if not builder.keeps_strides:
-        builder.dense = {n for n, d in pairs if isinstance(n, Node) and _is_for_backward(d)}
+        pairs = zip(results, kinds, strict=False)
+        builder.dense = {n for n, kind in pairs if isinstance(n, Node) and kind == _SAVED}
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
@@ -106,10 +99,7 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
 
 
 def _refuse_other_writes(graph: AotGraph) -> None:
-    """Torch writes into arguments by `copy_` alone, but for what changes their memory.
-
-    :raises UnsupportedCase: such a node
-    """
+    """Torch writes into arguments by `copy_` alone, but for what changes their memory."""
     for node in graph.module.graph.nodes:
         schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable or graph.is_mutation(node):

@@ -21,7 +21,7 @@ from ortable.backend.lower.strides import with_strides
 from ortable.backend.roles import Placement
 from ortable.compat.torch import BoxedCodeGen, OpOverload, OpOverloadPacket
 
-_NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
+NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
 _OPERATORS = (
     "getitem", "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "abs",
     "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_",
@@ -182,10 +182,9 @@ def _target(node: Node, partitions: Sequence[str]) -> tuple[str, Any]:
 
 
 def _function_name(target: Any) -> str:
-    """:raises Unserializable: neither an operator of torch's own nor one of the table"""
     if isinstance(target, OpOverload | OpOverloadPacket):
         name = str(target)
-        if name.partition(".")[0] in _NAMESPACES:
+        if name.partition(".")[0] in NAMESPACES:
             return name
     elif target in _NAMES:
         return _NAMES[target]
@@ -193,14 +192,11 @@ def _function_name(target: Any) -> str:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """What `_function_name` named.
-
-    :raises ValueError: nothing has this name
-    """
+    """What `_function_name` named."""
     if name in _PYTHON:
         return _PYTHON[name]
     namespace, *path = name.split(".")
-    if namespace in _NAMESPACES and len(path) in (1, 2):
+    if namespace in NAMESPACES and len(path) in (1, 2):
         found: Any = getattr(torch.ops, namespace)
         for part in path:
             found = getattr(found, part, None)

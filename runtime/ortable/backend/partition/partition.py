@@ -306,13 +306,7 @@ def _dims_in(value: Any) -> list[Dim]:
 def _takes_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -> bool:
     """Whether an operator computes the same where the memory of an argument lies otherwise than it
     was traced: a view, with the target of `_layout_free_target`, an operator that works element by
-    element, and for contiguous arguments any that ortable knows.
-
-    Args:
-        node: calls the operator.
-        argument: what it reads.
-        strides: how the argument lies; None where nothing is known.
-    """
+    element, and for contiguous arguments any that ortable knows."""
     if node.target is operator.getitem:
         return True
     target = node.target

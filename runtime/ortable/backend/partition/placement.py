@@ -57,28 +57,15 @@ def _takes_patches(node: Node) -> bool:
     call: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     if not {"input", "weight", "stride", "padding", "dilation", "groups"} <= call.keys():
         return False
-    kernel = _sizes(call["weight"])[2:]
+    kernel, sizes = (list(call[name].meta["val"].shape[2:]) for name in ("weight", "input"))
+    if not all(isinstance(size, int) for size in (*kernel, *sizes)):
+        return False
+    stride = list(call["stride"]) * (len(kernel) if len(call["stride"]) == 1 else 1)
     plain = not call.get("transposed") and call["groups"] == 1
-    apart = _all(call["stride"], kernel) and not any(call["padding"])
+    apart = stride == kernel and not any(call["padding"])
     dense = all(step == 1 for step in call["dilation"])
-    fits = all(_divides(k, size) for k, size in zip(kernel, _sizes(call["input"])[2:], strict=True))
+    fits = not any(size % step for step, size in zip(kernel, sizes, strict=True))
     return plain and apart and dense and fits and not call.get("output_mask", [False])[0]
-
-
-def _sizes(node: Any) -> Sequence[Any]:
-    value = node.meta["val"]
-    assert isinstance(value, torch.Tensor)
-    return value.shape
-
-
-def _all(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """Whether the numbers, one for all axes or one for each, are the wanted ones."""
-    given = list(values) * (len(wanted) if len(values) == 1 else 1)
-    return all(isinstance(k, int) for k in wanted) and given == list(wanted)
-
-
-def _divides(kernel: Any, size: Any) -> bool:
-    return isinstance(size, int) and size % kernel == 0
 
 
 def is_placed_by_choice(node: Node) -> bool:

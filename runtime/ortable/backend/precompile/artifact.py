@@ -287,10 +287,7 @@ class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
 
 def _options_wanted() -> OrtOptions | None:
     """The options of the backend for which torch loads a package now; None where that cannot be
-    told.
-
-    :raises PrecompileError: another backend
-    """
+    told."""
     backend = backend_of_install()
     if backend is None:
         return None

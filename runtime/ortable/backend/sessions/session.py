@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ortable.compat.bisector import optimizers_off
 from ortable.compat.providers import apply_settings, check_providers
@@ -67,15 +67,15 @@ def make_run_options(given: Any) -> Any:
     return given
 
 
-def _has_double(graph: GraphProto) -> bool:
-    """Whether a value of float64 stands anywhere in the graph, or is made there by a cast, a
-    constant or a random operator."""
-    values = [*graph.input, *graph.output, *graph.value_info]
-    if any(each.type.tensor_type.elem_type == TensorProto.DOUBLE for each in values):
-        return True
-    if any(each.data_type == TensorProto.DOUBLE for each in graph.initializer):
-        return True
-    return any(_makes_double(att) for node in graph.node for att in node.attribute)
+def _has_double(part: GraphProto | FunctionProto) -> bool:
+    """Whether a value of float64, whose factors MatMulScaleFusion would round, stands anywhere in a
+    graph or function, or is made there by a cast, a constant or a random operator."""
+    if isinstance(part, GraphProto):
+        values = [*part.input, *part.output, *part.value_info]
+        types = [value.type.tensor_type.elem_type for value in values]
+        if TensorProto.DOUBLE in (*types, *(each.data_type for each in part.initializer)):
+            return True
+    return any(_makes_double(att) for node in part.node for att in node.attribute)
 
 
 def _makes_double(attribute: AttributeProto) -> bool:
@@ -87,22 +87,13 @@ def _makes_double(attribute: AttributeProto) -> bool:
     return attribute.name in ("to", "dtype") and attribute.i == TensorProto.DOUBLE
 
 
-def _has_double_in(model: ModelProto) -> bool:
-    """Whether anything in a model is of float64, whose factors MatMulScaleFusion would round."""
-    if _has_double(model.graph):
-        return True
-    return any(
-        _makes_double(att) for f in model.functions for node in f.node for att in node.attribute
-    )
-
-
 def _harmful_optimizers(model: ModelProto) -> list[str]:
     """Optimizers of ONNX Runtime that do not keep the meaning of this model, by name: see
     docs/optimizers.md."""
     from ortable_generated.optimizers import DISABLED, DISABLED_FOR
 
     found = list(DISABLED)
-    if _has_double_in(model):
+    if any(map(_has_double, (model.graph, *model.functions))):
         found += DISABLED_FOR["float64"]
     # The passes leave no signed codes of activations; without them they are there.
     if _has_signed(model):

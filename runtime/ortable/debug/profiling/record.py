@@ -30,8 +30,7 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.partition.host_graph import PartitionedGraph
 from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.providers import CPU, CUDA, provider_names
-from ortable.compat.torch_dispatch import OperatorClock
-from ortable.compat.torch_explain import compiled_apart
+from ortable.compat.torch_explain import OperatorClock, compiled_apart
 from ortable.debug.explain_state import call_apart, copied_arguments, modules_of, run_call
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.origin import module_path
