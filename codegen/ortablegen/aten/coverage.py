@@ -194,10 +194,18 @@ def operators_page(rows: list[Coverage], specs: Specs) -> str:
     parts = [_INTRODUCTION, _counts(rows, specs)]
     for file in files:
         table = _table(file, [row for row in rows if row.file == file])
-        deviating = deviation_lines(entry for entry in specs.ops if entry.file == file)
-        demands = check_table(entry for entry in specs.ops if entry.file == file)
-        parts.append("\n".join([table.rstrip("\n"), *deviating, *demands, ""]))
+        entries = [entry for entry in specs.ops if entry.file == file]
+        deviating = "Where ONNX Runtime differs from torch and no other nodes were found:"
+        demands = "Demands on data, and what eager and torch.compile raise:"
+        lines = _section(deviating, deviation_lines(entries))
+        lines += _section(demands, check_table(entries))
+        parts.append("\n".join([table.rstrip("\n"), *lines, ""]))
     return "\n".join(parts)
+
+
+def _section(head: str, lines: list[str]) -> list[str]:
+    """The lines of a part of the page, if there are any."""
+    return ["", head, "", *lines] if lines else []
 
 
 _INTRODUCTION = f"""# Operators
@@ -309,4 +317,4 @@ def _placed_lines(rows: list[Coverage]) -> list[str]:
         if row.place:
             reasons.setdefault(row.place, []).append(f"`{row.name}`")
     lines = [f"- {', '.join(names)}: {why}" for why, names in reasons.items()]
-    return ["", "In the backend these run in torch, between sessions:", "", *lines] if lines else []
+    return _section("In the backend these run in torch, between sessions:", lines)

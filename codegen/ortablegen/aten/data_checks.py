@@ -93,14 +93,11 @@ def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
 
 def check_table(entries: Iterable[OpEntry]) -> list[str]:
     """What a reader of docs/operators.md has to know."""
-    rows = [
+    return [
         f"- `{entry.key}`: {_words(row)}, else `{row.raises}`: {row.message}"
         for entry in entries
         for row in entry.checks
     ]
-    if not rows:
-        return []
-    return ["", "Demands on data, and what eager and torch.compile raise:", "", *rows]
 
 
 def _words(row: DataCheck) -> str:

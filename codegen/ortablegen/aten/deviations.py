@@ -45,11 +45,8 @@ def _read(node: YNode, schema: OpSchema, reader: PartReader) -> Deviation | None
 
 def deviation_lines(entries: Iterable[OpEntry]) -> list[str]:
     """What a reader of docs/operators.md has to know."""
-    lines = [
+    return [
         f"- `{entry.key}`: {each.what}: {each.why} ({each.upstream})"
         for entry in entries
         for each in entry.deviates
     ]
-    if not lines:
-        return []
-    return ["", "Where ONNX Runtime differs from torch and no other nodes were found:", "", *lines]

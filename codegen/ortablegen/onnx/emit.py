@@ -114,13 +114,10 @@ def _variadic(rule: OnnxRule) -> list[str]:
 
 def _bind_inputs(rule: OnnxRule) -> list[str]:
     """Statements that name the inputs that the rule reads; omitted optional ones are None."""
-    used: set[str] = set()
-    for output in rule.outputs:
-        used |= output.dtype_inputs
-        for expression in (output.shape, output.value):
-            used |= expression.inputs if expression else frozenset()
-    for expression in (rule.shapes, rule.values):
-        used |= expression.inputs if expression else frozenset()
+    expressions = [rule.shapes, rule.values]
+    expressions += [each for o in rule.outputs for each in (o.shape, o.value)]
+    used = {name for each in expressions if each is not None for name in each.inputs}
+    used |= {name for output in rule.outputs for name in output.dtype_inputs}
     lines = []
     seen: set[str] = set()
     for schema in reversed(rule.versions):
