@@ -137,6 +137,14 @@ def test_a_loaded_spec_converts_a_library_operator(tmp_path: Path) -> None:
     harness.compare_tensor(got, torch.relu(x) * 2.0)
 
 
+def test_a_block_of_a_loaded_spec_calls_supported_operators(tmp_path: Path) -> None:
+    entry = SPEC.replace("Relu(x)", "aten_relu(x)")
+    load_specs(_write(tmp_path, entry))
+    x = torch.randn(2, 3)
+    got = _convert_and_run(lambda x: torch.ops.ortable_test_specs.twice_relu(x, 2.0), x)
+    harness.compare_tensor(got, torch.relu(x) * 2.0)
+
+
 def test_python_resolves_only_through_the_lowerings_given(tmp_path: Path) -> None:
     text = """
 - op: ortable_test_specs::halve(Tensor x) -> Tensor

@@ -409,6 +409,15 @@ class Specs:
         return tuple(sorted(files))
 
 
+def operators_called(specs: Specs, known: Iterable[str]) -> list[tuple[str, Span]]:
+    """Which of the known operators the blocks of some specs call, and where."""
+    cases = [case for entry in specs.ops for case in entry.every_case()]
+    bodies = [(case.do.body, case.span) for case in cases if case.do is not None]
+    called = {name.id: span for body, span in bodies for name in names_in(*body)}
+    functions = {key.replace("::", "_").replace(".", "_"): key for key in known}
+    return [(functions[name], called[name]) for name in called.keys() & functions.keys()]
+
+
 class Targets:
     """The operators that aliases may mean, and blocks may call."""
 

@@ -277,15 +277,16 @@ def _of_this_torch(specs: Any) -> Any:
 
 def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     """Entries, without rules of their own, for the supported operators that aliases of the file
-    mean. (Not for random ones: what torch draws is written for each operator.)"""
+    mean or blocks call. (Not for random ones: what torch draws is written for each operator.)"""
     from ortable_generated.aten import dispatch
-    from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry
+    from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry, operators_called
     from ortablegen.schemas.registry import schema_of_key
 
     own = {entry.key for entry in specs.ops}
+    wanted = [(alias.of, alias.of_span) for alias in specs.aliases]
+    wanted += operators_called(specs, dispatch.CONVERTERS)
     found = {}
-    for alias in specs.aliases:
-        name, span = alias.of, alias.of_span
+    for name, span in wanted:
         random = name in dispatch.DRAWS or name in dispatch.PLACE
         if name in own or random or name not in dispatch.CONVERTERS:
             continue

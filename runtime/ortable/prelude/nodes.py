@@ -29,9 +29,16 @@ class nodes:
         return partial(self._make, op_type)
 
     def _make(self, op_type: str, *inputs: Any, outputs: Any = None, **attrs: Any) -> Any:
-        names = list(inputs)
-        for place, each in enumerate(names):
-            if type(each) in (int, float):
-                beside = names[place - 1 if place == len(names) - 1 else place + 1]
-                names[place] = const(self._graph, each, self._graph.get_type(beside))
-        return self._graph.make_node(op_type, names, outputs, **attrs)
+        types = [*map(type, inputs)]
+        if int in types or float in types:
+            inputs = tuple(self._constant(inputs, place) for place in range(len(inputs)))
+        return self._graph.make_node(op_type, inputs, outputs, **attrs)
+
+    def _constant(self, inputs: tuple[Any, ...], place: int) -> Any:
+        """An input, or the constant that a number is, which is the last input or stands before its
+        like."""
+        value = inputs[place]
+        if type(value) not in (int, float):
+            return value
+        beside = inputs[place - 1 if place == len(inputs) - 1 else place + 1]
+        return const(self._graph, value, self._graph.get_type(beside))
