@@ -53,6 +53,7 @@ codegen: $(READY)  ## write generated/ from specs/ (only the files that change)
 
 check: $(READY)  ## generated/ is up to date; lint, format, types
 	$(BIN)/python -m ortablegen check
+	$(BIN)/python -m ortablegen format --check specs/aten/*.yaml specs/onnx/*.yaml specs/runtime/*.yaml
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -60,7 +61,8 @@ check: $(READY)  ## generated/ is up to date; lint, format, types
 docs: $(READY)  ## the documentation as a site in build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build $(ARGS)
 
-format: $(READY)  ## lay out the sources
+format: $(READY)  ## lay out the sources and the specs
+	$(BIN)/python -m ortablegen format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
