@@ -17,11 +17,9 @@ from typing import Any
 from ortable.errors import OrtableError
 
 from .arguments import Parser, existing
-from .compile import add_compile_commands
-from .debug import add_debug
+from .compile import add_compile_commands, add_debug, add_profile
 from .draw import add_draw
 from .export import add_export
-from .profile import add_profile
 from .rewrites import add_rewrites
 from .specs import add_ops, add_specs
 

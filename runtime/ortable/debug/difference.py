@@ -26,10 +26,9 @@ from ortable.exporter.program import OnnxProgram
 from ortable.exporter.request.program import ExportOptions
 
 from .comparing.alone import Differs, writable
-from .comparing.decompositions import Decomposed, DecompositionWatch
 from .comparing.diagnosis import Way, captured, decomposed, described
 from .comparing.exports import compared_export, parts_of_export
-from .comparing.graphs import Watch
+from .comparing.graphs import Decomposed, DecompositionWatch, Watch
 from .comparing.outcome import Call, Outcome, differing
 from .comparing.places import place_of_decomposition
 from .comparing.records import Comparison, Difference

@@ -25,9 +25,8 @@ from ortable.interpreter.diagnostics.failures import describe_node
 from ortable.interpreter.tables import generated_tables
 
 from .arrays import describe, node_text, to_numpy, to_torch
-from .comparing.found import producer
+from .comparing.found import Recorder, producer
 from .comparing.outcome import gap_of
-from .comparing.values import Recorder
 from .reference import ExtendedReferenceEvaluator
 
 _SHOWN = {2: 10, 3: 100}  # verbosity to the number of values that are printed in full

@@ -23,8 +23,8 @@ from ortable.ir.proto.walk import graphs_inside
 from ..arrays import describe, node_text, to_numpy, to_torch
 from ..reference import ExtendedReferenceEvaluator
 from .alone import AGREES, Alone, Differs, shown_alone
-from .decompositions import Decomposed
 from .found import Converted, Found, Measure, operator_of, producer
+from .graphs import Decomposed
 from .places import Place, meant_by, module_of, place_of_function, place_of_rule, where_is
 from .records import Culprit, Difference, GraphKind
 

@@ -30,9 +30,8 @@ from ortable.passes.rewrite.rule import Rule
 
 from .alone import Differs
 from .diagnosis import Way, captured, described
-from .found import Measure, Source
+from .found import Measure, Source, values_in
 from .records import Comparison
-from .values import values_in
 
 _OURS = "com.microsoft"
 

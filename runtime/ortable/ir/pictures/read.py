@@ -108,6 +108,7 @@ def _with_types(model: ModelProto) -> ModelProto:
         return model
 
 
+@dataclass
 class _GraphReader:
     """The nodes of one graph, or of the body of a function.
 
@@ -116,25 +117,18 @@ class _GraphReader:
     many graphs are around it.
     """
 
-    def __init__(
-        self,
-        reader: _Reader,
-        graph: GraphProto | FunctionProto,
-        group: Group,
-        outer: _Values,
-        depth: int,
-        within: str = "",
-        rooted: str = "",
-    ) -> None:
-        self.reader = reader
-        self.graph = graph
-        self.group = group
-        self.values: _Values = ChainMap({}, outer)
-        self.depth = depth
-        self.within = within
-        self.rooted = rooted
+    reader: _Reader
+    graph: GraphProto | FunctionProto
+    group: Group
+    outer: _Values
+    depth: int
+    within: str = ""
+    rooted: str = ""
+
+    def __post_init__(self) -> None:
+        self.values: _Values = ChainMap({}, self.outer)
         self.types: dict[str, str] = {}
-        self.placer = Placer(group)
+        self.placer = Placer(self.group)
 
     def read(self) -> list[Box]:
         """A graph with its inputs and outputs; returns the boxes of the inputs."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import ModelProto, TensorProto
 
 from ortable.errors import BuilderError
 from ortable.ir import initializers
@@ -164,13 +164,15 @@ class LargeModel:
         """
         external = ExternalTensors(threshold)
         proto = ModelProto()
-        for field, value in model.ListFields():
-            if field.name == "graph":
-                _copy_graph(proto.graph, model.graph, external)
-            elif isinstance(value, (str, bytes, int)):
-                setattr(proto, field.name, value)
-            else:
-                getattr(proto, field.name).MergeFrom(value)
+        _copy_but("graph", proto, model)
+        _copy_but("initializer", proto.graph, model.graph)
+        for tensor in model.graph.initializer:
+            stub = proto.graph.initializer.add()
+            if tensor.data_type == TensorProto.STRING or not external.takes(tensor):
+                stub.CopyFrom(tensor)
+                continue
+            external.fill(stub, tensor.name, tensor)
+            stub.doc_string = tensor.doc_string
         return cls(proto, external.tensors)
 
     def to_proto(self) -> ModelProto:
@@ -227,18 +229,12 @@ class LargeModel:
         return located
 
 
-def _copy_graph(target: GraphProto, source: GraphProto, external: ExternalTensors) -> None:
-    """Copies a graph, its large initializers as stubs."""
+def _copy_but(name: str, target: Any, source: Any) -> None:
+    """Copy all fields of a message but one."""
     for field, value in source.ListFields():
-        if field.name == "initializer":
-            for tensor in source.initializer:
-                stub = target.initializer.add()
-                if tensor.data_type == TensorProto.STRING or not external.takes(tensor):
-                    stub.CopyFrom(tensor)
-                    continue
-                external.fill(stub, tensor.name, tensor)
-                stub.doc_string = tensor.doc_string
-        elif isinstance(value, (str, bytes, int)):
+        if field.name == name:
+            continue
+        if isinstance(value, (str, bytes, int)):
             setattr(target, field.name, value)
         else:
             getattr(target, field.name).MergeFrom(value)
