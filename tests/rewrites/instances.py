@@ -71,9 +71,9 @@ def _fitting(values: Any, shape: Sequence[Any]) -> Any:
     """The numbers of an example at another size: the same again, and some left out."""
     sizes = [int(str(each).rpartition("=")[2]) for each in shape]
     flat = _flat(values)
-    if math.prod(sizes) % max(len(flat), 1) == 0:
+    if flat and math.prod(sizes) % len(flat) == 0:
         return values
-    return np.resize(np.array(flat, dtype=object), sizes).tolist()
+    return np.resize(np.array(flat or [0], dtype=object), sizes).tolist()
 
 
 def _numbers(values: Any) -> str:

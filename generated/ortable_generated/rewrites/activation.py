@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import is_above_zero, is_at_least, is_close, is_float32, is_known_number, is_plus_zero, number_of
+from ortable.passes.rewrite.words.numbers import is_float32, is_plus_zero, number_of
 from ortable.passes.rewrite.words.shapes import one_axis
-from ortable.prelude.facts import differs, dtype_of, is_float, is_wide
+from ortable.prelude.facts import dtype_of, is_float, is_wide
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -39,18 +39,16 @@ def match_clip_of_relu(m: Matcher, root: Node) -> Match | None:
     if not is_float(graph, x):
         m.refuse('is_float(x)')
         return None
-    if not is_known_number(graph, low):
-        m.refuse('is_known_number(low)')
-        return None
     bound = number_of(graph, low)
-    if not is_at_least(graph, high, bound):
-        m.refuse('is_at_least(high, bound)')
+    top = float('inf') if high is None else number_of(graph, high)
+    if not top >= bound:
+        m.refuse('top >= bound')
         return None
-    if not (bound > 0 or is_above_zero(graph, high)):
-        m.refuse('bound > 0 or is_above_zero(high)')
+    if not (bound > 0 or top > 0):
+        m.refuse('bound > 0 or top > 0')
         return None
-    if not (differs(bound, 0) or is_plus_zero(graph, low)):
-        m.refuse('bound != 0 or is_plus_zero(low)')
+    if not (bound < 0 or bound > 0 or is_plus_zero(graph, low)):
+        m.refuse('bound < 0 or bound > 0 or is_plus_zero(low)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, high, bound))
 
@@ -267,8 +265,8 @@ def finish_gelu_tanh_factored_1(m: Matcher, nodes: tuple[Node, ...], r6: Any, x:
                 if not is_float32(graph, x):
                     m.refuse('is_float32(x)')
                     continue
-                if not is_close(number_of(graph, c), 0.7978845608028654):
-                    m.refuse('is_close(number_of(c), 0.7978845608028654)')
+                if not abs(number_of(graph, c) - 0.7978845608028654) < 8e-07:
+                    m.refuse('abs(number_of(c) - 0.7978845608028654) < 8e-7')
                     continue
                 return Match((*nodes, n7, n8), (root.outputs[0],), (x,))
     return None
@@ -530,8 +528,9 @@ def finish_relu_of_clip_1(m: Matcher, nodes: tuple[Node, ...], low: Any, high: A
     if not number_of(graph, low) >= 0:
         m.refuse('number_of(low) >= 0')
         return None
-    if not is_at_least(graph, high, 0):
-        m.refuse('is_at_least(high, 0)')
+    top = float('inf') if high is None else number_of(graph, high)
+    if not top >= 0:
+        m.refuse('top >= 0')
         return None
     return Match(nodes, (root.outputs[0],), (cut,), (n1,))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import is_known_number, is_plus_zero, number_of
-from ortable.passes.rewrite.words.shapes import is_scalar
-from ortable.prelude.facts import differs, dtype_max, dtype_min, dtype_of, is_int
+from ortable.passes.rewrite.words.numbers import is_plus_zero, number_of
+from ortable.passes.rewrite.words.shapes import known_rank
+from ortable.prelude.facts import dtype_max, dtype_min, dtype_of, is_int
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def match_add_add_integers(m: Matcher, root: Node) -> Match | None:
             if not is_int(graph, x):
                 m.refuse('is_int(x)')
                 continue
-            if not is_scalar(graph, a):
-                m.refuse('is_scalar(a)')
+            if not known_rank(graph, a) == 0:
+                m.refuse('known_rank(a) == 0')
                 continue
-            if not is_scalar(graph, b):
-                m.refuse('is_scalar(b)')
+            if not known_rank(graph, b) == 0:
+                m.refuse('known_rank(b) == 0')
                 continue
             both = number_of(graph, a) + number_of(graph, b)
             dtype = dtype_of(graph, x)
@@ -91,27 +91,23 @@ def match_max_max(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, a in m.orders(n1):
-            if not is_scalar(graph, a):
-                m.refuse('is_scalar(a)')
+            if not known_rank(graph, a) == 0:
+                m.refuse('known_rank(a) == 0')
                 continue
-            if not is_scalar(graph, b):
-                m.refuse('is_scalar(b)')
+            if not known_rank(graph, b) == 0:
+                m.refuse('known_rank(b) == 0')
                 continue
-            if not is_known_number(graph, a):
-                m.refuse('is_known_number(a)')
+            one = number_of(graph, a)
+            two = number_of(graph, b)
+            if not (one < two or one > two or (one == two and is_plus_zero(graph, a) == is_plus_zero(graph, b))):
+                m.refuse('one < two or one > two or (one == two and is_plus_zero(a) == is_plus_zero(b))')
                 continue
-            if not is_known_number(graph, b):
-                m.refuse('is_known_number(b)')
-                continue
-            if not (differs(number_of(graph, a), number_of(graph, b)) or is_plus_zero(graph, a) == is_plus_zero(graph, b)):
-                m.refuse('number_of(a) != number_of(b) or is_plus_zero(a) == is_plus_zero(b)')
-                continue
-            return Match((root, n1), (root.outputs[0],), (x, a, b))
+            return Match((root, n1), (root.outputs[0],), (x, one, two))
     return None
 
 
-def make_max_max(graph: Graph, res: ResultSpec, x: Result, a: Result, b: Result) -> Any:
-    return graph.make_node('Max', [x, const(graph, max(number_of(graph, a), number_of(graph, b)), dtype_of(graph, x))], res.outputs)
+def make_max_max(graph: Graph, res: ResultSpec, x: Result, one: Any, two: Any) -> Any:
+    return graph.make_node('Max', [x, const(graph, max(one, two), dtype_of(graph, x))], res.outputs)
 
 
 def match_min_min(m: Matcher, root: Node) -> Match | None:
@@ -124,27 +120,23 @@ def match_min_min(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or n1.attrs:
             continue
         for x, a in m.orders(n1):
-            if not is_scalar(graph, a):
-                m.refuse('is_scalar(a)')
+            if not known_rank(graph, a) == 0:
+                m.refuse('known_rank(a) == 0')
                 continue
-            if not is_scalar(graph, b):
-                m.refuse('is_scalar(b)')
+            if not known_rank(graph, b) == 0:
+                m.refuse('known_rank(b) == 0')
                 continue
-            if not is_known_number(graph, a):
-                m.refuse('is_known_number(a)')
+            one = number_of(graph, a)
+            two = number_of(graph, b)
+            if not (one < two or one > two or (one == two and is_plus_zero(graph, a) == is_plus_zero(graph, b))):
+                m.refuse('one < two or one > two or (one == two and is_plus_zero(a) == is_plus_zero(b))')
                 continue
-            if not is_known_number(graph, b):
-                m.refuse('is_known_number(b)')
-                continue
-            if not (differs(number_of(graph, a), number_of(graph, b)) or is_plus_zero(graph, a) == is_plus_zero(graph, b)):
-                m.refuse('number_of(a) != number_of(b) or is_plus_zero(a) == is_plus_zero(b)')
-                continue
-            return Match((root, n1), (root.outputs[0],), (x, a, b))
+            return Match((root, n1), (root.outputs[0],), (x, one, two))
     return None
 
 
-def make_min_min(graph: Graph, res: ResultSpec, x: Result, a: Result, b: Result) -> Any:
-    return graph.make_node('Min', [x, const(graph, min(number_of(graph, a), number_of(graph, b)), dtype_of(graph, x))], res.outputs)
+def make_min_min(graph: Graph, res: ResultSpec, x: Result, one: Any, two: Any) -> Any:
+    return graph.make_node('Min', [x, const(graph, min(one, two), dtype_of(graph, x))], res.outputs)
 
 
 def match_mul_one(m: Matcher, root: Node) -> Match | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import attention_factor, is_attention, is_attention_mask, repeats_heads, untransposed_keys
+from ortable.passes.rewrite.words.attention import attention_scale, repeats_heads, untransposed_keys
 from ortable.passes.rewrite.words.masks import empty_rows_are_zero, every_row_sees
 from ortable.passes.rewrite.words.numbers import is_float32
-from ortable.prelude.facts import dtype_of
+from ortable.passes.rewrite.words.shapes import broadcasts_into
+from ortable.prelude.facts import dim_of, dtype_of, is_static, rank_of, shape_of
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def finish_attention_1(m: Matcher, nodes: tuple[Node, ...], product: Any, v: Any, axis: Any, factor: Any, divisor: Any, bias: Any, root: Any) -> Match | None:
+def finish_attention_1(m: Matcher, nodes: tuple[Node, ...], product: Any, factor: Any, divisor: Any, v: Any, axis: Any, bias: Any, root: Any) -> Match | None:
     graph = m.graph
     n4 = m.producer(product, 'MatMul')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -31,18 +32,21 @@ def finish_attention_1(m: Matcher, nodes: tuple[Node, ...], product: Any, v: Any
     if not is_float32(graph, q):
         m.refuse('is_float32(q)')
         return None
-    if not is_attention(graph, q, keys, v):
-        m.refuse('is_attention(q, keys, v)')
+    scale = attention_scale(graph, factor, divisor)
+    heads = [[rank_of(graph, each), *shape_of(graph, each)[:2]] for each in [q, keys, v]]
+    alike = is_static(dim_of(graph, q, 1)) and heads == [[4, *shape_of(graph, q)[:2]]] * 3
+    if not alike:
+        m.refuse('alike')
         return None
     if not axis % 4 == 3:
         m.refuse('axis % 4 == 3')
         return None
-    scale = attention_factor(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not is_attention_mask(graph, bias, product):
-        m.refuse('is_attention_mask(bias, product)')
+    fits = True if bias is None else broadcasts_into(graph, bias, product) and shape_of(graph, bias)[-2:] == shape_of(graph, product)[-2:]
+    if not fits:
+        m.refuse('fits')
         return None
     if not every_row_sees(graph, bias):
         m.refuse('every_row_sees(bias)')
@@ -50,26 +54,26 @@ def finish_attention_1(m: Matcher, nodes: tuple[Node, ...], product: Any, v: Any
     return Match((*nodes, n4), (root.outputs[0],), (q, keys, bias, v, scale))
 
 
-def finish_attention_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, v: Any, axis: Any, divisor: Any, bias: Any, root: Any) -> Match | None:
+def finish_attention_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, divisor: Any, v: Any, axis: Any, bias: Any, root: Any) -> Match | None:
     n3 = m.producer(scores, 'Mul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     for product, factor in m.orders(n3):
-        found = finish_attention_1(m, (*nodes, n3), product, v, axis, factor, divisor, bias, root)
+        found = finish_attention_1(m, (*nodes, n3), product, factor, divisor, v, axis, bias, root)
         if found is not None:
             return found
     return None
 
 
-def finish_attention_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, v: Any, axis: Any, divisor: Any, bias: Any, root: Any, factor: Any) -> Match | None:
-    found = finish_attention_2(m, nodes, scores, v, axis, divisor, bias, root)
+def finish_attention_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, divisor: Any, v: Any, axis: Any, bias: Any, root: Any, factor: Any) -> Match | None:
+    found = finish_attention_2(m, nodes, scores, divisor, v, axis, bias, root)
     if found is not None:
         return found
     n3 = m.producer(scores, 'Div')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     product, divisor = n3.inputs
-    return finish_attention_1(m, (*nodes, n3), product, v, axis, factor, divisor, bias, root)
+    return finish_attention_1(m, (*nodes, n3), product, factor, divisor, v, axis, bias, root)
 
 
 def match_attention(m: Matcher, root: Node) -> Match | None:
@@ -85,19 +89,19 @@ def match_attention(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(r1, 'Add')
     if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
         for scores, bias in m.orders(n2):
-            found = finish_attention_3(m, (root, n1, n2), scores, v, axis, None, bias, root, None)
+            found = finish_attention_3(m, (root, n1, n2), scores, None, v, axis, bias, root, None)
             if found is not None:
                 return found
         for product, bias in m.orders(n2):
-            found = finish_attention_1(m, (root, n1, n2), product, v, axis, None, None, bias, root)
+            found = finish_attention_1(m, (root, n1, n2), product, None, None, v, axis, bias, root)
             if found is not None:
                 return found
     scores = n1.inputs[0]
-    found = finish_attention_3(m, (root, n1), scores, v, axis, None, None, root, None)
+    found = finish_attention_3(m, (root, n1), scores, None, v, axis, None, root, None)
     if found is not None:
         return found
     product = n1.inputs[0]
-    return finish_attention_1(m, (root, n1), product, v, axis, None, None, None, root)
+    return finish_attention_1(m, (root, n1), product, None, None, v, axis, None, root)
 
 
 def make_attention(graph: Graph, res: ResultSpec, q: Result, keys: Result, bias: Result | None, v: Result, scale: Any) -> Any:
@@ -154,7 +158,7 @@ def make_attention_groups(graph: Graph, res: ResultSpec, k: Result, v: Result, q
     return graph.make_node('Attention', [q, k, v, mask], res.outputs, scale=scale)
 
 
-def finish_attention_masked_1(m: Matcher, nodes: tuple[Node, ...], product: Any, v: Any, axis: Any, factor: Any, divisor: Any, mask: Any, allowed: Any, root: Any) -> Match | None:
+def finish_attention_masked_1(m: Matcher, nodes: tuple[Node, ...], product: Any, factor: Any, divisor: Any, v: Any, axis: Any, mask: Any, allowed: Any, root: Any) -> Match | None:
     graph = m.graph
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
@@ -163,18 +167,21 @@ def finish_attention_masked_1(m: Matcher, nodes: tuple[Node, ...], product: Any,
     if not is_float32(graph, q):
         m.refuse('is_float32(q)')
         return None
-    if not is_attention(graph, q, keys, v):
-        m.refuse('is_attention(q, keys, v)')
+    scale = attention_scale(graph, factor, divisor)
+    heads = [[rank_of(graph, each), *shape_of(graph, each)[:2]] for each in [q, keys, v]]
+    alike = is_static(dim_of(graph, q, 1)) and heads == [[4, *shape_of(graph, q)[:2]]] * 3
+    if not alike:
+        m.refuse('alike')
         return None
     if not axis % 4 == 3:
         m.refuse('axis % 4 == 3')
         return None
-    scale = attention_factor(graph, factor, divisor)
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not is_attention_mask(graph, mask, product):
-        m.refuse('is_attention_mask(mask, product)')
+    fits = broadcasts_into(graph, mask, product) and shape_of(graph, mask)[-2:] == shape_of(graph, product)[-2:]
+    if not fits:
+        m.refuse('fits')
         return None
     if not empty_rows_are_zero(graph, mask, allowed):
         m.refuse('empty_rows_are_zero(mask, allowed)')
@@ -206,19 +213,19 @@ def match_attention_masked(m: Matcher, root: Node) -> Match | None:
         n4 = m.producer(scores, 'Mul')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             for product, factor in m.orders(n4):
-                found = finish_attention_masked_1(m, (root, n1, n2, n3, n4), product, v, axis, factor, None, mask, allowed, root)
+                found = finish_attention_masked_1(m, (root, n1, n2, n3, n4), product, factor, None, v, axis, mask, allowed, root)
                 if found is not None:
                     return found
         n4 = m.producer(scores, 'Div')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             product, divisor = n4.inputs
-            found = finish_attention_masked_1(m, (root, n1, n2, n3, n4), product, v, axis, None, divisor, mask, allowed, root)
+            found = finish_attention_masked_1(m, (root, n1, n2, n3, n4), product, None, divisor, v, axis, mask, allowed, root)
             if found is not None:
                 return found
     mask, product, r4 = n3.inputs
     if not m.number(r4, float('-inf')):
         return None
-    return finish_attention_masked_1(m, (root, n1, n2, n3), product, v, axis, None, None, mask, allowed, root)
+    return finish_attention_masked_1(m, (root, n1, n2, n3), product, None, None, v, axis, mask, allowed, root)
 
 
 def make_attention_masked(graph: Graph, res: ResultSpec, q: Result, keys: Result, mask: Result, v: Result, allowed: Result, scale: Any) -> Any:

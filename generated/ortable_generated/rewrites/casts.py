@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import holds_every_value, is_plus_zero, number_of, same_dtype_class
-from ortable.passes.rewrite.words.shapes import is_scalar
+from ortable.passes.rewrite.words.numbers import is_cast_once, is_plus_zero, number_of
+from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.prelude.facts import dtype_of
 
 if TYPE_CHECKING:
@@ -30,11 +30,8 @@ def match_cast_cast(m: Matcher, root: Node) -> Match | None:
         return None
     between = n1.attrs.get('to')
     x = n1.inputs[0]
-    if not holds_every_value(dtype_of(graph, x), between):
-        m.refuse('holds_every_value(dtype_of(x), between)')
-        return None
-    if not same_dtype_class(dtype_of(graph, x), between, dtype):
-        m.refuse('same_dtype_class(dtype_of(x), between, dtype)')
+    if not is_cast_once(dtype_of(graph, x), between, dtype):
+        m.refuse('is_cast_once(dtype_of(x), between, dtype)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, dtype), (n1,))
 
@@ -72,11 +69,11 @@ def match_where_one_zero_to_cast(m: Matcher, root: Node) -> Match | None:
     if not is_plus_zero(graph, zero):
         m.refuse('is_plus_zero(zero)')
         return None
-    if not is_scalar(graph, one):
-        m.refuse('is_scalar(one)')
+    if not known_rank(graph, one) == 0:
+        m.refuse('known_rank(one) == 0')
         return None
-    if not is_scalar(graph, zero):
-        m.refuse('is_scalar(zero)')
+    if not known_rank(graph, zero) == 0:
+        m.refuse('known_rank(zero) == 0')
         return None
     return Match((root,), (root.outputs[0],), (condition, one))
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.convolution import has_explicit_pads, no_pads, pads_fit_window, pads_without_end, summed_pads, zero_pads
+from ortable.passes.rewrite.words.convolution import has_explicit_pads, pads_without_end, summed_pads
 from ortable.passes.rewrite.words.numbers import are_moderate
 from ortable.passes.rewrite.words.slices import has_unit_steps
-from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight, scaled_weight, shifted_bias
+from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, scaled_weight, shifted_bias
 from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide
 from ortable.prelude.values import const
 
@@ -41,8 +41,8 @@ def match_conv_add(m: Matcher, root: Node) -> Match | None:
         if not broadcasts_along(graph, c, product, 1):
             m.refuse('broadcasts_along(c, product, 1)')
             continue
-        if not is_weight(graph, b):
-            m.refuse('is_weight(b)')
+        if not are_weights(graph, [b]):
+            m.refuse('are_weights([b])')
             continue
         if not is_static(dim_of(graph, w, 0)):
             m.refuse('is_static(dim_of(w, 0))')
@@ -99,18 +99,18 @@ def match_conv_pad(m: Matcher, root: Node) -> Match | None:
     x, borders = n1.inputs[:2]
     value = n1.inputs[2] or None if len(n1.inputs) > 2 else None
     axes = n1.inputs[3] or None if len(n1.inputs) > 3 else None
-    sides = zero_pads(graph, x, borders, value, axes)
-    if not len(sides) > 0:
-        m.refuse('len(sides) > 0')
+    total = summed_pads(graph, x, borders, value, axes, pads)
+    if not len(total) > 0:
+        m.refuse('len(total) > 0')
         return None
     if not has_explicit_pads(kept):
         m.refuse('has_explicit_pads(kept)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, w, b, pads, kept, sides))
+    return Match((root, n1), (root.outputs[0],), (x, w, b, kept, total))
 
 
-def make_conv_pad(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, pads: Any, kept: Any, sides: Any) -> Any:
-    return graph.make_node('Conv', [x, w, b], res.outputs, pads=summed_pads(pads, sides), **kept)
+def make_conv_pad(graph: Graph, res: ResultSpec, x: Result, w: Result, b: Result | None, kept: Any, total: Any) -> Any:
+    return graph.make_node('Conv', [x, w, b], res.outputs, pads=total, **kept)
 
 
 def finish_conv_scale_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: Any, c: Any, root: Any) -> Match | None:
@@ -213,8 +213,8 @@ def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
         if not broadcasts_along(graph, c, product, 1):
             m.refuse('broadcasts_along(c, product, 1)')
             continue
-        if not is_weight(graph, b):
-            m.refuse('is_weight(b)')
+        if not are_weights(graph, [b]):
+            m.refuse('are_weights([b])')
             continue
         count = dim_of(graph, product, 1)
         if not is_static(count):
@@ -327,18 +327,18 @@ def match_pool_pad(m: Matcher, root: Node) -> Match | None:
     x, borders = n1.inputs[:2]
     value = n1.inputs[2] or None if len(n1.inputs) > 2 else None
     axes = n1.inputs[3] or None if len(n1.inputs) > 3 else None
-    sides = zero_pads(graph, x, borders, value, axes)
-    if not len(sides) > 0:
-        m.refuse('len(sides) > 0')
+    total = summed_pads(graph, x, borders, value, axes, pads)
+    if not len(total) > 0:
+        m.refuse('len(total) > 0')
         return None
     if not has_explicit_pads(kept):
         m.refuse('has_explicit_pads(kept)')
         return None
-    total = summed_pads(pads, sides)
-    if not pads_fit_window(total, window):
-        m.refuse('pads_fit_window(total, window)')
+    narrow = all([pad < size for pad, size in zip(total, window * 2)])
+    if not narrow:
+        m.refuse('narrow')
         return None
-    counted = counts == 1 or no_pads(pads)
+    counted = counts == 1 or pads is None or (not any(pads))
     if not counted:
         m.refuse('counted')
         return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import dtype_or_zero, int_array_or_none, int_constant
-from ortable.passes.rewrite.words.shapes import is_known, joined_run, run_of
-from ortable.prelude.facts import is_constant
+from ortable.passes.rewrite.words.numbers import int_array_or_none, int_constant
+from ortable.passes.rewrite.words.shapes import joined_run, run_of
+from ortable.prelude.facts import dtype_of, is_constant
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -39,14 +39,13 @@ def finish_known_sizes_1(m: Matcher, nodes: tuple[Node, ...], root: Any) -> Matc
     graph = m.graph
     out = root.outputs[0]
     value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    if not value is not None:
+        m.refuse('value is not None')
         return None
     if not not is_constant(graph, out):
         m.refuse('not is_constant(out)')
         return None
-    dtype = dtype_or_zero(graph, out)
-    return Match(nodes, (root.outputs[0],), (value, dtype))
+    return Match(nodes, (root.outputs[0],), (value,))
 
 
 def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
@@ -128,22 +127,21 @@ def match_known_sizes_13(m: Matcher, root: Node) -> Match | None:
     return finish_known_sizes_1(m, (root,), root)
 
 
-def make_known_sizes(graph: Graph, res: ResultSpec, value: Any, dtype: Any) -> Any:
-    return int_constant(graph, value, dtype)
+def make_known_sizes(graph: Graph, res: ResultSpec, value: Any) -> Any:
+    return int_constant(graph, value, dtype_of(graph, res))
 
 
 def finish_known_sizes_computed_1(m: Matcher, nodes: tuple[Node, ...], root: Any) -> Match | None:
     graph = m.graph
     out = root.outputs[0]
     value = int_array_or_none(graph, out)
-    if not is_known(value):
-        m.refuse('is_known(value)')
+    if not value is not None:
+        m.refuse('value is not None')
         return None
     if not not is_constant(graph, out):
         m.refuse('not is_constant(out)')
         return None
-    dtype = dtype_or_zero(graph, out)
-    return Match(nodes, (root.outputs[0],), (value, dtype))
+    return Match(nodes, (root.outputs[0],), (value,))
 
 
 def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
@@ -207,8 +205,8 @@ def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
     return finish_known_sizes_computed_1(m, (root,), root)
 
 
-def make_known_sizes_computed(graph: Graph, res: ResultSpec, value: Any, dtype: Any) -> Any:
-    return int_constant(graph, value, dtype)
+def make_known_sizes_computed(graph: Graph, res: ResultSpec, value: Any) -> Any:
+    return int_constant(graph, value, dtype_of(graph, res))
 
 
 def finish_shape_of_shape_1(m: Matcher, nodes: tuple[Node, ...], x: Any, out: Any, root: Any) -> Match | None:

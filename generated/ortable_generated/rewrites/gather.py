@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.indices import as_scalar_index, as_vector_index, composed_indices, enumerates_elements, index_constant
-from ortable.passes.rewrite.words.numbers import ints_of
-from ortable.passes.rewrite.words.shapes import is_axis, is_known, known_rank, shape_run
-from ortable.passes.rewrite.words.views import view_between, viewed
-from ortable.prelude.facts import axis_of, count_of, differs, dim_of, is_constant, is_static, shape_of, transpose_perm
+from ortable.passes.rewrite.words.indices import composed_indices, enumerates_elements
+from ortable.passes.rewrite.words.numbers import constant_as, int_constant, ints_of
+from ortable.passes.rewrite.words.shapes import known_rank, one_axis, shape_run
+from ortable.passes.rewrite.words.views import view_to, viewed
+from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_constant, is_static, shape_of, transpose_perm
 from ortable.prelude.shapes import as_flat, moved_axes
 from ortable.prelude.values import permuted, reshape_to
 
@@ -37,14 +37,14 @@ def match_gather_gather(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis', 0)
     x, first = n1.inputs
     indices = composed_indices(graph, x, axis, first, again, second)
-    if not is_known(indices):
-        m.refuse('is_known(indices)')
+    if not indices is not None:
+        m.refuse('indices is not None')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, axis, indices))
+    return Match((root, n1), (root.outputs[0],), (x, first, axis, indices))
 
 
-def make_gather_gather(graph: Graph, res: ResultSpec, x: Result, axis: Any, indices: Any) -> Any:
-    return graph.make_node('Gather', [x, index_constant(graph, indices)], res.outputs, axis=axis)
+def make_gather_gather(graph: Graph, res: ResultSpec, x: Result, first: Result, axis: Any, indices: Any) -> Any:
+    return graph.make_node('Gather', [x, int_constant(graph, indices, dtype_of(graph, first))], res.outputs, axis=axis)
 
 
 def match_gather_last_axis(m: Matcher, root: Node) -> Match | None:
@@ -129,14 +129,14 @@ def match_gather_squeeze(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) > 0:
         m.refuse('known_rank(x) > 0')
         return None
-    if not is_axis(graph, middle, ints_of(graph, axes), axis_of(graph, x, axis)):
-        m.refuse('is_axis(middle, ints_of(axes), axis_of(x, axis))')
+    if not one_axis(graph, axes, middle) == axis_of(graph, x, axis):
+        m.refuse('one_axis(axes, middle) == axis_of(x, axis)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, index, axis))
 
 
 def make_gather_squeeze(graph: Graph, res: ResultSpec, x: Result, index: Result, axis: Any) -> Any:
-    return graph.make_node('Gather', [x, as_scalar_index(graph, index)], res.outputs, axis=axis)
+    return graph.make_node('Gather', [x, constant_as(graph, index, [])], res.outputs, axis=axis)
 
 
 def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
@@ -160,14 +160,14 @@ def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) > 0:
         m.refuse('known_rank(x) > 0')
         return None
-    if not is_axis(graph, out, ints_of(graph, back), axis_of(graph, x, axis)):
-        m.refuse('is_axis(out, ints_of(back), axis_of(x, axis))')
+    if not one_axis(graph, back, out) == axis_of(graph, x, axis):
+        m.refuse('one_axis(back, out) == axis_of(x, axis)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, index, axis))
 
 
 def make_gather_unsqueeze(graph: Graph, res: ResultSpec, x: Result, index: Result, axis: Any) -> Any:
-    return graph.make_node('Gather', [x, as_vector_index(graph, index)], res.outputs, axis=axis)
+    return graph.make_node('Gather', [x, constant_as(graph, index, [1])], res.outputs, axis=axis)
 
 
 def match_gather_vector(m: Matcher, root: Node) -> Match | None:
@@ -200,9 +200,9 @@ def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:
     if not enumerates_elements(graph, x, indices):
         m.refuse('enumerates_elements(x, indices)')
         return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    view = view_to(graph, x, shape_of(graph, out))
+    if not view is not None:
+        m.refuse('view is not None')
         return None
     return Match((root,), (root.outputs[0],), (x, view))
 

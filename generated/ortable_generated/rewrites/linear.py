@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import are_moderate, is_moderate, number_of, quotient
-from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, fits_gemm, scaled_weight, shifted_bias, varies_last
+from ortable.passes.rewrite.words.numbers import are_moderate, number_of
+from ortable.passes.rewrite.words.shapes import broadcasts_into
+from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, scaled_weight, shifted_bias
 from ortable.prelude.facts import dim_of, dtype_of, fits_attribute, is_constant, is_float, is_wide, rank_of
 from ortable.prelude.values import const
 
@@ -34,8 +35,8 @@ def match_gemm_add(m: Matcher, root: Node) -> Match | None:
         ta = n1.attrs.get('transA', 0)
         tb = n1.attrs.get('transB', 0)
         a, b = n1.inputs
-        if not fits_gemm(graph, c, product):
-            m.refuse('fits_gemm(c, product)')
+        if not broadcasts_into(graph, c, product):
+            m.refuse('broadcasts_into(c, product)')
             continue
         return Match((root, n1), (root.outputs[0],), (a, b, c, alpha, ta, tb))
     return None
@@ -66,8 +67,8 @@ def match_gemm_add_constant(m: Matcher, root: Node) -> Match | None:
         if not are_weights(graph, [c, d]):
             m.refuse('are_weights([c, d])')
             continue
-        if not fits_gemm(graph, d, product):
-            m.refuse('fits_gemm(d, product)')
+        if not broadcasts_into(graph, d, product):
+            m.refuse('broadcasts_into(d, product)')
             continue
         return Match((root, n1), (root.outputs[0],), (a, b, c, d, alpha, ta, tb))
     return None
@@ -174,12 +175,12 @@ def finish_gemm_scale_number_1(m: Matcher, nodes: tuple[Node, ...], product: Any
         m.refuse('rank_of(factor) <= 2')
         return None
     number = number_of(graph, factor)
-    if not is_moderate(number):
-        m.refuse('is_moderate(number)')
+    if not 1e-30 < abs(number) < 1e+30:
+        m.refuse('1e-30 < abs(number) < 1e30')
         return None
-    scale = alpha * number if d is None else quotient(alpha, number)
-    if not is_moderate(scale):
-        m.refuse('is_moderate(scale)')
+    scale = alpha * number if d is None else alpha / number if number else float('nan')
+    if not 1e-30 < abs(scale) < 1e+30:
+        m.refuse('1e-30 < abs(scale) < 1e30')
         return None
     if not fits_attribute(graph, scale, a):
         m.refuse('fits_attribute(scale, a)')
@@ -268,8 +269,8 @@ def finish_linear_scale_1(m: Matcher, nodes: tuple[Node, ...], total: Any, d: An
             m.refuse('rank_of(w) == 2')
             continue
         factor = d if c is None else c
-        if not varies_last(graph, [factor, b], total):
-            m.refuse('varies_last([factor, b], total)')
+        if not all([broadcasts_along(graph, each, total, -1) for each in [factor, b]]):
+            m.refuse('all([broadcasts_along(each, total, -1) for each in [factor, b]])')
             continue
         if not are_moderate(graph, factor):
             m.refuse('are_moderate(factor)')
@@ -324,8 +325,8 @@ def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
         if not rank_of(graph, b) == 2:
             m.refuse('rank_of(b) == 2')
             continue
-        if not fits_gemm(graph, bias, product):
-            m.refuse('fits_gemm(bias, product)')
+        if not broadcasts_into(graph, bias, product):
+            m.refuse('broadcasts_into(bias, product)')
             continue
         return Match((root, n1), (root.outputs[0],), (a, b, bias))
     return None
@@ -376,8 +377,8 @@ def finish_matmul_scale_1(m: Matcher, nodes: tuple[Node, ...], product: Any, d: 
         m.refuse('rank_of(w) == 2')
         return None
     factor = d if c is None else c
-    if not varies_last(graph, [factor], product):
-        m.refuse('varies_last([factor], product)')
+    if not broadcasts_along(graph, factor, product, -1):
+        m.refuse('broadcasts_along(factor, product, -1)')
         return None
     if not are_moderate(graph, factor):
         m.refuse('are_moderate(factor)')

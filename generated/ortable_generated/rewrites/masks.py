@@ -7,7 +7,7 @@ from ortable.dtypes import boolean, int64
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.masks import rows_have_true, uniform_of
-from ortable.passes.rewrite.words.shapes import one_axis, same_dim, same_shape
+from ortable.passes.rewrite.words.shapes import one_axis, same_shape
 from ortable.prelude.facts import dim_of, is_bool, rank_of
 from ortable.prelude.values import consts
 
@@ -114,7 +114,7 @@ def finish_rows_narrow_1(m: Matcher, nodes: tuple[Node, ...], other: Any, c: Any
     if not free:
         m.refuse('free')
         return None
-    same_last_size = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, broadcast, -1))
+    same_last_size = rank_of(graph, c) > 0 and dim_of(graph, c, -1) == dim_of(graph, broadcast, -1)
     if not same_last_size:
         m.refuse('same_last_size')
         return None

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import float32, float64
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.normalization import as_channels, is_channels, is_groups, is_sizes_from, one_row_axis, sizes_from, small_epsilon, spatial_axes, trailing_axes
-from ortable.passes.rewrite.words.numbers import are_moderate, is_filled, is_float32, number_of, ones, zeros
-from ortable.passes.rewrite.words.shapes import same_shape
-from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, is_weight
-from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide, rank_of, static
-from ortable.prelude.values import const
+from ortable.passes.rewrite.words.normalization import is_channels, one_row_axis, trailing_axes
+from ortable.passes.rewrite.words.numbers import are_moderate, is_filled, is_float32, number_of, ones
+from ortable.passes.rewrite.words.shapes import has_shape, same_shape
+from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along
+from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide, rank_of, shape_of, static
+from ortable.prelude.values import const, consts, reshape_to
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -49,8 +49,8 @@ def match_batch_norm_add(m: Matcher, root: Node) -> Match | None:
         if not broadcasts_along(graph, c, normal, 1):
             m.refuse('broadcasts_along(c, normal, 1)')
             continue
-        if not is_weight(graph, shift):
-            m.refuse('is_weight(shift)')
+        if not are_weights(graph, [shift]):
+            m.refuse('are_weights([shift])')
             continue
         if not is_static(dim_of(graph, shift, 0)):
             m.refuse('is_static(dim_of(shift, 0))')
@@ -154,8 +154,11 @@ def match_group_norm(m: Matcher, root: Node) -> Match | None:
             if not is_wide(graph, x):
                 m.refuse('is_wide(x)')
                 continue
-            if not is_groups(graph, x, rows):
-                m.refuse('is_groups(x, rows)')
+            count = dim_of(graph, x, 1)
+            groups = dim_of(graph, rows, 1)
+            grouped = rank_of(graph, rows) == 3 and rank_of(graph, x) >= 3 and (dim_of(graph, rows, 0) == dim_of(graph, x, 0)) and is_static([groups, count]) and (groups > 0) and (count % groups == 0)
+            if not grouped:
+                m.refuse('grouped')
                 continue
             if not same_shape(graph, x, back):
                 m.refuse('same_shape(x, back)')
@@ -172,15 +175,13 @@ def match_group_norm(m: Matcher, root: Node) -> Match | None:
             if not is_channels(graph, shift, x):
                 m.refuse('is_channels(shift, x)')
                 continue
-            groups = dim_of(graph, rows, 1)
-            count = dim_of(graph, x, 1)
-            return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x, scale, shift, eps, groups, count))
+            return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x, scale, shift, eps, count, groups))
     return None
 
 
-def make_group_norm(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, eps: Any, groups: Any, count: Any) -> Any:
-    gain = as_channels(graph, scale, count)
-    moved = as_channels(graph, shift, count)
+def make_group_norm(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, eps: Any, count: Any, groups: Any) -> Any:
+    gain = reshape_to(graph, scale, [count])
+    moved = reshape_to(graph, shift, [count])
     return graph.make_node('GroupNormalization', [x, gain, moved], res.outputs, num_groups=static(groups), epsilon=eps)
 
 
@@ -192,19 +193,19 @@ def finish_instance_norm_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: An
     if not rank_of(graph, x) >= 4:
         m.refuse('rank_of(x) >= 4')
         return None
-    if not spatial_axes(graph, axes, x):
-        m.refuse('spatial_axes(axes, x)')
+    if not trailing_axes(graph, axes, x) == 2 - rank_of(graph, x):
+        m.refuse('trailing_axes(axes, x) == 2 - rank_of(x)')
         return None
-    if not spatial_axes(graph, axes2, x):
-        m.refuse('spatial_axes(axes2, x)')
+    if not trailing_axes(graph, axes2, x) == 2 - rank_of(graph, x):
+        m.refuse('trailing_axes(axes2, x) == 2 - rank_of(x)')
         return None
     count = dim_of(graph, x, 1)
     if not is_static(count):
         m.refuse('is_static(count)')
         return None
     small = number_of(graph, eps)
-    if not small_epsilon(small):
-        m.refuse('small_epsilon(small)')
+    if not 1e-45 < small < float('inf'):
+        m.refuse('1e-45 < small < inf')
         return None
     return Match(nodes, (root.outputs[0],), (x, count, small))
 
@@ -290,8 +291,8 @@ def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_instance_norm(graph: Graph, res: ResultSpec, x: Result, count: Any, small: Any) -> Any:
-    scale = ones(graph, [count], x)
-    return graph.make_node('InstanceNormalization', [x, scale, zeros(graph, [count], x)], res.outputs, epsilon=small)
+    one, zero = (consts(graph, [1] * count, float32), consts(graph, [0] * count, float32))
+    return graph.make_node('InstanceNormalization', [x, one, zero], res.outputs, epsilon=small)
 
 
 def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
@@ -332,8 +333,8 @@ def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
 
 
 def make_instance_norm_affine(graph: Graph, res: ResultSpec, x: Result, scale: Result, shift: Result, eps: Any) -> Any:
-    gain = as_channels(graph, scale, dim_of(graph, x, 1))
-    moved = as_channels(graph, shift, dim_of(graph, x, 1))
+    gain = reshape_to(graph, scale, [dim_of(graph, x, 1)])
+    moved = reshape_to(graph, shift, [dim_of(graph, x, 1)])
     return graph.make_node('InstanceNormalization', [x, gain, moved], res.outputs, epsilon=eps)
 
 
@@ -350,8 +351,8 @@ def finish_layer_norm_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: Any, 
         m.refuse('trailing_axes(axes2, x) == axis')
         return None
     small = number_of(graph, eps)
-    if not small_epsilon(small):
-        m.refuse('small_epsilon(small)')
+    if not 1e-45 < small < float('inf'):
+        m.refuse('1e-45 < small < inf')
         return None
     return Match(nodes, (root.outputs[0],), (x, axis, small))
 
@@ -437,7 +438,7 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_layer_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
-    return graph.make_node('LayerNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
+    return graph.make_node('LayerNormalization', [x, ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
 
 
 def match_layer_norm_bias(m: Matcher, root: Node) -> Match | None:
@@ -457,11 +458,11 @@ def match_layer_norm_bias(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, x):
             m.refuse('is_float32(x)')
             continue
-        if not is_sizes_from(graph, bias, x, axis):
-            m.refuse('is_sizes_from(bias, x, axis)')
+        if not has_shape(graph, bias, shape_of(graph, x)[axis:]):
+            m.refuse('has_shape(bias, shape_of(x)[axis:])')
             continue
-        if not is_sizes_from(graph, scale, x, axis):
-            m.refuse('is_sizes_from(scale, x, axis)')
+        if not has_shape(graph, scale, shape_of(graph, x)[axis:]):
+            m.refuse('has_shape(scale, shape_of(x)[axis:])')
             continue
         return Match((root, n1), (root.outputs[0],), (x, scale, bias, axis, eps))
     return None
@@ -488,8 +489,8 @@ def match_layer_norm_scale(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, x):
             m.refuse('is_float32(x)')
             continue
-        if not is_sizes_from(graph, scale, x, axis):
-            m.refuse('is_sizes_from(scale, x, axis)')
+        if not has_shape(graph, scale, shape_of(graph, x)[axis:]):
+            m.refuse('has_shape(scale, shape_of(x)[axis:])')
             continue
         if not is_filled(graph, one, 1):
             m.refuse('is_filled(one, 1)')
@@ -512,8 +513,8 @@ def finish_rms_norm_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: Any, ep
         m.refuse('axis < 0')
         return None
     small = number_of(graph, eps)
-    if not small_epsilon(small):
-        m.refuse('small_epsilon(small)')
+    if not 1e-45 < small < float('inf'):
+        m.refuse('1e-45 < small < inf')
         return None
     return Match(nodes, (root_.outputs[0],), (x, axis, small))
 
@@ -576,7 +577,7 @@ def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
 
 
 def make_rms_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
-    return graph.make_node('RMSNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
+    return graph.make_node('RMSNormalization', [x, ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
 
 
 def finish_rms_norm_of_one_row_1(m: Matcher, nodes: tuple[Node, ...], x: Any, mean: Any, count: Any, eps: Any, root_: Any) -> Match | None:
@@ -589,8 +590,8 @@ def finish_rms_norm_of_one_row_1(m: Matcher, nodes: tuple[Node, ...], x: Any, me
         m.refuse('axis < 0')
         return None
     small = number_of(graph, eps)
-    if not small_epsilon(small):
-        m.refuse('small_epsilon(small)')
+    if not 1e-45 < small < float('inf'):
+        m.refuse('1e-45 < small < inf')
         return None
     return Match(nodes, (root_.outputs[0],), (x, axis, small))
 
@@ -681,7 +682,7 @@ def match_rms_norm_of_one_row_2(m: Matcher, root_: Node) -> Match | None:
 
 
 def make_rms_norm_of_one_row(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
-    return graph.make_node('RMSNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
+    return graph.make_node('RMSNormalization', [x, ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
 
 
 def match_rms_norm_scale(m: Matcher, root: Node) -> Match | None:
@@ -699,8 +700,8 @@ def match_rms_norm_scale(m: Matcher, root: Node) -> Match | None:
         if not is_float32(graph, x):
             m.refuse('is_float32(x)')
             continue
-        if not is_sizes_from(graph, scale, x, axis):
-            m.refuse('is_sizes_from(scale, x, axis)')
+        if not has_shape(graph, scale, shape_of(graph, x)[axis:]):
+            m.refuse('has_shape(scale, shape_of(x)[axis:])')
             continue
         if not is_filled(graph, one, 1):
             m.refuse('is_filled(one, 1)')

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import are_moderate, is_float32, is_rounded_in_float32, is_zero_fill, is_zero_in_float32, number_of, with_axes
+from ortable.passes.rewrite.words.numbers import are_moderate, constant_as, is_float32, is_rounded_in_float32, number_of
 from ortable.prelude.facts import is_constant, is_wide, rank_of
 from ortable.prelude.values import as_vec
 
@@ -120,8 +120,8 @@ def match_max_between_pad_and_average(m: Matcher, root: Node) -> Match | None:
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
-    if not is_zero_fill(graph, value):
-        m.refuse('is_zero_fill(value)')
+    if not (value is None or number_of(graph, value) == 0):
+        m.refuse('value is None or number_of(value) == 0')
         return None
     return Match((root, n1), (root.outputs[0],), (x, borders, value, axes, kept))
 
@@ -146,8 +146,8 @@ def match_max_between_pad_and_maximum(m: Matcher, root: Node) -> Match | None:
     if not is_wide(graph, x):
         m.refuse('is_wide(x)')
         return None
-    if not is_zero_fill(graph, value):
-        m.refuse('is_zero_fill(value)')
+    if not (value is None or number_of(graph, value) == 0):
+        m.refuse('value is None or number_of(value) == 0')
         return None
     return Match((root, n1), (root.outputs[0],), (x, borders, value, axes, kept))
 
@@ -214,8 +214,8 @@ def finish_sum_with_zero_1(m: Matcher, nodes: tuple[Node, ...], x: Any, d: Any, 
         m.refuse('is_wide(x)')
         return None
     small = d if c is None else c
-    if not is_zero_in_float32(graph, small):
-        m.refuse('is_zero_in_float32(small)')
+    if not abs(number_of(graph, small)) <= 2.0 ** (-150):
+        m.refuse('abs(number_of(small)) <= 2.0 ** -150')
         return None
     return Match(nodes, (root.outputs[0],), (x, c, d))
 
@@ -275,5 +275,5 @@ def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_wide_factor(graph: Graph, res: ResultSpec, x: Result, d: Result | None, factor: Any) -> Any:
-    full = with_axes(graph, factor, rank_of(graph, x) + 1)
+    full = constant_as(graph, factor, [1] * (rank_of(graph, x) + 1))
     return graph.make_node('Squeeze', [graph.make_node('Mul', [x, full]) if d is None else graph.make_node('Div', [x, full]), as_vec(graph, 0)], res.outputs)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, merged_transposed_heads, total_length
-from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, hides_later_keys, is_causal_mask, mask_broadcasts_to_scores, zeroes_only_empty_rows
+from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, total_length
+from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, is_causal_mask, zeroes_only_empty_rows
 from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import known_rank
-from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.passes.rewrite.words.shapes import broadcasts_into, known_rank
+from ortable.prelude.facts import dim_of, rank_of, shape_of, static
 from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def match_ort_attention(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_attention(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    q, k, v = (merged_heads(graph, query), merged_heads(graph, transposed, True), merged_heads(graph, value))
     rows = graph.make_node('Attention', [q, k, v], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
@@ -114,8 +114,8 @@ def finish_ort_attention_causal_1(m: Matcher, nodes: tuple[Node, ...], product: 
     if not scale:
         m.refuse('scale')
         return None
-    if not is_causal_mask(graph, mask, query, transposed):
-        m.refuse('is_causal_mask(mask, query, transposed)')
+    if not is_causal_mask(graph, mask, product):
+        m.refuse('is_causal_mask(mask, product)')
         return None
     if not zeroes_only_empty_rows(graph, mask, attended, hidden):
         m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
@@ -229,7 +229,7 @@ def match_ort_attention_causal(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_attention_causal(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    q, k, v = (merged_heads(graph, query), merged_heads(graph, transposed, True), merged_heads(graph, value))
     last, total = (last_positions(graph, query), total_length(graph, query))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -261,8 +261,8 @@ def finish_ort_attention_causal_by_division_1(m: Matcher, nodes: tuple[Node, ...
     if not scale:
         m.refuse('scale')
         return None
-    if not is_causal_mask(graph, mask, query, transposed):
-        m.refuse('is_causal_mask(mask, query, transposed)')
+    if not is_causal_mask(graph, mask, product):
+        m.refuse('is_causal_mask(mask, product)')
         return None
     count = static(dim_of(graph, query, 1))
     width = static(dim_of(graph, query, 3))
@@ -314,7 +314,7 @@ def match_ort_attention_causal_by_division(m: Matcher, root: Node) -> Match | No
 
 
 def make_ort_attention_causal_by_division(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    q, k, v = (merged_heads(graph, query), merged_heads(graph, transposed, True), merged_heads(graph, value))
     last, total = (last_positions(graph, query), total_length(graph, query))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -342,8 +342,8 @@ def finish_ort_attention_causal_hidden_1(m: Matcher, nodes: tuple[Node, ...], pr
     if not scale:
         m.refuse('scale')
         return None
-    if not hides_later_keys(graph, later, query, transposed):
-        m.refuse('hides_later_keys(later, query, transposed)')
+    if not is_causal_mask(graph, later, product, True):
+        m.refuse('is_causal_mask(later, product, True)')
         return None
     count = static(dim_of(graph, query, 1))
     width = static(dim_of(graph, query, 3))
@@ -401,7 +401,7 @@ def match_ort_attention_causal_hidden(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_attention_causal_hidden(graph: Graph, res: ResultSpec, query: Result, transposed: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
+    q, k, v = (merged_heads(graph, query), merged_heads(graph, transposed, True), merged_heads(graph, value))
     last, total = (last_positions(graph, query), total_length(graph, query))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -429,14 +429,15 @@ def finish_ort_attention_masked_1(m: Matcher, nodes: tuple[Node, ...], product: 
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not mask_broadcasts_to_scores(graph, mask, query, transposed):
-        m.refuse('mask_broadcasts_to_scores(mask, query, transposed)')
+    count = static(dim_of(graph, query, 1))
+    fits = rank_of(graph, mask) >= 2 and broadcasts_into(graph, mask, product)
+    if not fits:
+        m.refuse('fits')
         return None
     if not empty_rows_are_zero(graph, mask, attended):
         m.refuse('empty_rows_are_zero(mask, attended)')
         return None
-    count = static(dim_of(graph, query, 1))
-    return Match((*nodes, n7), (root.outputs[0],), (query, transposed, mask, value, scale, count))
+    return Match((*nodes, n7), (root.outputs[0],), (query, transposed, mask, value, product, scale, count))
 
 
 def finish_ort_attention_masked_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, divisor: Any, mask: Any, attended: Any, root: Any) -> Match | None:
@@ -509,9 +510,9 @@ def match_ort_attention_masked(m: Matcher, root: Node) -> Match | None:
     return finish_ort_attention_masked_4(m, (root, n1), heads, out, None, None, root, None)
 
 
-def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, transposed: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
-    given = expanded_mask(graph, mask, query, transposed)
+def make_ort_attention_masked(graph: Graph, res: ResultSpec, query: Result, transposed: Result, mask: Result, value: Result, product: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_heads(graph, transposed, True), merged_heads(graph, value))
+    given = expanded_mask(graph, mask, product)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
@@ -538,14 +539,15 @@ def finish_ort_attention_with_bias_1(m: Matcher, nodes: tuple[Node, ...], produc
     if not scale > 0:
         m.refuse('scale > 0')
         return None
-    if not mask_broadcasts_to_scores(graph, bias, query, transposed):
-        m.refuse('mask_broadcasts_to_scores(bias, query, transposed)')
+    count = static(dim_of(graph, query, 1))
+    fits = rank_of(graph, bias) >= 2 and broadcasts_into(graph, bias, product)
+    if not fits:
+        m.refuse('fits')
         return None
     if not empty_rows_are_zero(graph, bias, hidden):
         m.refuse('empty_rows_are_zero(bias, hidden)')
         return None
-    count = static(dim_of(graph, query, 1))
-    return Match((*nodes, n7), (root.outputs[0],), (query, transposed, bias, value, scale, count))
+    return Match((*nodes, n7), (root.outputs[0],), (query, transposed, bias, value, product, scale, count))
 
 
 def finish_ort_attention_with_bias_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, out: Any, axis: Any, value: Any, divisor: Any, bias: Any, hidden: Any, root: Any) -> Match | None:
@@ -624,8 +626,8 @@ def match_ort_attention_with_bias(m: Matcher, root: Node) -> Match | None:
     return finish_ort_attention_with_bias_5(m, (root, n1), heads, out, None, None, root, None)
 
 
-def make_ort_attention_with_bias(graph: Graph, res: ResultSpec, query: Result, transposed: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (merged_heads(graph, query), merged_transposed_heads(graph, transposed), merged_heads(graph, value))
-    given = expanded_mask(graph, bias, query, transposed)
+def make_ort_attention_with_bias(graph: Graph, res: ResultSpec, query: Result, transposed: Result, bias: Result, value: Result, product: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (merged_heads(graph, query), merged_heads(graph, transposed, True), merged_heads(graph, value))
+    given = expanded_mask(graph, bias, product)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))

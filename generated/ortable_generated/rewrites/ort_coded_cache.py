@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import attention_scale, repeats_heads
-from ortable.passes.rewrite.words.caches import either_mask, fits_scores
 from ortable.passes.rewrite.words.coded_caches import coded_attention, is_coded_cache, share_coded_heads
 from ortable.passes.rewrite.words.numbers import for_cpu
+from ortable.passes.rewrite.words.shapes import broadcasts_into
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -22,7 +22,7 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def finish_ort_coded_cache_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, divisor: Any, present_k: Any, k: Any, inverse_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
+def finish_ort_coded_cache_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, divisor: Any, present_k: Any, k: Any, inverse_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, query: Any, past_k: Any, mask: Any, bias: Any, product: Any, root: Any, past_v: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -43,22 +43,22 @@ def finish_ort_coded_cache_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, fac
     if not share_coded_heads(graph, query, k, v, past_k):
         m.refuse('share_coded_heads(query, k, v, past_k)')
         return None
-    shown = either_mask(graph, bias, mask)
-    if not fits_scores(graph, shown, query, present_k):
-        m.refuse('fits_scores(shown, query, present_k)')
+    shown = mask if bias is None else bias
+    if not broadcasts_into(graph, shown, product):
+        m.refuse('broadcasts_into(shown, product)')
         return None
     return Match(nodes, (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
 
 
-def finish_ort_coded_cache_2(m: Matcher, nodes: tuple[Node, ...], n19: Any, axis: Any, factor: Any, divisor: Any, present_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
+def finish_ort_coded_cache_2(m: Matcher, nodes: tuple[Node, ...], n19: Any, axis: Any, factor: Any, divisor: Any, present_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, query: Any, past_k: Any, mask: Any, bias: Any, product: Any, root: Any, past_v: Any) -> Match | None:
     for k, inverse_k in m.orders(n19):
-        found = finish_ort_coded_cache_1(m, nodes, axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, mask, root, past_v)
+        found = finish_ort_coded_cache_1(m, nodes, axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, mask, bias, product, root, past_v)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_coded_cache_3(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_3(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
@@ -129,13 +129,13 @@ def finish_ort_coded_cache_3(m: Matcher, nodes: tuple[Node, ...], product: Any, 
             if n19 is None or len(n19.inputs) != 2 or n19.attrs:
                 continue
             for v, inverse_v in m.orders(n13):
-                found = finish_ort_coded_cache_2(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), n19, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, mask, root, past_v)
+                found = finish_ort_coded_cache_2(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), n19, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, mask, bias, product, root, past_v)
                 if found is not None:
                     return found
     return None
 
 
-def finish_ort_coded_cache_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
@@ -207,7 +207,7 @@ def finish_ort_coded_cache_4(m: Matcher, nodes: tuple[Node, ...], product: Any, 
                 continue
             for k, inverse_k in m.orders(n13):
                 for v, inverse_v in m.orders(n19):
-                    found = finish_ort_coded_cache_1(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, mask, root, past_v)
+                    found = finish_ort_coded_cache_1(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, mask, bias, product, root, past_v)
                     if found is not None:
                         return found
     return None
@@ -302,18 +302,18 @@ def match_ort_coded_cache(m: Matcher, root: Node) -> Match | None:
                                 n19 = m.producer(r14, 'Mul')
                                 if n19 is None or len(n19.inputs) != 2 or n19.attrs:
                                     continue
-                                found = finish_ort_coded_cache_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), n19, axis, factor, None, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, bias, None, root, past_v)
+                                found = finish_ort_coded_cache_2(m, (root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19), n19, axis, factor, None, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, query, past_k, None, bias, product, root, past_v)
                                 if found is not None:
                                     return found
             n4 = m.producer(scores, 'Div')
             if n4 is None or len(n4.inputs) != 2 or n4.attrs:
                 continue
             product, divisor = n4.inputs
-            found = finish_ort_coded_cache_3(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, bias, None, root)
+            found = finish_ort_coded_cache_3(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, None, bias, root)
             if found is not None:
                 return found
         for product, bias in m.orders(n3):
-            found = finish_ort_coded_cache_3(m, (root, n1, n2, n3), product, n2, axis, None, None, bias, None, root)
+            found = finish_ort_coded_cache_3(m, (root, n1, n2, n3), product, n2, axis, None, None, None, bias, root)
             if found is not None:
                 return found
     n3 = m.producer(masked, 'Where')
@@ -324,26 +324,26 @@ def match_ort_coded_cache(m: Matcher, root: Node) -> Match | None:
         n4 = m.producer(scores, 'Mul')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             for product, factor in m.orders(n4):
-                found = finish_ort_coded_cache_3(m, (root, n1, n2, n3, n4), product, n2, axis, factor, None, None, mask, root)
+                found = finish_ort_coded_cache_3(m, (root, n1, n2, n3, n4), product, n2, axis, factor, None, mask, None, root)
                 if found is not None:
                     return found
         n4 = m.producer(scores, 'Div')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             product, divisor = n4.inputs
-            found = finish_ort_coded_cache_4(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, None, mask, root)
+            found = finish_ort_coded_cache_4(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, mask, None, root)
             if found is not None:
                 return found
     mask, product, r2 = n3.inputs
     if not m.number(r2, float('-inf')):
         return None
-    return finish_ort_coded_cache_4(m, (root, n1, n2, n3), product, n2, axis, None, None, None, mask, root)
+    return finish_ort_coded_cache_4(m, (root, n1, n2, n3), product, n2, axis, None, None, mask, None, root)
 
 
 def make_ort_coded_cache(graph: Graph, res: ResultSpec, k: Result, past_k: Result, v: Result, past_v: Result, scale_k: Result, scale_v: Result, query: Result, scale: Any, shown: Any) -> Any:
     return coded_attention(graph, query, k, v, past_k, past_v, shown, scale_k, scale_v, scale)
 
 
-def finish_ort_coded_cache_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, divisor: Any, present_k: Any, k: Any, inverse_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, keys: Any, wide_k: Any, values: Any, wide_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, divisor: Any, present_k: Any, k: Any, inverse_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, keys: Any, wide_k: Any, values: Any, wide_v: Any, query: Any, past_k: Any, mask: Any, bias: Any, product: Any, root: Any, past_v: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -370,22 +370,22 @@ def finish_ort_coded_cache_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis:
     if not share_coded_heads(graph, query, k, v, past_k):
         m.refuse('share_coded_heads(query, k, v, past_k)')
         return None
-    shown = either_mask(graph, bias, mask)
-    if not fits_scores(graph, shown, query, present_k):
-        m.refuse('fits_scores(shown, query, present_k)')
+    shown = mask if bias is None else bias
+    if not broadcasts_into(graph, shown, product):
+        m.refuse('broadcasts_into(shown, product)')
         return None
     return Match(nodes, (root.outputs[0], present_k, present_v), (k, past_k, v, past_v, scale_k, scale_v, query, scale, shown))
 
 
-def finish_ort_coded_cache_repeated_2(m: Matcher, nodes: tuple[Node, ...], n25: Any, axis: Any, factor: Any, divisor: Any, present_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, keys: Any, wide_k: Any, values: Any, wide_v: Any, query: Any, past_k: Any, bias: Any, mask: Any, root: Any, past_v: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_2(m: Matcher, nodes: tuple[Node, ...], n25: Any, axis: Any, factor: Any, divisor: Any, present_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, keys: Any, wide_k: Any, values: Any, wide_v: Any, query: Any, past_k: Any, mask: Any, bias: Any, product: Any, root: Any, past_v: Any) -> Match | None:
     for k, inverse_k in m.orders(n25):
-        found = finish_ort_coded_cache_repeated_1(m, nodes, axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+        found = finish_ort_coded_cache_repeated_1(m, nodes, axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, mask, bias, product, root, past_v)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_coded_cache_repeated_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, n6: Any, axis: Any, divisor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, n6: Any, axis: Any, divisor: Any, values: Any, wide_v: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n7 = m.producer(scores, 'Mul')
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
@@ -474,13 +474,13 @@ def finish_ort_coded_cache_repeated_3(m: Matcher, nodes: tuple[Node, ...], score
                     n25 = m.producer(r20, 'Mul')
                     if n25 is None or len(n25.inputs) != 2 or n25.attrs:
                         continue
-                    found = finish_ort_coded_cache_repeated_2(m, (*nodes, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+                    found = finish_ort_coded_cache_repeated_2(m, (*nodes, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, mask, bias, product, root, past_v)
                     if found is not None:
                         return found
     return None
 
 
-def finish_ort_coded_cache_repeated_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n6: Any, axis: Any, factor: Any, divisor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_4(m: Matcher, nodes: tuple[Node, ...], product: Any, n6: Any, axis: Any, factor: Any, divisor: Any, values: Any, wide_v: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n8 = m.producer(product, 'MatMul')
     if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
@@ -565,26 +565,26 @@ def finish_ort_coded_cache_repeated_4(m: Matcher, nodes: tuple[Node, ...], produ
             if n25 is None or len(n25.inputs) != 2 or n25.attrs:
                 continue
             for v, inverse_v in m.orders(n19):
-                found = finish_ort_coded_cache_repeated_2(m, (*nodes, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+                found = finish_ort_coded_cache_repeated_2(m, (*nodes, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), n25, axis, factor, divisor, present_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, mask, bias, product, root, past_v)
                 if found is not None:
                     return found
     return None
 
 
-def finish_ort_coded_cache_repeated_5(m: Matcher, nodes: tuple[Node, ...], scores: Any, n6: Any, axis: Any, factor: Any, values: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_5(m: Matcher, nodes: tuple[Node, ...], scores: Any, n6: Any, axis: Any, factor: Any, values: Any, wide_v: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n7 = m.producer(scores, 'Div')
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     product, divisor = n7.inputs
-    return finish_ort_coded_cache_repeated_4(m, (*nodes, n7), product, n6, axis, factor, divisor, values, wide_v, bias, mask, root)
+    return finish_ort_coded_cache_repeated_4(m, (*nodes, n7), product, n6, axis, factor, divisor, values, wide_v, mask, bias, root)
 
 
 def finish_ort_coded_cache_repeated_6(m: Matcher, nodes: tuple[Node, ...], n3: Any, n6: Any, axis: Any, divisor: Any, values: Any, wide_v: Any, mask: Any, root: Any, factor: Any) -> Match | None:
     for scores, bias in m.orders(n3):
-        found = finish_ort_coded_cache_repeated_3(m, nodes, scores, n6, axis, divisor, values, wide_v, bias, mask, root)
+        found = finish_ort_coded_cache_repeated_3(m, nodes, scores, n6, axis, divisor, values, wide_v, mask, bias, root)
         if found is not None:
             return found
-        found = finish_ort_coded_cache_repeated_5(m, nodes, scores, n6, axis, factor, values, wide_v, bias, mask, root)
+        found = finish_ort_coded_cache_repeated_5(m, nodes, scores, n6, axis, factor, values, wide_v, mask, bias, root)
         if found is not None:
             return found
     return None
@@ -608,13 +608,13 @@ def finish_ort_coded_cache_repeated_7(m: Matcher, nodes: tuple[Node, ...], r2: A
     if found is not None:
         return found
     for product, bias in m.orders(n3):
-        found = finish_ort_coded_cache_repeated_4(m, (*nodes, n4, n5, n6), product, n6, axis, factor, divisor, values, wide_v, bias, mask, root)
+        found = finish_ort_coded_cache_repeated_4(m, (*nodes, n4, n5, n6), product, n6, axis, factor, divisor, values, wide_v, mask, bias, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_coded_cache_repeated_8(m: Matcher, nodes: tuple[Node, ...], r3: Any, n4: Any, axis: Any, divisor: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_8(m: Matcher, nodes: tuple[Node, ...], r3: Any, n4: Any, axis: Any, divisor: Any, wide_v: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n5 = m.producer(r3, 'Expand')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
@@ -629,13 +629,13 @@ def finish_ort_coded_cache_repeated_8(m: Matcher, nodes: tuple[Node, ...], r3: A
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     for product, factor in m.orders(n4):
-        found = finish_ort_coded_cache_repeated_4(m, (*nodes, n5, n6, n7), product, n7, axis, factor, divisor, values, wide_v, bias, mask, root)
+        found = finish_ort_coded_cache_repeated_4(m, (*nodes, n5, n6, n7), product, n7, axis, factor, divisor, values, wide_v, mask, bias, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_coded_cache_repeated_9(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, wide_v: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_coded_cache_repeated_9(m: Matcher, nodes: tuple[Node, ...], product: Any, n2: Any, axis: Any, factor: Any, divisor: Any, wide_v: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
@@ -735,7 +735,7 @@ def finish_ort_coded_cache_repeated_9(m: Matcher, nodes: tuple[Node, ...], produ
                 continue
             for k, inverse_k in m.orders(n19):
                 for v, inverse_v in m.orders(n25):
-                    found = finish_ort_coded_cache_repeated_1(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, bias, mask, root, past_v)
+                    found = finish_ort_coded_cache_repeated_1(m, (*nodes, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25), axis, factor, divisor, present_k, k, inverse_k, scale_k, lowest, highest, present_v, v, inverse_v, scale_v, keys, wide_k, values, wide_v, query, past_k, mask, bias, product, root, past_v)
                     if found is not None:
                         return found
     return None
@@ -768,19 +768,19 @@ def match_ort_coded_cache_repeated(m: Matcher, root: Node) -> Match | None:
         n4 = m.producer(scores, 'Mul')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             r3, _ = n2.inputs
-            found = finish_ort_coded_cache_repeated_8(m, (root, n1, n2, n3, n4), r3, n4, axis, None, wide_v, None, mask, root)
+            found = finish_ort_coded_cache_repeated_8(m, (root, n1, n2, n3, n4), r3, n4, axis, None, wide_v, mask, None, root)
             if found is not None:
                 return found
         n4 = m.producer(scores, 'Div')
         if n4 is not None and len(n4.inputs) == 2 and (not n4.attrs):
             product, divisor = n4.inputs
-            found = finish_ort_coded_cache_repeated_9(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, wide_v, None, mask, root)
+            found = finish_ort_coded_cache_repeated_9(m, (root, n1, n2, n3, n4), product, n2, axis, None, divisor, wide_v, mask, None, root)
             if found is not None:
                 return found
     mask, product, r2 = n3.inputs
     if not m.number(r2, float('-inf')):
         return None
-    return finish_ort_coded_cache_repeated_9(m, (root, n1, n2, n3), product, n2, axis, None, None, wide_v, None, mask, root)
+    return finish_ort_coded_cache_repeated_9(m, (root, n1, n2, n3), product, n2, axis, None, None, wide_v, mask, None, root)
 
 
 def make_ort_coded_cache_repeated(graph: Graph, res: ResultSpec, k: Result, past_k: Result, v: Result, past_v: Result, scale_k: Result, scale_v: Result, query: Result, scale: Any, shown: Any) -> Any:

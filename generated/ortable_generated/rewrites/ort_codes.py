@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.arriving import axis_of_codes, code_scales, code_shifts, code_zeros, coded_table, coded_weight_of, codes_of_weight, group_of_codes, group_sums, has_shifts, scaled_codes
+from ortable.passes.rewrite.words.arriving import coded_weight_of, dequantized, scaled_codes, with_shifts
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
-from ortable.passes.rewrite.words.shapes import is_known
 from ortable.prelude.facts import rank_of
 
 if TYPE_CHECKING:
@@ -33,16 +32,15 @@ def match_ort_codes_of_gather(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    weight = coded_table(graph, w)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
+    weight = coded_weight_of(graph, w, True, whole=True)
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
     return Match((root,), (root.outputs[0],), (indices, weight))
 
 
 def make_ort_codes_of_gather(graph: Graph, res: ResultSpec, indices: Result, weight: Any) -> Any:
-    table = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
-    return graph.make_node('Gather', [table, indices], res.outputs, axis=0)
+    return graph.make_node('Gather', [dequantized(graph, weight), indices], res.outputs, axis=0)
 
 
 def match_ort_codes_of_gemm(m: Matcher, root: Node) -> Match | None:
@@ -60,17 +58,14 @@ def match_ort_codes_of_gemm(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_float32(x)')
         return None
     weight = coded_weight_of(graph, w, transposed == 1)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
     return Match((root,), (root.outputs[0],), (x, bias, weight))
 
 
 def make_ort_codes_of_gemm(graph: Graph, res: ResultSpec, x: Result, bias: Result | None, weight: Any) -> Any:
-    kernel = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
-    rows = graph.make_node('Gemm', [x, kernel, bias], transB=1)
-    shifted = has_shifts(weight)
-    return graph.make_node('Add', [rows, graph.make_node('MatMul', [group_sums(graph, x, weight), code_shifts(graph, weight)])], res.outputs) if shifted else rows
+    return with_shifts(graph, graph.make_node('Gemm', [x, dequantized(graph, weight), bias], transB=1), x, weight)
 
 
 def match_ort_codes_of_matmul(m: Matcher, root: Node) -> Match | None:
@@ -89,17 +84,14 @@ def match_ort_codes_of_matmul(m: Matcher, root: Node) -> Match | None:
         m.refuse('rank_of(x) >= 2')
         return None
     weight = coded_weight_of(graph, w, False)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
     return Match((root,), (root.outputs[0],), (x, weight))
 
 
 def make_ort_codes_of_matmul(graph: Graph, res: ResultSpec, x: Result, weight: Any) -> Any:
-    kernel = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
-    rows = graph.make_node('MatMul', [x, graph.make_node('Transpose', [kernel], perm=[1, 0])])
-    shifted = has_shifts(weight)
-    return graph.make_node('Add', [rows, graph.make_node('MatMul', [group_sums(graph, x, weight), code_shifts(graph, weight)])], res.outputs) if shifted else rows
+    return with_shifts(graph, graph.make_node('MatMul', [x, graph.make_node('Transpose', [dequantized(graph, weight)], perm=[1, 0])]), x, weight)
 
 
 def finish_ort_codes_scaled_1(m: Matcher, nodes: tuple[Node, ...], product: Any, scales: Any, rows: Any, root: Any, shape: Any) -> Match | None:
@@ -118,8 +110,8 @@ def finish_ort_codes_scaled_1(m: Matcher, nodes: tuple[Node, ...], product: Any,
         m.refuse('rank_of(x) >= 2')
         return None
     weight = scaled_codes(graph, w, scales, rows)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
     return Match((*nodes, n2), (root.outputs[0],), (x, shape, weight))
 
@@ -145,6 +137,5 @@ def match_ort_codes_scaled(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_codes_scaled(graph: Graph, res: ResultSpec, x: Result, shape: Result | None, weight: Any) -> Any:
-    kernel = graph.make_node('DequantizeLinear', [codes_of_weight(graph, weight), code_scales(graph, weight), code_zeros(graph, weight)], axis=axis_of_codes(weight), block_size=group_of_codes(weight))
-    whole = graph.make_node('MatMul', [x, graph.make_node('Transpose', [kernel], perm=[1, 0])])
+    whole = graph.make_node('MatMul', [x, graph.make_node('Transpose', [dequantized(graph, weight)], perm=[1, 0])])
     return whole if shape is None else graph.make_node('Reshape', [whole, shape], res.outputs)

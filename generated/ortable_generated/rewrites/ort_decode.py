@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import attention_scale, heads_before_repeat
-from ortable.passes.rewrite.words.caches import are_flat_heads, are_rows_of_groups, as_numbers, bias_in_use, cache_for_kernel, either_mask, empty_rows, fits_scores, heads_before_flat, heads_from_kernel, heads_of_kernel, heads_together, hides_by_infinity, is_written_cache, last_in_use, places_in_use, queries_for_kernel, softcap_of
+from ortable.passes.rewrite.words.caches import decode_attention, heads_before_flat, heads_together, is_written_cache, softcap_of
 from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import same_shape
+from ortable.passes.rewrite.words.shapes import broadcasts_into, has_shape, same_shape
+from ortable.prelude.facts import dim_of, shape_of, static
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -21,7 +22,7 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def finish_ort_decode_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_decode_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, divisor: Any, values: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     graph = m.graph
     n4 = m.producer(product, 'MatMul')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
@@ -51,9 +52,9 @@ def finish_ort_decode_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis:
         return None
     k = heads_before_repeat(graph, keys)
     v = heads_before_repeat(graph, values)
-    shown = either_mask(graph, bias, mask)
-    if not fits_scores(graph, shown, query, k):
-        m.refuse('fits_scores(shown, query, k)')
+    shown = mask if bias is None else bias
+    if not broadcasts_into(graph, shown, product):
+        m.refuse('broadcasts_into(shown, product)')
         return None
     together = heads_together(graph, query, k, v, shown)
     if not together > 0:
@@ -62,26 +63,26 @@ def finish_ort_decode_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis:
     return Match((*nodes, n4, n5), (root.outputs[0],), (query, scale, k, v, shown, together))
 
 
-def finish_ort_decode_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any) -> Match | None:
+def finish_ort_decode_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, mask: Any, bias: Any, root: Any) -> Match | None:
     n3 = m.producer(scores, 'Mul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     for product, factor in m.orders(n3):
-        found = finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, bias, mask, root)
+        found = finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, mask, bias, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_decode_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, bias: Any, mask: Any, root: Any, factor: Any) -> Match | None:
-    found = finish_ort_decode_2(m, nodes, scores, axis, divisor, values, bias, mask, root)
+def finish_ort_decode_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, values: Any, mask: Any, bias: Any, root: Any, factor: Any) -> Match | None:
+    found = finish_ort_decode_2(m, nodes, scores, axis, divisor, values, mask, bias, root)
     if found is not None:
         return found
     n3 = m.producer(scores, 'Div')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
     product, divisor = n3.inputs
-    return finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, bias, mask, root)
+    return finish_ort_decode_1(m, (*nodes, n3), product, axis, factor, divisor, values, mask, bias, root)
 
 
 def match_ort_decode(m: Matcher, root: Node) -> Match | None:
@@ -97,11 +98,11 @@ def match_ort_decode(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(masked, 'Add')
     if n2 is not None and len(n2.inputs) == 2 and (not n2.attrs):
         for scores, bias in m.orders(n2):
-            found = finish_ort_decode_3(m, (root, n1, n2), scores, axis, None, values, bias, None, root, None)
+            found = finish_ort_decode_3(m, (root, n1, n2), scores, axis, None, values, None, bias, root, None)
             if found is not None:
                 return found
         for product, bias in m.orders(n2):
-            found = finish_ort_decode_1(m, (root, n1, n2), product, axis, None, None, values, bias, None, root)
+            found = finish_ort_decode_1(m, (root, n1, n2), product, axis, None, None, values, None, bias, root)
             if found is not None:
                 return found
     n2 = m.producer(masked, 'Where')
@@ -109,24 +110,20 @@ def match_ort_decode(m: Matcher, root: Node) -> Match | None:
         return None
     mask, scores, r2 = n2.inputs
     if m.number(r2, float('-inf')):
-        found = finish_ort_decode_3(m, (root, n1, n2), scores, axis, None, values, None, mask, root, None)
+        found = finish_ort_decode_3(m, (root, n1, n2), scores, axis, None, values, mask, None, root, None)
         if found is not None:
             return found
     mask, product, r2 = n2.inputs
     if not m.number(r2, float('-inf')):
         return None
-    return finish_ort_decode_1(m, (root, n1, n2), product, axis, None, None, values, None, mask, root)
+    return finish_ort_decode_1(m, (root, n1, n2), product, axis, None, None, values, mask, None, root)
 
 
 def make_ort_decode(graph: Graph, res: ResultSpec, query: Result, scale: Any, k: Any, v: Any, shown: Any, together: Any) -> Any:
-    added = as_numbers(graph, shown)
-    total = places_in_use(graph, added, query, k, together)
-    none = empty_rows(graph, k, query, together)
-    rows = graph.make_node('GroupQueryAttention', [queries_for_kernel(graph, query, together), none, none, cache_for_kernel(graph, k, query, together), cache_for_kernel(graph, v, query, together), last_in_use(graph, total, query, together), total, None, None, None, bias_in_use(graph, added, total, query, k, together)], domain='com.microsoft', num_heads=heads_of_kernel(graph, query, query, together), kv_num_heads=heads_of_kernel(graph, k, query, together), scale=scale, causal=0)
-    return heads_from_kernel(graph, rows, query, together, res)
+    return decode_attention(graph, query, k, v, shown, together, scale, shape_of(graph, res))
 
 
-def finish_ort_decode_flat_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, cap: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
+def finish_ort_decode_flat_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, cap: Any, part: Any, limit: Any, bias: Any, flat: Any, probs: Any, root: Any) -> Match | None:
     graph = m.graph
     n8 = m.producer(product, 'Reshape')
     if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
@@ -160,7 +157,7 @@ def finish_ort_decode_flat_1(m: Matcher, nodes: tuple[Node, ...], product: Any, 
     if not scale:
         m.refuse('scale')
         return None
-    softcap = softcap_of(graph, cap, part, limit)
+    softcap = softcap_of(graph, cap, part, limit, bias)
     k = heads_before_repeat(graph, keys)
     if not is_written_cache(graph, k):
         m.refuse('is_written_cache(k)')
@@ -169,14 +166,18 @@ def finish_ort_decode_flat_1(m: Matcher, nodes: tuple[Node, ...], product: Any, 
     if not is_written_cache(graph, v):
         m.refuse('is_written_cache(v)')
         return None
-    if not (softcap > 0 or (softcap == 0 and hides_by_infinity(graph, bias))):
-        m.refuse('softcap > 0 or (softcap == 0 and hides_by_infinity(bias))')
+    if not softcap >= 0:
+        m.refuse('softcap >= 0')
         return None
-    if not fits_scores(graph, bias, query, k):
-        m.refuse('fits_scores(bias, query, k)')
+    if not broadcasts_into(graph, bias, product):
+        m.refuse('broadcasts_into(bias, product)')
         return None
-    if not are_flat_heads(graph, query, keys, rows, product, probs, flat):
-        m.refuse('are_flat_heads(query, keys, rows, product, probs, flat)')
+    size = shape_of(graph, query)
+    many = size[0] * size[1]
+    places = dim_of(graph, keys, 2)
+    flat_heads = has_shape(graph, keys, [size[0], size[1], places, size[3]]) and has_shape(graph, rows, [many, size[2], size[3]]) and has_shape(graph, product, [*size[:3], places]) and has_shape(graph, probs, [many, size[2], places]) and has_shape(graph, flat, [many, places, size[3]])
+    if not flat_heads:
+        m.refuse('flat_heads')
         return None
     together = heads_together(graph, query, k, v, bias)
     if not together > 0:
@@ -185,50 +186,50 @@ def finish_ort_decode_flat_1(m: Matcher, nodes: tuple[Node, ...], product: Any, 
     return Match((*nodes, n8, n9, n10, n11, n12), (root.outputs[0],), (query, bias, scale, softcap, k, v, together))
 
 
-def finish_ort_decode_flat_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, cap: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
+def finish_ort_decode_flat_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, cap: Any, part: Any, limit: Any, bias: Any, flat: Any, probs: Any, root: Any) -> Match | None:
     n7 = m.producer(scores, 'Mul')
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     for product, factor in m.orders(n7):
-        found = finish_ort_decode_flat_1(m, (*nodes, n7), product, axis, factor, cap, part, limit, flat, bias, probs, root)
+        found = finish_ort_decode_flat_1(m, (*nodes, n7), product, axis, factor, cap, part, limit, bias, flat, probs, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_decode_flat_3(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
+def finish_ort_decode_flat_3(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, part: Any, limit: Any, bias: Any, flat: Any, probs: Any, root: Any) -> Match | None:
     scores, cap = n6.inputs
-    return finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, flat, bias, probs, root)
+    return finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, bias, flat, probs, root)
 
 
-def finish_ort_decode_flat_4(m: Matcher, nodes: tuple[Node, ...], r4: Any, axis: Any, part: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_decode_flat_4(m: Matcher, nodes: tuple[Node, ...], r4: Any, axis: Any, part: Any, limit: Any, bias: Any, flat: Any, probs: Any, root: Any, factor: Any) -> Match | None:
     n6 = m.producer(r4, 'Div')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
-    found = finish_ort_decode_flat_3(m, (*nodes, n6), n6, axis, part, limit, flat, bias, probs, root)
+    found = finish_ort_decode_flat_3(m, (*nodes, n6), n6, axis, part, limit, bias, flat, probs, root)
     if found is not None:
         return found
     product, cap = n6.inputs
-    return finish_ort_decode_flat_1(m, (*nodes, n6), product, axis, factor, cap, part, limit, flat, bias, probs, root)
+    return finish_ort_decode_flat_1(m, (*nodes, n6), product, axis, factor, cap, part, limit, bias, flat, probs, root)
 
 
-def finish_ort_decode_flat_5(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, cap: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any) -> Match | None:
+def finish_ort_decode_flat_5(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, cap: Any, limit: Any, bias: Any, flat: Any, probs: Any, root: Any) -> Match | None:
     for scores, part in m.orders(n6):
-        found = finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, flat, bias, probs, root)
+        found = finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, bias, flat, probs, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_decode_flat_6(m: Matcher, nodes: tuple[Node, ...], r4: Any, axis: Any, cap: Any, limit: Any, flat: Any, bias: Any, probs: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_decode_flat_6(m: Matcher, nodes: tuple[Node, ...], r4: Any, axis: Any, cap: Any, limit: Any, bias: Any, flat: Any, probs: Any, root: Any, factor: Any) -> Match | None:
     n6 = m.producer(r4, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
-    found = finish_ort_decode_flat_5(m, (*nodes, n6), n6, axis, cap, limit, flat, bias, probs, root)
+    found = finish_ort_decode_flat_5(m, (*nodes, n6), n6, axis, cap, limit, bias, flat, probs, root)
     if found is not None:
         return found
     for product, part in m.orders(n6):
-        found = finish_ort_decode_flat_1(m, (*nodes, n6), product, axis, factor, cap, part, limit, flat, bias, probs, root)
+        found = finish_ort_decode_flat_1(m, (*nodes, n6), product, axis, factor, cap, part, limit, bias, flat, probs, root)
         if found is not None:
             return found
     return None
@@ -244,10 +245,10 @@ def finish_ort_decode_flat_7(m: Matcher, nodes: tuple[Node, ...], n3: Any, axis:
             if n5 is None or len(n5.inputs) != 1 or n5.attrs:
                 continue
             r4 = n5.inputs[0]
-            found = finish_ort_decode_flat_4(m, (*nodes, n4, n5), r4, axis, part, limit, flat, bias, probs, root, factor)
+            found = finish_ort_decode_flat_4(m, (*nodes, n4, n5), r4, axis, part, limit, bias, flat, probs, root, factor)
             if found is not None:
                 return found
-            found = finish_ort_decode_flat_6(m, (*nodes, n4, n5), r4, axis, cap, limit, flat, bias, probs, root, factor)
+            found = finish_ort_decode_flat_6(m, (*nodes, n4, n5), r4, axis, cap, limit, bias, flat, probs, root, factor)
             if found is not None:
                 return found
     return None
@@ -255,7 +256,7 @@ def finish_ort_decode_flat_7(m: Matcher, nodes: tuple[Node, ...], n3: Any, axis:
 
 def finish_ort_decode_flat_8(m: Matcher, nodes: tuple[Node, ...], n3: Any, axis: Any, cap: Any, part: Any, limit: Any, flat: Any, probs: Any, root: Any) -> Match | None:
     for scores, bias in m.orders(n3):
-        found = finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, flat, bias, probs, root)
+        found = finish_ort_decode_flat_2(m, nodes, scores, axis, cap, part, limit, bias, flat, probs, root)
         if found is not None:
             return found
     return None
@@ -285,21 +286,17 @@ def match_ort_decode_flat(m: Matcher, root: Node) -> Match | None:
     if found is not None:
         return found
     for product, bias in m.orders(n3):
-        found = finish_ort_decode_flat_1(m, (root, n1, n2, n3), product, axis, None, None, None, None, flat, bias, probs, root)
+        found = finish_ort_decode_flat_1(m, (root, n1, n2, n3), product, axis, None, None, None, None, bias, flat, probs, root)
         if found is not None:
             return found
     return None
 
 
 def make_ort_decode_flat(graph: Graph, res: ResultSpec, query: Result, bias: Result, scale: Any, softcap: Any, k: Any, v: Any, together: Any) -> Any:
-    added = as_numbers(graph, bias)
-    total = places_in_use(graph, added, query, k, together, softcap)
-    none = empty_rows(graph, k, query, together)
-    rows = graph.make_node('GroupQueryAttention', [queries_for_kernel(graph, query, together), none, none, cache_for_kernel(graph, k, query, together), cache_for_kernel(graph, v, query, together), last_in_use(graph, total, query, together), total, None, None, None, bias_in_use(graph, added, total, query, k, together)], domain='com.microsoft', num_heads=heads_of_kernel(graph, query, query, together), kv_num_heads=heads_of_kernel(graph, k, query, together), scale=scale, softcap=softcap, causal=0)
-    return heads_from_kernel(graph, rows, query, together, res)
+    return decode_attention(graph, query, k, v, bias, together, scale, shape_of(graph, res), softcap)
 
 
-def finish_ort_decode_grouped_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any) -> Match | None:
+def finish_ort_decode_grouped_1(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, divisor: Any, v: Any, mask: Any, bias: Any, probs: Any, heads: Any, root: Any) -> Match | None:
     graph = m.graph
     n6 = m.producer(product, 'Reshape')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
@@ -335,72 +332,77 @@ def finish_ort_decode_grouped_1(m: Matcher, nodes: tuple[Node, ...], product: An
     if not is_written_cache(graph, v):
         m.refuse('is_written_cache(v)')
         return None
-    if not are_rows_of_groups(graph, query, k, rows, product, probs):
-        m.refuse('are_rows_of_groups(query, k, rows, product, probs)')
+    shown = mask if bias is None else bias
+    together = heads_together(graph, query, k, v, shown)
+    size = shape_of(graph, query)
+    groups = static(dim_of(graph, k, 1))
+    many = static(size[1]) // max(groups, 1) * size[2]
+    places = dim_of(graph, k, 2)
+    grouped = has_shape(graph, rows, [size[0], groups, many, size[3]]) and has_shape(graph, product, [*size[:3], places]) and has_shape(graph, probs, [size[0], groups, many, places])
+    if not grouped:
+        m.refuse('grouped')
         return None
-    shown = either_mask(graph, bias, mask)
-    if not fits_scores(graph, shown, query, k):
-        m.refuse('fits_scores(shown, query, k)')
+    if not broadcasts_into(graph, shown, product):
+        m.refuse('broadcasts_into(shown, product)')
         return None
     if not same_shape(graph, heads, query):
         m.refuse('same_shape(heads, query)')
         return None
-    together = heads_together(graph, query, k, v, shown)
     if not together > 0:
         m.refuse('together > 0')
         return None
     return Match((*nodes, n6, n7, n8, n9), (root.outputs[0],), (query, k, v, scale, shown, together))
 
 
-def finish_ort_decode_grouped_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any) -> Match | None:
+def finish_ort_decode_grouped_2(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, mask: Any, bias: Any, probs: Any, heads: Any, root: Any) -> Match | None:
     n5 = m.producer(scores, 'Mul')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     for product, factor in m.orders(n5):
-        found = finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
+        found = finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, mask, bias, probs, heads, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_decode_grouped_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
-    found = finish_ort_decode_grouped_2(m, nodes, scores, axis, divisor, v, probs, bias, mask, heads, root)
+def finish_ort_decode_grouped_3(m: Matcher, nodes: tuple[Node, ...], scores: Any, axis: Any, divisor: Any, v: Any, mask: Any, bias: Any, probs: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+    found = finish_ort_decode_grouped_2(m, nodes, scores, axis, divisor, v, mask, bias, probs, heads, root)
     if found is not None:
         return found
     n5 = m.producer(scores, 'Div')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     product, divisor = n5.inputs
-    return finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
+    return finish_ort_decode_grouped_1(m, (*nodes, n5), product, axis, factor, divisor, v, mask, bias, probs, heads, root)
 
 
-def finish_ort_decode_grouped_4(m: Matcher, nodes: tuple[Node, ...], n4: Any, axis: Any, divisor: Any, v: Any, probs: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_decode_grouped_4(m: Matcher, nodes: tuple[Node, ...], n4: Any, axis: Any, divisor: Any, v: Any, mask: Any, probs: Any, heads: Any, root: Any, factor: Any) -> Match | None:
     for scores, bias in m.orders(n4):
-        found = finish_ort_decode_grouped_3(m, nodes, scores, axis, divisor, v, probs, bias, mask, heads, root, factor)
+        found = finish_ort_decode_grouped_3(m, nodes, scores, axis, divisor, v, mask, bias, probs, heads, root, factor)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_decode_grouped_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, axis: Any, divisor: Any, v: Any, probs: Any, mask: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_decode_grouped_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, axis: Any, divisor: Any, v: Any, mask: Any, probs: Any, heads: Any, root: Any, factor: Any) -> Match | None:
     n4 = m.producer(masked, 'Add')
     if n4 is None or len(n4.inputs) != 2 or n4.attrs:
         return None
-    found = finish_ort_decode_grouped_4(m, (*nodes, n4), n4, axis, divisor, v, probs, mask, heads, root, factor)
+    found = finish_ort_decode_grouped_4(m, (*nodes, n4), n4, axis, divisor, v, mask, probs, heads, root, factor)
     if found is not None:
         return found
     for product, bias in m.orders(n4):
-        found = finish_ort_decode_grouped_1(m, (*nodes, n4), product, axis, factor, divisor, v, probs, bias, mask, heads, root)
+        found = finish_ort_decode_grouped_1(m, (*nodes, n4), product, axis, factor, divisor, v, mask, bias, probs, heads, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_decode_grouped_6(m: Matcher, nodes: tuple[Node, ...], n4: Any, axis: Any, divisor: Any, v: Any, probs: Any, bias: Any, heads: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_decode_grouped_6(m: Matcher, nodes: tuple[Node, ...], n4: Any, axis: Any, divisor: Any, v: Any, bias: Any, probs: Any, heads: Any, root: Any, factor: Any) -> Match | None:
     mask, scores, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
-    return finish_ort_decode_grouped_3(m, nodes, scores, axis, divisor, v, probs, bias, mask, heads, root, factor)
+    return finish_ort_decode_grouped_3(m, nodes, scores, axis, divisor, v, mask, bias, probs, heads, root, factor)
 
 
 def match_ort_decode_grouped(m: Matcher, root: Node) -> Match | None:
@@ -422,24 +424,20 @@ def match_ort_decode_grouped(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n3.attrs.get('axis', -1)
     masked = n3.inputs[0]
-    found = finish_ort_decode_grouped_5(m, (root, n1, n2, n3), masked, axis, None, v, probs, None, heads, root, None)
+    found = finish_ort_decode_grouped_5(m, (root, n1, n2, n3), masked, axis, None, v, None, probs, heads, root, None)
     if found is not None:
         return found
     n4 = m.producer(masked, 'Where')
     if n4 is None or len(n4.inputs) != 3 or n4.attrs:
         return None
-    found = finish_ort_decode_grouped_6(m, (root, n1, n2, n3, n4), n4, axis, None, v, probs, None, heads, root, None)
+    found = finish_ort_decode_grouped_6(m, (root, n1, n2, n3, n4), n4, axis, None, v, None, probs, heads, root, None)
     if found is not None:
         return found
     mask, product, r3 = n4.inputs
     if not m.number(r3, float('-inf')):
         return None
-    return finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4), product, axis, None, None, v, probs, None, mask, heads, root)
+    return finish_ort_decode_grouped_1(m, (root, n1, n2, n3, n4), product, axis, None, None, v, mask, None, probs, heads, root)
 
 
 def make_ort_decode_grouped(graph: Graph, res: ResultSpec, query: Result, k: Result, v: Result, scale: Any, shown: Any, together: Any) -> Any:
-    added = as_numbers(graph, shown)
-    total = places_in_use(graph, added, query, k, together)
-    none = empty_rows(graph, k, query, together)
-    rows = graph.make_node('GroupQueryAttention', [queries_for_kernel(graph, query, together), none, none, cache_for_kernel(graph, k, query, together), cache_for_kernel(graph, v, query, together), last_in_use(graph, total, query, together), total, None, None, None, bias_in_use(graph, added, total, query, k, together)], domain='com.microsoft', num_heads=heads_of_kernel(graph, query, query, together), kv_num_heads=heads_of_kernel(graph, k, query, together), scale=scale, causal=0)
-    return heads_from_kernel(graph, rows, query, together, res)
+    return decode_attention(graph, query, k, v, shown, together, scale, shape_of(graph, res))

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import bits_of, group_of, groups_are_whole, packed_rows, packed_scales, packed_zeros, packing, rounds_embedding, weight_codes, weight_group
+from ortable.passes.rewrite.words.codes import bits_rows, packing, rounded_weight, rounds_weight
 from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import is_known
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -38,18 +37,15 @@ def match_ort_bits_embedding(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    weight = packing(graph, codes, scales, zeros, axis, size, True)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
-        return None
-    if not groups_are_whole(weight):
-        m.refuse('groups_are_whole(weight)')
+    weight = packing(graph, codes, scales, zeros, axis, size, True, whole=True)
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
     return Match((root, n1), (root.outputs[0],), (indices, weight), (n1,))
 
 
 def make_ort_bits_embedding(graph: Graph, res: ResultSpec, indices: Result, weight: Any) -> Any:
-    return graph.make_node('GatherBlockQuantized', [packed_rows(graph, weight), indices, packed_scales(graph, weight), packed_zeros(graph, weight)], res.outputs, domain='com.microsoft', bits=bits_of(weight), block_size=group_of(weight), gather_axis=0, quantize_axis=1)
+    return bits_rows(graph, weight, indices)
 
 
 def match_ort_weights_of_gather(m: Matcher, root: Node) -> Match | None:
@@ -63,13 +59,11 @@ def match_ort_weights_of_gather(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not rounds_embedding(graph, w):
-        m.refuse('rounds_embedding(w)')
+    if not rounds_weight(graph, w, True, table=True):
+        m.refuse('rounds_weight(w, True, table=True)')
         return None
     return Match((root,), (root.outputs[0],), (w, indices))
 
 
 def make_ort_weights_of_gather(graph: Graph, res: ResultSpec, w: Result, indices: Result) -> Any:
-    codes, scales, zeros = weight_codes(graph, w, True, 1)
-    table = graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=1, block_size=weight_group(graph))
-    return graph.make_node('Gather', [table, indices], res.outputs, axis=0)
+    return graph.make_node('Gather', [rounded_weight(graph, w, True, axis=1), indices], res.outputs, axis=0)

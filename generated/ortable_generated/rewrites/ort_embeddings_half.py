@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import rounds_half_embedding, weight_codes, weight_group
+from ortable.passes.rewrite.words.codes import rounded_weight, rounds_weight
 from ortable.passes.rewrite.words.numbers import for_cpu
 from ortable.prelude.facts import dtype_of
 
@@ -30,13 +30,11 @@ def match_ort_half_weights_of_gather(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not rounds_half_embedding(graph, w):
-        m.refuse('rounds_half_embedding(w)')
+    if not rounds_weight(graph, w, True, half=True, table=True):
+        m.refuse('rounds_weight(w, True, half=True, table=True)')
         return None
     return Match((root,), (root.outputs[0],), (w, indices))
 
 
 def make_ort_half_weights_of_gather(graph: Graph, res: ResultSpec, w: Result, indices: Result) -> Any:
-    codes, scales, zeros = weight_codes(graph, w, True, 1)
-    table = graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=1, block_size=weight_group(graph))
-    return graph.make_node('Cast', [graph.make_node('Gather', [table, indices], axis=0)], res.outputs, to=dtype_of(graph, w))
+    return graph.make_node('Cast', [graph.make_node('Gather', [rounded_weight(graph, w, True, axis=1), indices], axis=0)], res.outputs, to=dtype_of(graph, w))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import float32, int64
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.experts import are_places, are_vectors_of, counts_of, fills, is_int64, pays_by_expert, rows_by_expert
-from ortable.passes.rewrite.words.numbers import for_cpu, number_of
-from ortable.prelude.facts import dim_of, rank_of, static
+from ortable.passes.rewrite.words.experts import are_places, counts_of, pays_by_expert, rows_by_expert
+from ortable.passes.rewrite.words.numbers import for_cpu, is_filled, number_of
+from ortable.passes.rewrite.words.shapes import has_shape
+from ortable.prelude.facts import dim_of, dtype_of, rank_of, static
 from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def finish_ort_expert_counts_1(m: Matcher, nodes: tuple[Node, ...], r10: Any, va
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_int64(graph, ids):
-        m.refuse('is_int64(ids)')
+    if not dtype_of(graph, ids) == int64:
+        m.refuse('dtype_of(ids) == int64')
         return None
     if not rank_of(graph, ids) == 1:
         m.refuse('rank_of(ids) == 1')
@@ -44,44 +45,44 @@ def finish_ort_expert_counts_1(m: Matcher, nodes: tuple[Node, ...], r10: Any, va
     if not count <= 512:
         m.refuse('count <= 512')
         return None
-    if not fills(graph, low, 0):
-        m.refuse('fills(low, 0)')
+    if not is_filled(graph, low, 0):
+        m.refuse('is_filled(low, 0)')
         return None
-    if not fills(graph, lower, 0):
-        m.refuse('fills(lower, 0)')
+    if not is_filled(graph, lower, 0):
+        m.refuse('is_filled(lower, 0)')
         return None
-    if not fills(graph, base, 0):
-        m.refuse('fills(base, 0)')
+    if not is_filled(graph, base, 0):
+        m.refuse('is_filled(base, 0)')
         return None
-    if not fills(graph, start, 0):
-        m.refuse('fills(start, 0)')
+    if not is_filled(graph, start, 0):
+        m.refuse('is_filled(start, 0)')
         return None
-    if not fills(graph, high, count - 1):
-        m.refuse('fills(high, count - 1)')
+    if not is_filled(graph, high, count - 1):
+        m.refuse('is_filled(high, count - 1)')
         return None
-    if not fills(graph, upper, count - 1):
-        m.refuse('fills(upper, count - 1)')
+    if not is_filled(graph, upper, count - 1):
+        m.refuse('is_filled(upper, count - 1)')
         return None
-    if not fills(graph, width, count - 1):
-        m.refuse('fills(width, count - 1)')
+    if not is_filled(graph, width, count - 1):
+        m.refuse('is_filled(width, count - 1)')
         return None
-    if not fills(graph, last, count - 1):
-        m.refuse('fills(last, count - 1)')
+    if not is_filled(graph, last, count - 1):
+        m.refuse('is_filled(last, count - 1)')
         return None
-    if not fills(graph, bins, count):
-        m.refuse('fills(bins, count)')
+    if not is_filled(graph, bins, count):
+        m.refuse('is_filled(bins, count)')
         return None
-    if not fills(graph, beyond, count):
-        m.refuse('fills(beyond, count)')
+    if not is_filled(graph, beyond, count):
+        m.refuse('is_filled(beyond, count)')
         return None
-    if not fills(graph, added, 1):
-        m.refuse('fills(added, 1)')
+    if not is_filled(graph, added, 1):
+        m.refuse('is_filled(added, 1)')
         return None
-    if not fills(graph, starts, 0):
-        m.refuse('fills(starts, 0)')
+    if not is_filled(graph, starts, 0):
+        m.refuse('is_filled(starts, 0)')
         return None
-    if not fills(graph, ends, count):
-        m.refuse('fills(ends, count)')
+    if not is_filled(graph, ends, count):
+        m.refuse('is_filled(ends, count)')
         return None
     return Match(nodes, (root.outputs[0],), (ids, count))
 
@@ -314,8 +315,8 @@ def match_ort_experts_of_columns(m: Matcher, root: Node) -> Match | None:
     if not pays_by_expert(graph, weight, ids):
         m.refuse('pays_by_expert(weight, ids)')
         return None
-    if not are_vectors_of(graph, columns, weight, ids, True):
-        m.refuse('are_vectors_of(columns, weight, ids, True)')
+    if not has_shape(graph, columns, [dim_of(graph, ids, 0), dim_of(graph, weight, 2), 1]):
+        m.refuse('has_shape(columns, [dim_of(ids, 0), dim_of(weight, 2), 1])')
         return None
     return Match((root, n1), (root.outputs[0],), (weight, ids, columns))
 
@@ -346,8 +347,8 @@ def match_ort_experts_of_rows(m: Matcher, root: Node) -> Match | None:
     if not pays_by_expert(graph, weight, ids):
         m.refuse('pays_by_expert(weight, ids)')
         return None
-    if not are_vectors_of(graph, rows, weight, ids, False):
-        m.refuse('are_vectors_of(rows, weight, ids, False)')
+    if not has_shape(graph, rows, [dim_of(graph, ids, 0), 1, dim_of(graph, weight, 1)]):
+        m.refuse('has_shape(rows, [dim_of(ids, 0), 1, dim_of(weight, 1)])')
         return None
     return Match((root, n1), (root.outputs[0],), (weight, ids, rows))
 

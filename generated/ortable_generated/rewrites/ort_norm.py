@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import float32
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.normalization import is_last_axis, scales_rows
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32, number_of
-from ortable.passes.rewrite.words.shapes import same_shape
+from ortable.passes.rewrite.words.shapes import has_shape, known_rank, one_axis, same_shape
+from ortable.prelude.facts import dim_of
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 _REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
 
 
-def finish_ort_rms_norm_by_division_1(m: Matcher, nodes: tuple[Node, ...], x: Any, axes: Any, small: Any, weight: Any, root: Any) -> Match | None:
+def finish_ort_rms_norm_by_division_1(m: Matcher, nodes: tuple[Node, ...], axes: Any, x: Any, small: Any, weight: Any, root: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_last_axis(graph, x, axes):
-        m.refuse('is_last_axis(x, axes)')
+    if not one_axis(graph, axes, x) == known_rank(graph, x) - 1:
+        m.refuse('one_axis(axes, x) == known_rank(x) - 1')
         return None
     epsilon = number_of(graph, small)
     if not epsilon >= 0:
         m.refuse('epsilon >= 0')
         return None
-    if not scales_rows(graph, weight, x):
-        m.refuse('scales_rows(weight, x)')
+    if not has_shape(graph, weight, [dim_of(graph, x, -1)]):
+        m.refuse('has_shape(weight, [dim_of(x, -1)])')
         return None
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
@@ -76,7 +76,7 @@ def match_ort_rms_norm_by_division(m: Matcher, root: Node) -> Match | None:
                     for r5, r6 in m.orders(n6):
                         if r5 != x or r6 != x:
                             continue
-                        found = finish_ort_rms_norm_by_division_1(m, (root, n1, n2, n3, n4, n5, n6), x, axes, small, weight, root)
+                        found = finish_ort_rms_norm_by_division_1(m, (root, n1, n2, n3, n4, n5, n6), axes, x, small, weight, root)
                         if found is not None:
                             return found
                 n6 = m.producer(r4, 'Pow')
@@ -85,7 +85,7 @@ def match_ort_rms_norm_by_division(m: Matcher, root: Node) -> Match | None:
                 r5, r6 = n6.inputs
                 if r5 != x or not m.number(r6, 2):
                     continue
-                found = finish_ort_rms_norm_by_division_1(m, (root, n1, n2, n3, n4, n5, n6), x, axes, small, weight, root)
+                found = finish_ort_rms_norm_by_division_1(m, (root, n1, n2, n3, n4, n5, n6), axes, x, small, weight, root)
                 if found is not None:
                     return found
     return None

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.convolution import as_filters, as_image, is_bias_row, same_activation, suits_pointwise_convolution
+from ortable.passes.rewrite.words.convolution import convolved_rows, suits_pointwise_convolution
 from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import same_shape
+from ortable.passes.rewrite.words.shapes import has_shape, producer_of, same_shape, with_inputs
 from ortable.prelude.facts import dim_of, shape_of
 from ortable.prelude.values import reshape_to
 
@@ -37,15 +37,14 @@ def match_ort_gemm_to_conv(m: Matcher, root: Node) -> Match | None:
     if not suits_pointwise_convolution(graph, x, weight, transposed == 1):
         m.refuse('suits_pointwise_convolution(x, weight, transposed == 1)')
         return None
-    if not is_bias_row(graph, bias, weight, transposed - 1):
-        m.refuse('is_bias_row(bias, weight, transposed - 1)')
+    if not (bias is None or has_shape(graph, bias, [dim_of(graph, weight, transposed - 1)])):
+        m.refuse('bias is None or has_shape(bias, [dim_of(weight, transposed - 1)])')
         return None
     return Match((root,), (root.outputs[0],), (x, weight, bias, transposed))
 
 
 def make_ort_gemm_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Result, bias: Result | None, transposed: Any) -> Any:
-    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, transposed == 1), bias], kernel_shape=[1, 1])
-    return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
+    return reshape_to(graph, convolved_rows(graph, x, weight, transposed == 1, bias), shape_of(graph, res))
 
 
 def match_ort_image_gate(m: Matcher, root: Node) -> Match | None:
@@ -194,7 +193,7 @@ def match_ort_image_unary(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_image_unary(graph: Graph, res: ResultSpec, image: Result, active: Result) -> Any:
-    return same_activation(graph, active, image)
+    return with_inputs(graph, producer_of(graph, active), [image])
 
 
 def match_ort_linear_to_conv(m: Matcher, root: Node) -> Match | None:
@@ -213,16 +212,15 @@ def match_ort_linear_to_conv(m: Matcher, root: Node) -> Match | None:
         if not suits_pointwise_convolution(graph, x, weight, False):
             m.refuse('suits_pointwise_convolution(x, weight, False)')
             continue
-        if not is_bias_row(graph, bias, weight, 1):
-            m.refuse('is_bias_row(bias, weight, 1)')
+        if not has_shape(graph, bias, [dim_of(graph, weight, 1)]):
+            m.refuse('has_shape(bias, [dim_of(weight, 1)])')
             continue
         return Match((root, n1), (root.outputs[0],), (x, weight, bias))
     return None
 
 
 def make_ort_linear_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Result, bias: Result) -> Any:
-    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, False), bias], kernel_shape=[1, 1])
-    return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
+    return reshape_to(graph, convolved_rows(graph, x, weight, False, bias), shape_of(graph, res))
 
 
 def match_ort_product_to_conv(m: Matcher, root: Node) -> Match | None:
@@ -241,5 +239,4 @@ def match_ort_product_to_conv(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_product_to_conv(graph: Graph, res: ResultSpec, x: Result, weight: Result) -> Any:
-    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, False)], kernel_shape=[1, 1])
-    return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
+    return reshape_to(graph, convolved_rows(graph, x, weight, False), shape_of(graph, res))

@@ -8,10 +8,11 @@ from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import are_grouped_split_rows, attention_scale, heads_before_repeat, last_positions, merged_heads, total_length
 from ortable.passes.rewrite.words.masks import is_causal_mask, zeroes_only_empty_rows
-from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
-from ortable.passes.rewrite.words.rotary import is_shared_cache, repeats_halves, rotary_cache, same_angles, shared_cache, slices_half_of_heads, starts_at_zero
-from ortable.passes.rewrite.words.shapes import known_rank
-from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.passes.rewrite.words.numbers import for_cpu, is_float32, number_of
+from ortable.passes.rewrite.words.rotary import halves_are_equal, is_shared_cache, rotary_cache, same_angles, shared_cache
+from ortable.passes.rewrite.words.shapes import has_shape, known_rank
+from ortable.passes.rewrite.words.slices import slices_half
+from ortable.prelude.facts import dim_of, rank_of, shape_of, static
 from ortable.prelude.values import consts, reshape_to
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def finish_ort_attention_causal_rotary_1(m: Matcher, nodes: tuple[Node, ...], ke
     if not are_grouped_split_rows(graph, asked, stored, value):
         m.refuse('are_grouped_split_rows(asked, stored, value)')
         return None
-    if not is_causal_mask(graph, mask, asked, probs):
-        m.refuse('is_causal_mask(mask, asked, probs)')
+    if not is_causal_mask(graph, mask, probs):
+        m.refuse('is_causal_mask(mask, probs)')
         return None
     if not zeroes_only_empty_rows(graph, mask, attended, hidden):
         m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
@@ -215,14 +216,17 @@ def finish_ort_attention_causal_rotary_places_1(m: Matcher, nodes: tuple[Node, .
     if not scale:
         m.refuse('scale')
         return None
-    if not starts_at_zero(graph, positions):
-        m.refuse('starts_at_zero(positions)')
+    count = static(dim_of(graph, asked, 1))
+    groups = static(dim_of(graph, stored, 1))
+    at_zero = known_rank(graph, positions) == 1 and number_of(graph, positions) == 0
+    if not at_zero:
+        m.refuse('at_zero')
         return None
     if not are_grouped_split_rows(graph, asked, stored, value):
         m.refuse('are_grouped_split_rows(asked, stored, value)')
         return None
-    if not is_causal_mask(graph, mask, asked, probs):
-        m.refuse('is_causal_mask(mask, asked, probs)')
+    if not is_causal_mask(graph, mask, probs):
+        m.refuse('is_causal_mask(mask, probs)')
         return None
     if not zeroes_only_empty_rows(graph, mask, attended, hidden):
         m.refuse('zeroes_only_empty_rows(mask, attended, hidden)')
@@ -230,8 +234,6 @@ def finish_ort_attention_causal_rotary_places_1(m: Matcher, nodes: tuple[Node, .
     if not dim_of(graph, asked, 3) % 16 == 0:
         m.refuse('dim_of(asked, 3) % 16 == 0')
         return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
     return Match((*nodes, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
@@ -399,17 +401,16 @@ def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 if not axis in (-1, 3):
                     m.refuse('axis in (-1, 3)')
                     continue
-                if not slices_half_of_heads(graph, x, False, starts, ends, axes):
-                    m.refuse('slices_half_of_heads(x, False, starts, ends, axes)')
+                if not slices_half(graph, starts, ends, axes, x, 1):
+                    m.refuse('slices_half(starts, ends, axes, x, 1)')
                     continue
-                if not slices_half_of_heads(graph, x, True, first, last, along):
-                    m.refuse('slices_half_of_heads(x, True, first, last, along)')
+                if not slices_half(graph, first, last, along, x, 0):
+                    m.refuse('slices_half(first, last, along, x, 0)')
                     continue
-                if not repeats_halves(graph, cos, x):
-                    m.refuse('repeats_halves(cos, x)')
-                    continue
-                if not repeats_halves(graph, sin, x):
-                    m.refuse('repeats_halves(sin, x)')
+                sizes = [dim_of(graph, x, 2), dim_of(graph, x, 3)]
+                of_places = [rank_of(graph, x) == 4 >= rank_of(graph, table) and halves_are_equal(graph, table) and has_shape(graph, table, [1] * (rank_of(graph, table) - 2) + sizes) for table in [cos, sin]]
+                if not all(of_places):
+                    m.refuse('all(of_places)')
                     continue
                 return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, cos, sin))
     return None

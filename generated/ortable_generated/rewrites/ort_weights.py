@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import accuracy_level, bits_of, group_of, inner_size, outer_size, packed_codes, packed_scales, packed_zeros, packing
-from ortable.passes.rewrite.words.convolution import is_bias_row
+from ortable.passes.rewrite.words.codes import bits_product, packing
 from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
-from ortable.passes.rewrite.words.shapes import is_known
+from ortable.passes.rewrite.words.shapes import has_shape
+from ortable.prelude.facts import dim_of
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -36,8 +36,9 @@ def match_ort_bits_bias(m: Matcher, root: Node) -> Match | None:
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
-        if not is_bias_row(graph, bias, codes, 0):
-            m.refuse('is_bias_row(bias, codes, 0)')
+        bias_fits = is_float32(graph, bias) and has_shape(graph, bias, [dim_of(graph, codes, 0)])
+        if not bias_fits:
+            m.refuse('bias_fits')
             continue
         return Match((root, n1), (root.outputs[0],), (x, codes, scales, zeros, bias, kept))
     return None
@@ -69,15 +70,15 @@ def match_ort_bits_gemm(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_float32(x)')
         return None
     weight = packing(graph, codes, scales, zeros, axis, size, transposed == 1)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
-    is_row = is_bias_row(graph, bias, codes, 0 if transposed == 1 else 1)
+    is_row = bias is not None and has_shape(graph, bias, [dim_of(graph, codes, 0 if transposed == 1 else 1)])
     return Match((root, n1), (root.outputs[0],), (x, bias, weight, is_row), (n1,))
 
 
 def make_ort_bits_gemm(graph: Graph, res: ResultSpec, x: Result, bias: Result | None, weight: Any, is_row: Any) -> Any:
-    rows = graph.make_node('MatMulNBits', [x, packed_codes(graph, weight), packed_scales(graph, weight), packed_zeros(graph, weight), None, bias if is_row else None], domain='com.microsoft', K=inner_size(weight), N=outer_size(weight), bits=bits_of(weight), block_size=group_of(weight), accuracy_level=accuracy_level(graph))
+    rows = bits_product(graph, x, weight, bias if is_row else None)
     return rows if bias is None or is_row else graph.make_node('Add', [rows, bias], res.outputs)
 
 
@@ -101,14 +102,14 @@ def match_ort_bits_matmul(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_float32(x)')
         return None
     weight = packing(graph, codes, scales, zeros, axis, size, False)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
     return Match((root, n1), (root.outputs[0],), (x, weight), (n1,))
 
 
 def make_ort_bits_matmul(graph: Graph, res: ResultSpec, x: Result, weight: Any) -> Any:
-    return graph.make_node('MatMulNBits', [x, packed_codes(graph, weight), packed_scales(graph, weight), packed_zeros(graph, weight)], res.outputs, domain='com.microsoft', K=inner_size(weight), N=outer_size(weight), bits=bits_of(weight), block_size=group_of(weight), accuracy_level=accuracy_level(graph))
+    return bits_product(graph, x, weight)
 
 
 def match_ort_bits_transposed_matmul(m: Matcher, root: Node) -> Match | None:
@@ -137,11 +138,11 @@ def match_ort_bits_transposed_matmul(m: Matcher, root: Node) -> Match | None:
         m.refuse('is_float32(x)')
         return None
     weight = packing(graph, codes, scales, zeros, axis, size, True)
-    if not is_known(weight):
-        m.refuse('is_known(weight)')
+    if not weight is not None:
+        m.refuse('weight is not None')
         return None
     return Match((root, n1, n2), (root.outputs[0],), (x, weight), (n2, n1))
 
 
 def make_ort_bits_transposed_matmul(graph: Graph, res: ResultSpec, x: Result, weight: Any) -> Any:
-    return graph.make_node('MatMulNBits', [x, packed_codes(graph, weight), packed_scales(graph, weight), packed_zeros(graph, weight)], res.outputs, domain='com.microsoft', K=inner_size(weight), N=outer_size(weight), bits=bits_of(weight), block_size=group_of(weight), accuracy_level=accuracy_level(graph))
+    return bits_product(graph, x, weight)

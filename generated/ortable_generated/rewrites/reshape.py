@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.shapes import is_known, known_rank, producer_of, same_dim, same_shape, with_inputs
-from ortable.passes.rewrite.words.views import may_copy_dims, view_between, view_to, viewed
+from ortable.passes.rewrite.words.shapes import known_rank, producer_of, same_shape, with_inputs
+from ortable.passes.rewrite.words.views import may_copy_dims, view_to, viewed
 from ortable.prelude.facts import dim_of, is_constant, shape_of
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def match_reshape_constant_target(m: Matcher, root: Node) -> Match | None:
     if not not is_constant(graph, target):
         m.refuse('not is_constant(target)')
         return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    view = view_to(graph, x, shape_of(graph, out))
+    if not view is not None:
+        m.refuse('view is not None')
         return None
     return Match((root,), (root.outputs[0],), (x, view))
 
@@ -42,12 +42,13 @@ def make_reshape_constant_target(graph: Graph, res: ResultSpec, x: Result, view:
 
 
 def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
-    """product = Gemm(Reshape(x, _, allowzero=_), w, bias); out = Reshape(product, _, allowzero=_); return out"""
+    """product = Gemm(Reshape(x, _, allowzero=_), w, bias); out = Reshape(product, target, allowzero=zero); return out"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     out = root.outputs[0]
-    product, _ = root.inputs
+    zero = root.attrs.get('allowzero', 0)
+    product, target = root.inputs
     n1 = m.producer(product, 'Gemm')
     if n1 is None or len(n1.inputs) != 3 or not m.plain(n1, (), _GEMM):
         return None
@@ -61,18 +62,21 @@ def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, out) > 2:
         m.refuse('known_rank(out) > 2')
         return None
-    if not same_dim(dim_of(graph, out, -1), dim_of(graph, w, 1)):
-        m.refuse('same_dim(dim_of(out, -1), dim_of(w, 1))')
+    if not dim_of(graph, out, -1) == dim_of(graph, w, 1):
+        m.refuse('dim_of(out, -1) == dim_of(w, 1)')
         return None
     if not dim_of(graph, w, 1) > 0:
         m.refuse('dim_of(w, 1) > 0')
         return None
     view = view_to(graph, x, [*shape_of(graph, out)[:-1], dim_of(graph, w, 0)])
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    if not view is not None:
+        m.refuse('view is not None')
         return None
     if not known_rank(graph, bias) == 1:
         m.refuse('known_rank(bias) == 1')
+        return None
+    if not not may_copy_dims(graph, target, zero):
+        m.refuse('not may_copy_dims(target, zero)')
         return None
     return Match((root, n1, n2), (root.outputs[0],), (x, w, bias, view))
 
@@ -132,9 +136,9 @@ def make_reshape_given_target(graph: Graph, res: ResultSpec, x: Result, target: 
 
 def finish_view_again_1(m: Matcher, nodes: tuple[Node, ...], x: Any, out: Any, root: Any, n1: Any) -> Match | None:
     graph = m.graph
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    view = view_to(graph, x, shape_of(graph, out))
+    if not view is not None:
+        m.refuse('view is not None')
         return None
     return Match(nodes, (root.outputs[0],), (x, view), (n1,))
 
@@ -268,9 +272,9 @@ def finish_view_unary_view_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, out: 
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
     x, _ = n2.inputs
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    view = view_to(graph, x, shape_of(graph, out))
+    if not view is not None:
+        m.refuse('view is not None')
         return None
     node = producer_of(graph, middle)
     return Match((*nodes, n2), (root.outputs[0],), (x, view, node))
@@ -438,9 +442,9 @@ def finish_views_side_by_side_1(m: Matcher, nodes: tuple[Node, ...], first: Any,
     if not same_shape(graph, first, second):
         m.refuse('same_shape(first, second)')
         return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    view = view_to(graph, x, shape_of(graph, out))
+    if not view is not None:
+        m.refuse('view is not None')
         return None
     node = producer_of(graph, out)
     return Match((*nodes, n1, n2), (root.outputs[0],), (x, y, view, node))

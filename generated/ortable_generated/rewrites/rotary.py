@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import is_float32
-from ortable.passes.rewrite.words.rotary import half_table, is_rotary_table
+from ortable.passes.rewrite.words.rotary import halves_are_equal
+from ortable.passes.rewrite.words.shapes import has_shape
 from ortable.passes.rewrite.words.slices import has_unit_steps, slices_half
-from ortable.prelude.facts import rank_of
+from ortable.prelude.facts import dim_of, rank_of, static
+from ortable.prelude.shapes import expanded, sliced
+from ortable.prelude.values import squeezed
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -59,11 +62,10 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 if not axis % rank_of(graph, x) == 3:
                     m.refuse('axis % rank_of(x) == 3')
                     continue
-                if not is_rotary_table(graph, cos, x):
-                    m.refuse('is_rotary_table(cos, x)')
-                    continue
-                if not is_rotary_table(graph, sin, x):
-                    m.refuse('is_rotary_table(sin, x)')
+                sizes = [dim_of(graph, x, 2), dim_of(graph, x, 3)]
+                of_places = [rank_of(graph, x) == 4 and halves_are_equal(graph, table) and (has_shape(graph, table, [1, 1] + sizes) or has_shape(graph, table, [dim_of(graph, x, 0), 1] + sizes)) for table in [cos, sin]]
+                if not all(of_places):
+                    m.refuse('all(of_places)')
                     continue
                 if not slices_half(graph, begin, middle, axes, x, 0):
                     m.refuse('slices_half(begin, middle, axes, x, 0)')
@@ -77,9 +79,12 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 if not has_unit_steps(graph, step2):
                     m.refuse('has_unit_steps(step2)')
                     continue
-                return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, cos, sin))
+                return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, cos, sin, sizes))
     return None
 
 
-def make_rotary_embedding(graph: Graph, res: ResultSpec, x: Result, cos: Result, sin: Result) -> Any:
-    return graph.make_node('RotaryEmbedding', [x, half_table(graph, cos, x), half_table(graph, sin, x)], res.outputs)
+def make_rotary_embedding(graph: Graph, res: ResultSpec, x: Result, cos: Result, sin: Result, sizes: Any) -> Any:
+    half = static(sizes[1]) // 2
+    found = [squeezed(graph, sliced(graph, table, 3, 0, half), [1]) for table in [cos, sin]]
+    wide = [expanded(graph, table, [dim_of(graph, x, 0), sizes[0], half]) for table in found]
+    return graph.make_node('RotaryEmbedding', [x, wide[0], wide[1]], res.outputs)

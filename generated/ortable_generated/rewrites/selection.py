@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import intervals_overlap, is_interval, number_of
+from ortable.passes.rewrite.words.numbers import number_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
 
@@ -29,17 +29,17 @@ def match_clip_clip(m: Matcher, root: Node) -> Match | None:
     x, low, high = n1.inputs
     if not low or not high:
         return None
-    if not is_interval(graph, low, high):
-        m.refuse('is_interval(low, high)')
+    if not number_of(graph, low) <= number_of(graph, high):
+        m.refuse('number_of(low) <= number_of(high)')
         return None
-    if not is_interval(graph, floor, ceiling):
-        m.refuse('is_interval(floor, ceiling)')
-        return None
-    if not intervals_overlap(graph, low, high, floor, ceiling):
-        m.refuse('intervals_overlap(low, high, floor, ceiling)')
+    if not number_of(graph, floor) <= number_of(graph, ceiling):
+        m.refuse('number_of(floor) <= number_of(ceiling)')
         return None
     bottom = max(number_of(graph, low), number_of(graph, floor))
     top = min(number_of(graph, high), number_of(graph, ceiling))
+    if not bottom <= top:
+        m.refuse('bottom <= top')
+        return None
     return Match((root, n1), (root.outputs[0],), (x, bottom, top))
 
 

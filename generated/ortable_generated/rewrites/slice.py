@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dtypes import int64
 from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.numbers import ints_of
-from ortable.passes.rewrite.words.shapes import is_known, known_rank, same_shape
-from ortable.passes.rewrite.words.slices import composed_slice, concatenated, has_unit_steps, is_single_index, slice_axis, slice_node, slice_of, slice_of_concat, slice_start, split_sizes
-from ortable.prelude.values import as_vec
+from ortable.passes.rewrite.words.shapes import known_rank, one_axis, same_shape
+from ortable.passes.rewrite.words.slices import composed_slice, concatenated, has_unit_steps, slice_of, slice_of_concat, split_sizes
+from ortable.prelude.facts import dim_of
+from ortable.prelude.values import as_vec, const
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -31,8 +33,8 @@ def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
     axis = n1.attrs.get('axis')
     xs = n1.inputs[0:]
     parts = slice_of_concat(graph, xs, axis, slice_of(graph, whole, starts, ends, axes, steps))
-    if not is_known(parts):
-        m.refuse('is_known(parts)')
+    if not parts is not None:
+        m.refuse('parts is not None')
         return None
     return Match((root, n1), (root.outputs[0],), (axis, parts), (n1,))
 
@@ -60,18 +62,18 @@ def match_slice_slice(m: Matcher, root: Node) -> Match | None:
     inner = slice_of(graph, x, first_starts, first_ends, first_axes, first_steps)
     outer = slice_of(graph, middle, starts, ends, axes, steps)
     both = composed_slice(graph, x, inner, outer)
-    if not is_known(both):
-        m.refuse('is_known(both)')
+    if not both is not None:
+        m.refuse('both is not None')
         return None
     return Match((root, n1), (root.outputs[0],), (both,))
 
 
 def make_slice_slice(graph: Graph, res: ResultSpec, both: Any) -> Any:
-    return slice_node(graph, both)
+    return concatenated(graph, [both], 0)
 
 
 def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
-    """middle = Slice(x, starts, ends, axes, maybe(steps)); return Squeeze(middle, gone)"""
+    """middle = Slice(x, starts, _, axes, maybe(_)); return Squeeze(middle, gone)"""
     graph = m.graph
     if len(root.inputs) != 2 or root.attrs:
         return None
@@ -81,19 +83,23 @@ def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(middle, 'Slice')
     if n1 is None or not 4 <= len(n1.inputs) <= 5 or n1.attrs:
         return None
-    x, starts, ends, axes = n1.inputs[:4]
-    steps = n1.inputs[4] or None if len(n1.inputs) > 4 else None
+    x, starts, _, axes = n1.inputs[:4]
     if not axes:
         return None
-    taken = slice_of(graph, x, starts, ends, axes, steps)
-    if not is_single_index(graph, x, taken, middle, ints_of(graph, gone)):
-        m.refuse('is_single_index(x, taken, middle, ints_of(gone))')
+    axis = one_axis(graph, axes, x)
+    if not 0 <= axis == one_axis(graph, gone, middle):
+        m.refuse('0 <= axis == one_axis(gone, middle)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, taken))
+    start = ints_of(graph, starts)[0]
+    size = dim_of(graph, x, axis)
+    if not (size > start if start >= 0 else size >= -start):
+        m.refuse('size > start if start >= 0 else size >= -start')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, axis, start))
 
 
-def make_slice_squeeze(graph: Graph, res: ResultSpec, x: Result, taken: Any) -> Any:
-    return graph.make_node('Gather', [x, slice_start(graph, taken)], res.outputs, axis=slice_axis(taken))
+def make_slice_squeeze(graph: Graph, res: ResultSpec, x: Result, axis: Any, start: Any) -> Any:
+    return graph.make_node('Gather', [x, const(graph, start, int64)], res.outputs, axis=axis)
 
 
 def match_slice_whole(m: Matcher, root: Node) -> Match | None:

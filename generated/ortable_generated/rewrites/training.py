@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.indices import class_axis, class_count, has_index_per_class
-from ortable.passes.rewrite.words.numbers import is_finite, is_zero_fill, number_of
-from ortable.passes.rewrite.words.shapes import broadcasts_into, constant_is_axis, is_broadcast, is_known, is_one_element, known_rank, same_axes, same_shape, without_keepdims
+from ortable.passes.rewrite.words.indices import class_axis
+from ortable.passes.rewrite.words.numbers import ints_of, number_of
+from ortable.passes.rewrite.words.shapes import broadcasts_into, has_shape, is_one_element, known_rank, one_axis, producer_of, same_shape, with_inputs
 from ortable.passes.rewrite.words.slices import adjacent_pads, concat_padded
-from ortable.prelude.facts import dtype_of, fits_attribute, is_bool, is_float, is_wide
+from ortable.prelude.facts import axes_of, count_of, dtype_of, fits_attribute, is_bool, is_float, is_wide, shape_of, static
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -65,29 +65,31 @@ def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
             if not axis >= 0:
                 m.refuse('axis >= 0')
                 continue
-            if not constant_is_axis(graph, axes, axis, x):
-                m.refuse('constant_is_axis(axes, axis, x)')
+            if not one_axis(graph, axes, x) == axis:
+                m.refuse('one_axis(axes, x) == axis')
                 continue
             if not broadcasts_into(graph, value, indices):
                 m.refuse('broadcasts_into(value, indices)')
                 continue
-            if not has_index_per_class(graph, x, classes, indices, axis):
-                m.refuse('has_index_per_class(x, classes, indices, axis)')
+            count = static(count_of(graph, classes))
+            sizes = [*shape_of(graph, indices)[:axis], count, *shape_of(graph, indices)[axis + 1:]]
+            if not has_shape(graph, x, sizes):
+                m.refuse('has_shape(x, sizes)')
                 continue
             if not dtype_of(graph, indices) in [6, 7]:
                 m.refuse('dtype_of(indices) in [6, 7]')
                 continue
-            if not class_count(graph, classes) >= 128:
-                m.refuse('class_count(classes) >= 128')
+            if not count >= 128:
+                m.refuse('count >= 128')
                 continue
-            return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (indices, classes, value, x, axis))
+            return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (indices, value, x, axis, count))
     return None
 
 
-def make_cross_entropy_gradient(graph: Graph, res: ResultSpec, indices: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
+def make_cross_entropy_gradient(graph: Graph, res: ResultSpec, indices: Result, value: Result, x: Result, axis: Any, count: Any) -> Any:
     dtype = dtype_of(graph, indices)
     none = const(graph, 0, dtype)
-    inside = graph.make_node('And', [graph.make_node('GreaterOrEqual', [indices, none]), graph.make_node('Less', [indices, const(graph, class_count(graph, classes), dtype)])])
+    inside = graph.make_node('And', [graph.make_node('GreaterOrEqual', [indices, none]), graph.make_node('Less', [indices, const(graph, count, dtype)])])
     out = graph.make_node('Where', [inside, value, const(graph, 0, dtype_of(graph, x))])
     others = graph.make_node('Mul', [graph.make_node('Exp', [x]), graph.make_node('Neg', [out])])
     place = graph.make_node('Where', [inside, indices, none])
@@ -119,11 +121,8 @@ def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
                 m.refuse('dtype == dtype_of(g)')
                 continue
             factor = number_of(graph, scale)
-            if not is_finite(factor):
-                m.refuse('is_finite(factor)')
-                continue
-            if not factor > 0:
-                m.refuse('factor > 0')
+            if not 0 < factor < float('inf'):
+                m.refuse('0 < factor < inf')
                 continue
             if not is_one_element(graph, scale, mask):
                 m.refuse('is_one_element(scale, mask)')
@@ -195,9 +194,6 @@ def finish_factor_of_product_1(m: Matcher, nodes: tuple[Node, ...], n3: Any, c: 
         m.refuse('known_rank(b) == 2')
         return None
     factor = number_of(graph, c)
-    if not is_finite(factor):
-        m.refuse('is_finite(factor)')
-        return None
     if not 1e-06 <= abs(factor) <= 2:
         m.refuse('1e-6 <= abs(factor) <= 2')
         return None
@@ -257,20 +253,20 @@ def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
                 m.refuse('is_wide(x)')
                 continue
             factor = number_of(graph, c)
-            if not is_finite(factor):
-                m.refuse('is_finite(factor)')
+            if not -float('inf') < factor < float('inf'):
+                m.refuse('-inf < factor < inf')
                 continue
-            if not not is_finite(number_of(graph, small)):
-                m.refuse('not is_finite(number_of(small))')
+            if not not -float('inf') < number_of(graph, small) < float('inf'):
+                m.refuse('not -inf < number_of(small) < inf')
                 continue
             if not 1e-06 <= abs(factor) <= 2:
                 m.refuse('1e-6 <= abs(factor) <= 2')
                 continue
-            if not is_broadcast(graph, small, x):
-                m.refuse('is_broadcast(small, x)')
+            if not broadcasts_into(graph, small, x):
+                m.refuse('broadcasts_into(small, x)')
                 continue
-            if not not is_broadcast(graph, x, small):
-                m.refuse('not is_broadcast(x, small)')
+            if not not broadcasts_into(graph, x, small):
+                m.refuse('not broadcasts_into(x, small)')
                 continue
             if not is_one_element(graph, c, small):
                 m.refuse('is_one_element(c, small)')
@@ -292,18 +288,12 @@ def finish_gelu_tanh_gradient_1(m: Matcher, nodes: tuple[Node, ...], n14: Any, x
             m.refuse('is_wide(x)')
             continue
         slope = number_of(graph, c)
-        if not is_finite(slope):
-            m.refuse('is_finite(slope)')
+        if not 0 < slope < float('inf'):
+            m.refuse('0 < slope < inf')
             continue
         cubic = number_of(graph, k)
-        if not is_finite(cubic):
-            m.refuse('is_finite(cubic)')
-            continue
-        if not slope > 0:
-            m.refuse('slope > 0')
-            continue
-        if not cubic > 0:
-            m.refuse('cubic > 0')
+        if not 0 < cubic < float('inf'):
+            m.refuse('0 < cubic < inf')
             continue
         if not same_shape(graph, g, x):
             m.refuse('same_shape(g, x)')
@@ -480,21 +470,24 @@ def make_gelu_tanh_gradient(graph: Graph, res: ResultSpec, x: Result, g: Result,
     return graph.make_node('Add', [graph.make_node('Mul', [g, left]), graph.make_node('Mul', [g, graph.make_node('Add', [graph.make_node('Mul', [t, half]), half])])], res.outputs)
 
 
-def finish_reduce_squeeze_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, total: Any, gone: Any, root: Any) -> Match | None:
+def finish_reduce_squeeze_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, gone: Any, total: Any, root: Any) -> Match | None:
     graph = m.graph
     if not literal_equals(n1.attrs.get('keepdims', 1), 1):
         return None
-    _, axes = n1.inputs
+    x, axes = n1.inputs
     if not axes:
         return None
-    if not same_axes(graph, total, axes, gone):
-        m.refuse('same_axes(total, axes, gone)')
+    summed = ints_of(graph, axes)
+    dropped = ints_of(graph, gone)
+    same = summed is not None and dropped is not None and (len(summed) > 0) and (axes_of(graph, total, summed) == axes_of(graph, total, dropped))
+    if not same:
+        m.refuse('same')
         return None
-    return Match(nodes, (root.outputs[0],), (total,))
+    return Match(nodes, (root.outputs[0],), (x, axes, total))
 
 
 def match_reduce_squeeze(m: Matcher, root: Node) -> Match | None:
-    """total = any_of(ReduceSum(_, axes, keepdims=1), ReduceMean(_, axes, keepdims=1), ReduceMax(_, axes, keepdims=1), ReduceMin(_, axes, keepdims=1)); return Squeeze(total, gone)"""
+    """total = any_of(ReduceSum(x, axes, keepdims=1), ReduceMean(x, axes, keepdims=1), ReduceMax(x, axes, keepdims=1), ReduceMin(x, axes, keepdims=1)); return Squeeze(total, gone)"""
     if len(root.inputs) != 2 or root.attrs:
         return None
     total, gone = root.inputs
@@ -502,27 +495,27 @@ def match_reduce_squeeze(m: Matcher, root: Node) -> Match | None:
         return None
     n1 = m.producer(total, 'ReduceSum')
     if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('keepdims',), _REDUCE_SUM):
-        found = finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
+        found = finish_reduce_squeeze_1(m, (root, n1), n1, gone, total, root)
         if found is not None:
             return found
     n1 = m.producer(total, 'ReduceMean')
     if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('keepdims',), _REDUCE_MEAN):
-        found = finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
+        found = finish_reduce_squeeze_1(m, (root, n1), n1, gone, total, root)
         if found is not None:
             return found
     n1 = m.producer(total, 'ReduceMax')
     if n1 is not None and len(n1.inputs) == 2 and m.plain(n1, ('keepdims',), _REDUCE_MAX):
-        found = finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
+        found = finish_reduce_squeeze_1(m, (root, n1), n1, gone, total, root)
         if found is not None:
             return found
     n1 = m.producer(total, 'ReduceMin')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_MIN):
         return None
-    return finish_reduce_squeeze_1(m, (root, n1), n1, total, gone, root)
+    return finish_reduce_squeeze_1(m, (root, n1), n1, gone, total, root)
 
 
-def make_reduce_squeeze(graph: Graph, res: ResultSpec, total: Result) -> Any:
-    return without_keepdims(graph, total)
+def make_reduce_squeeze(graph: Graph, res: ResultSpec, x: Result, axes: Result, total: Result) -> Any:
+    return with_inputs(graph, producer_of(graph, total), [x, axes], keepdims=0)
 
 
 def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
@@ -593,15 +586,15 @@ def make_sum_of_negated(graph: Graph, res: ResultSpec, x: Result, axes: Result, 
 
 def finish_sum_of_padded_1(m: Matcher, nodes: tuple[Node, ...], fill: Any, zero: Any, first: Any, pads: Any, axes: Any, second: Any, more: Any, others: Any, root: Any, y: Any) -> Match | None:
     graph = m.graph
-    if not is_zero_fill(graph, fill):
-        m.refuse('is_zero_fill(fill)')
+    if not (fill is None or number_of(graph, fill) == 0):
+        m.refuse('fill is None or number_of(fill) == 0')
         return None
-    if not is_zero_fill(graph, zero):
-        m.refuse('is_zero_fill(zero)')
+    if not (zero is None or number_of(graph, zero) == 0):
+        m.refuse('zero is None or number_of(zero) == 0')
         return None
     side = adjacent_pads(graph, first, pads, axes, second, more, others)
-    if not is_known(side):
-        m.refuse('is_known(side)')
+    if not side is not None:
+        m.refuse('side is not None')
         return None
     return Match(nodes, (root.outputs[0],), (first, second, y, side))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.shapes import is_known, known_rank, producer_of, with_inputs
-from ortable.passes.rewrite.words.views import composed_perm, is_identity_perm, moves_unit_axes_only, perm_of, view_between, viewed
+from ortable.passes.rewrite.words.shapes import known_rank, producer_of, with_inputs
+from ortable.passes.rewrite.words.views import moves_unit_axes_only, perm_of, view_to, viewed
+from ortable.prelude.facts import shape_of
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -32,9 +33,9 @@ def match_transpose_back(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
+    both = [perm_of(graph, x, first)[axis] for axis in perm_of(graph, middle, second)]
+    if not both == list(range(len(both))):
+        m.refuse('both == list(range(len(both)))')
         return None
     return Match((root, n1), (root.outputs[0],), (x,), (n1,))
 
@@ -53,9 +54,9 @@ def finish_transpose_of_ones_1(m: Matcher, nodes: tuple[Node, ...], r1: Any, out
     if not moves_unit_axes_only(graph, x, perm_of(graph, x, order)):
         m.refuse('moves_unit_axes_only(x, perm_of(x, order))')
         return None
-    view = view_between(graph, x, out)
-    if not is_known(view):
-        m.refuse('is_known(view)')
+    view = view_to(graph, x, shape_of(graph, out))
+    if not view is not None:
+        m.refuse('view is not None')
         return None
     return Match((*nodes, n1), (root.outputs[0],), (x, view))
 
@@ -103,8 +104,9 @@ def match_transpose_same(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    if not is_identity_perm(perm_of(graph, x, order)):
-        m.refuse('is_identity_perm(perm_of(x, order))')
+    both = perm_of(graph, x, order)
+    if not both == list(range(len(both))):
+        m.refuse('both == list(range(len(both)))')
         return None
     return Match((root,), (root.outputs[0],), (x,))
 
@@ -128,7 +130,7 @@ def match_transpose_transpose(m: Matcher, root: Node) -> Match | None:
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
+    both = [perm_of(graph, x, first)[axis] for axis in perm_of(graph, middle, second)]
     return Match((root, n1), (root.outputs[0],), (x, both))
 
 
@@ -147,9 +149,9 @@ def finish_transpose_unary_transpose_1(m: Matcher, nodes: tuple[Node, ...], n1: 
     if not known_rank(graph, x) >= 0:
         m.refuse('known_rank(x) >= 0')
         return None
-    both = composed_perm(perm_of(graph, x, first), perm_of(graph, middle, second))
-    if not is_identity_perm(both):
-        m.refuse('is_identity_perm(both)')
+    both = [perm_of(graph, x, first)[axis] for axis in perm_of(graph, middle, second)]
+    if not both == list(range(len(both))):
+        m.refuse('both == list(range(len(both)))')
         return None
     node = producer_of(graph, middle)
     return Match((*nodes, n2), (root.outputs[0],), (x, node))

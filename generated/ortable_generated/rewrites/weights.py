@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import rounds_weight, weight_codes, weight_group
+from ortable.passes.rewrite.words.codes import rounded_weight, rounds_weight
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -32,9 +32,7 @@ def match_weights_of_gemm(m: Matcher, root: Node) -> Match | None:
 
 
 def make_weights_of_gemm(graph: Graph, res: ResultSpec, x: Result, w: Result, bias: Result | None, transposed: Any) -> Any:
-    codes, scales, zeros = weight_codes(graph, w, transposed == 1, 0)
-    weight = graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=0, block_size=weight_group(graph))
-    rows = graph.make_node('MatMul', [x, weight])
+    rows = graph.make_node('MatMul', [x, rounded_weight(graph, w, transposed == 1)])
     return rows if bias is None else graph.make_node('Add', [rows, bias], res.outputs)
 
 
@@ -51,8 +49,7 @@ def match_weights_of_matmul(m: Matcher, root: Node) -> Match | None:
 
 
 def make_weights_of_matmul(graph: Graph, res: ResultSpec, x: Result, w: Result) -> Any:
-    codes, scales, zeros = weight_codes(graph, w, False, 0)
-    return graph.make_node('MatMul', [x, graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=0, block_size=weight_group(graph))], res.outputs)
+    return graph.make_node('MatMul', [x, rounded_weight(graph, w, False)], res.outputs)
 
 
 def match_weights_of_transposed_matmul(m: Matcher, root: Node) -> Match | None:
@@ -74,5 +71,4 @@ def match_weights_of_transposed_matmul(m: Matcher, root: Node) -> Match | None:
 
 
 def make_weights_of_transposed_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:
-    codes, scales, zeros = weight_codes(graph, w, True, 0)
-    return graph.make_node('MatMul', [x, graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=0, block_size=weight_group(graph))], res.outputs)
+    return graph.make_node('MatMul', [x, rounded_weight(graph, w, True)], res.outputs)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import weight_group
-from ortable.passes.rewrite.words.experts import expert_codes, rounds_expert
+from ortable.passes.rewrite.words.experts import rounded_expert, rounds_expert
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -38,8 +37,7 @@ def match_weights_of_expert(m: Matcher, root: Node) -> Match | None:
 
 
 def make_weights_of_expert(graph: Graph, res: ResultSpec, w: Result, index: Result, x: Result) -> Any:
-    codes, scales, zeros = expert_codes(graph, w, index, False, 0)
-    return graph.make_node('MatMul', [x, graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=0, block_size=weight_group(graph))], res.outputs)
+    return graph.make_node('MatMul', [x, rounded_expert(graph, w, index, False)], res.outputs)
 
 
 def match_weights_of_expert_in_gemm(m: Matcher, root: Node) -> Match | None:
@@ -63,8 +61,7 @@ def match_weights_of_expert_in_gemm(m: Matcher, root: Node) -> Match | None:
 
 
 def make_weights_of_expert_in_gemm(graph: Graph, res: ResultSpec, w: Result, index: Result, x: Result) -> Any:
-    codes, scales, zeros = expert_codes(graph, w, index, True, 0)
-    return graph.make_node('MatMul', [x, graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=0, block_size=weight_group(graph))], res.outputs)
+    return graph.make_node('MatMul', [x, rounded_expert(graph, w, index, True)], res.outputs)
 
 
 def match_weights_of_transposed_expert(m: Matcher, root: Node) -> Match | None:
@@ -92,5 +89,4 @@ def match_weights_of_transposed_expert(m: Matcher, root: Node) -> Match | None:
 
 
 def make_weights_of_transposed_expert(graph: Graph, res: ResultSpec, w: Result, index: Result, x: Result) -> Any:
-    codes, scales, zeros = expert_codes(graph, w, index, True, 0)
-    return graph.make_node('MatMul', [x, graph.make_node('DequantizeLinear', [codes, scales, zeros], axis=0, block_size=weight_group(graph))], res.outputs)
+    return graph.make_node('MatMul', [x, rounded_expert(graph, w, index, True)], res.outputs)

@@ -77,7 +77,7 @@ def ints(builder: GraphBuilder, *values: int) -> str:
 )
 def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
     graph = graph_of(x=before, y=after)
-    assert views.view_between(graph, "x", "y") == way
+    assert views.view_to(graph, "x", graph.get_shape("y")) == way
 
 
 @pytest.mark.parametrize(
@@ -91,19 +91,19 @@ def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
 )
 def test_a_view_that_needs_sizes_at_run_time(before, after) -> None:
     graph = graph_of(x=before, y=after)
-    assert views.view_between(graph, "x", "y") is None
+    assert views.view_to(graph, "x", graph.get_shape("y")) is None
 
 
 def test_a_size_of_one_or_more_may_stand_beside_a_hole() -> None:
     batch = dims.symbol("batch", 1)
     graph = graph_of(x=(batch, 4, M), y=(batch, 2, 2, M))
-    assert views.view_between(graph, "x", "y") == ("Reshape", [0, 2, 2, -1], None)
+    assert views.view_to(graph, "x", graph.get_shape("y")) == ("Reshape", [0, 2, 2, -1], None)
 
 
 def test_half_of_a_size_twice_is_not_the_size() -> None:
     twice = 2 * (N // 2)
     graph = graph_of(x=(N,), y=(twice,))
-    assert views.view_between(graph, "x", "y") != ("Identity", [], None)
+    assert views.view_to(graph, "x", graph.get_shape("y")) != ("Identity", [], None)
     found = graph.op.Slice("x", ints(graph, 0), graph.dim_as_vector(twice), ints(graph, 0))
     graph.make_tensor_output(graph.op.Neg(found))
     rewritten(graph)

@@ -21,32 +21,26 @@ from ortable.passes.analysis.code_arithmetic import (
     parts_of,
     whole_numbers,
 )
-from ortable.prelude.facts import Bool, Int, Opaque, Result
+from ortable.prelude.facts import Bool, Opaque, Result
 from ortable.prelude.values import consts
 
 from .codes import accuracy_level
 
 __all__ = [
-    "axis_of_codes",
-    "code_scales",
-    "code_shifts",
-    "code_zeros",
-    "coded_table",
     "coded_weight_of",
-    "codes_of_weight",
-    "group_of_codes",
-    "group_sums",
-    "has_shifts",
+    "dequantized",
     "scaled_codes",
+    "with_shifts",
 ]
 
 # How far codes without their zero points are apart at most, of 8 bits and of 4.
 _SPREAD = {True: 511, False: 31}
 
 
-def coded_weight_of(graph: Graph, w: Result, last: Bool) -> Opaque:
+def coded_weight_of(graph: Graph, w: Result, last: Bool, whole: Bool = False) -> Opaque:
     """A weight [N, K] if ``last``, else [K, N], that is arithmetic of codes; None where it is none,
-    or where kernels do not take them: codes of 8 bits where activations may not be rounded."""
+    or where kernels do not take them: codes of 8 bits where activations may not be rounded, and of
+    a ``whole`` table shifts, or rows that are no whole groups."""
     if not _is_matrix(graph, w):
         return None
     wide = accuracy_level(graph) == 4
@@ -55,16 +49,11 @@ def coded_weight_of(graph: Graph, w: Result, last: Bool) -> Opaque:
         parts = parts_of(graph, w, _SPREAD[wide])
         return None if parts is None else coded_weight(parts, last, wide)
 
-    return _computed(graph, made)
-
-
-def coded_table(graph: Graph, w: Result) -> Opaque:
-    """A table of embeddings [N, K] that is arithmetic of codes, in whole groups without shifts."""
-    found = coded_weight_of(graph, w, True)
-    if found is None or found.shifts is not None:
-        return None
-    size = found.group or 128
-    return found if found.codes.shape[1] % size == 0 else None
+    found = _computed(graph, made)
+    if found is None or not whole:
+        return found
+    grouped = found.codes.shape[1] % (found.group or 128) == 0
+    return found if found.shifts is None and grouped else None
 
 
 def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Opaque:
@@ -91,49 +80,26 @@ def scaled_codes(graph: Graph, w: Result, scales: Result, product: Result) -> Op
     return _computed(graph, made)
 
 
-def codes_of_weight(graph: Graph, weight: Opaque) -> Result:
-    """The codes, [N, K]."""
-    return _stored(graph, "codes", weight.codes)
+def dequantized(graph: Graph, weight: Opaque) -> Result:
+    """Such a weight [N, K] as DequantizeLinear: groups lie along K, scales of rows along N."""
+    parts = (("codes", weight.codes), ("scales", weight.scales), ("zeros", weight.zeros))
+    inputs = [None if part is None else _stored(graph, word, part) for word, part in parts]
+    axis = 1 if weight.group else 0
+    return graph.make_node("DequantizeLinear", inputs, axis=axis, block_size=int(weight.group))
 
 
-def code_scales(graph: Graph, weight: Opaque) -> Result:
-    """The scales: one for each group, [N, groups], or one for each row, [N]."""
-    return _stored(graph, "scales", weight.scales)
-
-
-def code_zeros(graph: Graph, weight: Opaque) -> Result | None:
-    """The zero points, like the scales; None where they are 0."""
-    return None if weight.zeros is None else _stored(graph, "zeros", weight.zeros)
-
-
-def axis_of_codes(weight: Opaque) -> Int:
-    """The axis of DequantizeLinear: groups lie along K, scales of rows along N."""
-    return 1 if weight.group else 0
-
-
-def group_of_codes(weight: Opaque) -> Int:
-    """The attribute block_size of DequantizeLinear."""
-    return int(weight.group)
-
-
-def has_shifts(weight: Opaque) -> Bool:
-    """Whether a float is added to every number of a group."""
-    return weight.shifts is not None
-
-
-def code_shifts(graph: Graph, weight: Opaque) -> Result:
-    """These floats, [groups, N]."""
-    return _stored(graph, "shifts", weight.shifts)
-
-
-def group_sums(graph: Graph, x: Result, weight: Opaque) -> Result:
-    """The sums of ``x`` [..., K] over groups, [..., groups]: what shifts are multiplied with."""
+def with_shifts(graph: Graph, rows: Result, x: Result, weight: Opaque) -> Result:
+    """The product of ``x`` [..., K] and a weight, ``rows``, plus the floats that are added to every
+    number of a group, times the sums of ``x`` over groups."""
+    if weight.shifts is None:
+        return rows
     groups = weight.shifts.shape[0]
     shape = [0] * (graph.get_rank(x) - 1) + [groups, weight.codes.shape[1] // groups]
     apart = graph.make_node("Reshape", [x, consts(graph, shape, dtypes.int64)])
     axes = consts(graph, [-1], dtypes.int64)
-    sums: Result = graph.make_node("ReduceSum", [apart, axes], keepdims=0)
-    return sums
+    sums = graph.make_node("ReduceSum", [apart, axes], keepdims=0)
+    shifts = _stored(graph, "shifts", weight.shifts)
+    return graph.make_node("Add", [rows, graph.make_node("MatMul", [sums, shifts])])
 
 
 # -- inside

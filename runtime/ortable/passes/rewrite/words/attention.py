@@ -18,21 +18,17 @@ from ortable.prelude.facts import Bool, Float, Int, Result, dim_of, is_static, s
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, cast, consts, filled, permuted, reshape_to
 
-from .numbers import is_float32, number_of
+from .numbers import is_float32
 from .shapes import known_rank
 
 __all__ = [
     "are_grouped_split_rows",
     "are_split_rows",
-    "attention_factor",
     "attention_scale",
     "head_groups",
     "heads_before_repeat",
-    "is_attention",
-    "is_attention_mask",
     "last_positions",
     "merged_heads",
-    "merged_transposed_heads",
     "repeats_heads",
     "total_length",
     "untransposed_keys",
@@ -124,16 +120,12 @@ def _all_same(a: list[Any], b: list[Any]) -> bool:
     return len(a) == len(b) and all(map(dims.same, a, b))
 
 
-def merged_heads(graph: Graph, heads: Result) -> Result:
-    """[B, H, L, D] as rows [B, L, H * D]; those that the heads were made of where there are."""
-    split = _split_rows(graph, heads, _SPLIT)
-    return _joined(graph, permuted(graph, heads, _SPLIT) if split is None else split)
-
-
-def merged_transposed_heads(graph: Graph, heads: Result) -> Result:
-    """Transposed heads [B, H, D, L] as rows [B, L, H * D]."""
-    split = _key_rows(graph, heads)
-    return _joined(graph, permuted(graph, heads, [0, 3, 1, 2]) if split is None else split)
+def merged_heads(graph: Graph, heads: Result, transposed: Bool = False) -> Result:
+    """[B, H, L, D], or ``transposed`` [B, H, D, L], as rows [B, L, H * D]; those that the heads
+    were made of where there are."""
+    split = _key_rows(graph, heads) if transposed else _split_rows(graph, heads, _SPLIT)
+    order = [0, 3, 1, 2] if transposed else _SPLIT
+    return _joined(graph, permuted(graph, heads, order) if split is None else split)
 
 
 def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
@@ -186,39 +178,6 @@ def total_length(graph: Graph, query: Result) -> Result:
 
 
 # -- the operator Attention
-
-
-def attention_factor(graph: Graph, factor: Result | None, divisor: Result | None) -> Float:
-    """What products of queries and keys are multiplied by; NaN when it is no constant number."""
-    if factor:
-        return number_of(graph, factor)
-    if not divisor:
-        return 1.0
-    number = number_of(graph, divisor)
-    return 1 / number if number and math.isfinite(number) else float("nan")
-
-
-def is_attention(graph: Graph, q: Result, keys: Result, v: Result) -> Bool:
-    """Whether queries, transposed keys and values have rank 4 with one batch and as many heads."""
-    if not all(graph.has_shape(each) and graph.get_rank(each) == 4 for each in (q, keys, v)):
-        return False
-    first, second, third = (graph.get_shape(each) for each in (q, keys, v))
-    heads = type(first[1]) is int and first[1] == second[1] == third[1]
-    return heads and dims.same(first[0], second[0]) and dims.same(first[0], third[0])
-
-
-def is_attention_mask(graph: Graph, mask: Result | None, scores: Result) -> Bool:
-    """Whether a mask broadcasts to the scores: over samples and heads only, as Attention wants it.
-    True without a mask."""
-    if not mask:
-        return True
-    if not (graph.has_shape(mask) and graph.has_shape(scores)):
-        return False
-    own, wanted = graph.get_shape(mask), graph.get_shape(scores)
-    if not 2 <= len(own) <= 4 or not all(map(dims.same, own[-2:], wanted[-2:])):
-        return False
-    outer = zip(reversed(own[:-2]), reversed(wanted[:-2]), strict=False)
-    return all(dims.same(a, 1) or dims.same(a, b) for a, b in outer)
 
 
 def untransposed_keys(graph: Graph, keys: Result) -> Result:

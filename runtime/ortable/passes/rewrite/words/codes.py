@@ -21,23 +21,11 @@ from ortable.prelude.facts import Bool, Int, Opaque, Result
 from ortable.prelude.values import consts
 
 __all__ = [
-    "accuracy_level",
-    "bits_of",
-    "group_of",
-    "groups_are_whole",
-    "inner_size",
-    "outer_size",
-    "packed_codes",
-    "packed_rows",
-    "packed_scales",
-    "packed_zeros",
+    "bits_product",
+    "bits_rows",
     "packing",
-    "rounds_embedding",
-    "rounds_half_embedding",
-    "rounds_half_weight",
+    "rounded_weight",
     "rounds_weight",
-    "weight_codes",
-    "weight_group",
 ]
 
 _GROUP_OF_ROWS = 128  # codes of a group where a whole row shares one scale
@@ -62,59 +50,42 @@ class Packing(NamedTuple):
 # -- weights that are asked for
 
 
-def rounds_weight(graph: Graph, w: Result, transposed: Bool) -> Bool:
+def rounds_weight(
+    graph: Graph, w: Result, transposed: Bool, half: Bool = False, table: Bool = False
+) -> Bool:
     """Whether ``weights=`` rounds a weight [K, N], or [N, K] where the product reads it
-    ``transposed``: an initializer of float32 with at least a group of codes along K."""
-    return _is_chosen(graph, w, transposed, (dtypes.float32,))
-
-
-def rounds_half_weight(graph: Graph, w: Result, transposed: Bool) -> Bool:
-    """The same of an initializer of bfloat16 or float16."""
-    return _is_chosen(graph, w, transposed, HALVES)
-
-
-def _is_chosen(graph: Any, w: str, transposed: bool, kinds: tuple[int, ...]) -> bool:
-    """Whether ``weights=`` rounds a weight, an initializer of one of these types."""
-    rounding = _rounding(graph)
-    if rounding is None or not rounding.options.chooses(_called(w)):
+    ``transposed``: an initializer of float32, or of ``half`` a float, with a group along K,
+    or, as a ``table`` of embeddings, with whole groups."""
+    rounding = rounding_of(graph)
+    if rounding is None or not rounding.options.chooses(called(w)):
         return False
-    if _owner(graph, w) is None or graph.get_type(w) not in kinds:
+    if owner_of(graph, w) is None:
         return False
-    shape = graph.get_shape(w)
+    if graph.get_type(w) not in (HALVES if half else (dtypes.float32,)):
+        return False
+    shape, options = graph.get_shape(w), rounding.options
     if len(shape) != 2 or not all(isinstance(size, int) for size in shape):
         return False
     inner = shape[1] if transposed else shape[0]
-    return inner >= rounding.options.group_size and min(shape) > 0
+    whole = not table or (options.embeddings and inner % options.group_size == 0)
+    return whole and inner >= options.group_size and min(shape) > 0
 
 
-def rounds_embedding(graph: Graph, w: Result) -> Bool:
-    """Whether ``weights=`` rounds a table of embeddings [N, K], whose rows are whole groups."""
-    return rounds_weight(graph, w, True) and _is_table(graph, w)
-
-
-def rounds_half_embedding(graph: Graph, w: Result) -> Bool:
-    """The same of a table of bfloat16 or float16."""
-    return rounds_half_weight(graph, w, True) and _is_table(graph, w)
-
-
-def _is_table(graph: Any, w: str) -> bool:
-    options = _rounding(graph).options  # type: ignore[union-attr]
-    return bool(options.embeddings and graph.get_shape(w)[1] % options.group_size == 0)
-
-
-def weight_group(graph: Graph) -> Int:
-    """The number of codes that share a scale."""
-    rounding = _rounding(graph)
+def rounded_weight(graph: Graph, w: Result, transposed: Bool, axis: Int = 0) -> Result:
+    """Such a weight as DequantizeLinear of its codes, with groups along ``axis``: [K, N] for 0,
+    [N, K] for 1."""
+    rounding, codes = rounding_of(graph), weight_codes(graph, w, transposed, axis)
     assert rounding is not None
-    return rounding.options.group_size
+    group = rounding.options.group_size
+    return graph.make_node("DequantizeLinear", list(codes), axis=axis, block_size=group)
 
 
 def weight_codes(
     graph: Graph, w: Result, transposed: Bool, axis: Int
 ) -> tuple[Result, Result, Result | None]:
     """Codes, scales and zero points of such a weight, as DequantizeLinear takes them with groups
-    along ``axis``: [K, N] for 0, [N, K] for 1."""
-    rounding, owner = _rounding(graph), _owner(graph, w)
+    along ``axis``."""
+    rounding, owner = rounding_of(graph), owner_of(graph, w)
     assert rounding is not None and owner is not None
     known = rounding.codes.get((w, axis))
     if known is not None:
@@ -128,15 +99,15 @@ def weight_codes(
             found = rounding.made[w, transposed] = rounded(matrix, rounding.options)
         except UnsupportedCase as error:  # the rule leaves the layer alone, the report names it
             shape = (int(matrix.shape[0]), int(matrix.shape[1]))
-            rounding.kept[w] = Kept(_called(w), shape, error.message)
+            rounding.kept[w] = Kept(called(w), shape, error.message)
             raise
     sizes = (int(found.codes.shape[0]), int(found.codes.shape[1]))
     bits, group = rounding.options.bits, rounding.options.group_size
-    rounding.rounded[w] = Rounded(_called(w), sizes, bits, group, found.error)
+    rounding.rounded[w] = Rounded(called(w), sizes, bits, group, found.error)
     parts = [found.codes, found.scales, found.zeros]
-    called = _called(w)
+    name = called(w)
     names: list[Any] = [
-        None if part is None else _stored(owner, f"{called}_{word}", part if axis else part.T)
+        None if part is None else _stored(owner, f"{name}_{word}", part if axis else part.T)
         for part, word in zip(parts, ("codes", "scales", "zeros"), strict=True)
     ]
     rounding.codes[w, axis] = names[0], names[1], names[2]
@@ -149,7 +120,7 @@ def weight_codes(
 def accuracy_level(graph: Graph) -> Int:
     """The attribute of MatMulNBits: 1 computes with floats, 4 rounds activations to int8, which
     somebody asked for."""
-    rounding = _rounding(graph)
+    rounding = rounding_of(graph)
     return 1 if rounding is None else rounding.options.accuracy_level
 
 
@@ -161,11 +132,12 @@ def packing(
     axis: Int,
     size: Int,
     last: Bool,
+    whole: Bool = False,
 ) -> Opaque:
     """The weight [N, K] of a DequantizeLinear, as kernels for codes of few bits take it; None where
-    they do not. Groups go along K, the second axis of the codes if ``last``, or a whole row, or
-    the weight, has one scale; codes are constants, of 4 bits, or of 8 where activations may be
-    rounded."""
+    they do not. Groups go along K, the second axis of the codes if ``last``, or a row, or the
+    weight, has one scale; a row is a number of groups where ``whole``. Codes are constants, of 4
+    bits, or of 8 where activations may be rounded."""
     shape = graph.get_shape(codes) if graph.has_shape(codes) else ()
     bits = _BITS.get(graph.get_type(codes), 0)
     sizes = [size for size in shape if isinstance(size, int)]
@@ -178,91 +150,81 @@ def packing(
     outer, inner = sizes if last else reversed(sizes)
     along = int(last)
     if size:
-        if axis % 2 != along or size < 16 or size & (size - 1):
+        if axis % 2 != along or size < 16 or size & (size - 1) or graph.get_rank(scales) != 2:
             return None
         group = size
     else:
-        if graph.get_rank(scales) > 1 or (graph.get_rank(scales) == 1 and axis % 2 == along):
+        rows = graph.get_shape(scales)
+        if len(rows) > 1 or (rows and (axis % 2 == along or rows[0] not in (1, outer))):
             return None
         group = _GROUP_OF_ROWS
-    if min(outer, inner) <= 0:
+    if min(outer, inner) <= 0 or (whole and inner % group):
         return None
     return Packing(codes, scales, zeros or "", outer, inner, bits, group, last)
 
 
-def groups_are_whole(weight: Opaque) -> Bool:
-    """Whether a row of the weight is a number of whole groups."""
-    return bool(weight.inner % weight.group == 0)
+def bits_product(graph: Graph, x: Result, weight: Opaque, bias: Result | None = None) -> Result:
+    """The product of ``x`` [..., K] and such a weight."""
+    shape = (weight.outer, _groups(weight), -1)  # the first code in the low bits
+    codes = _once(graph, weight, "packed", lambda: _packed(graph, weight).reshape(shape))
+    return graph.make_node(
+        "MatMulNBits",
+        [x, codes, *_scales_and_zeros(graph, weight), None, bias],
+        domain="com.microsoft",
+        K=weight.inner,
+        N=weight.outer,
+        bits=weight.bits,
+        block_size=weight.group,
+        accuracy_level=accuracy_level(graph),
+    )
 
 
-def inner_size(weight: Opaque) -> Int:
-    """K, the size that a product sums over."""
-    return int(weight.inner)
-
-
-def outer_size(weight: Opaque) -> Int:
-    """N."""
-    return int(weight.outer)
-
-
-def bits_of(weight: Opaque) -> Int:
-    """Bits of a code."""
-    return int(weight.bits)
-
-
-def group_of(weight: Opaque) -> Int:
-    """Codes that share a scale."""
-    return int(weight.group)
-
-
-def packed_codes(graph: Graph, weight: Opaque) -> Result:
-    """The codes without a sign, uint8 [N, groups, bytes of a group], the first code in the low
-    bits."""
-    shape = (weight.outer, _groups(weight), -1)
-    return _once(graph, weight, "packed", lambda: _packed(graph, weight).reshape(shape))
-
-
-def packed_rows(graph: Graph, weight: Opaque) -> Result:
-    """The same, uint8 [N, bytes of a row]: those of `packed_codes` where a product has them."""
-    kept = _kept(graph, weight, "packed")
+def bits_rows(graph: Graph, weight: Opaque, indices: Result) -> Result:
+    """Rows of such a weight."""
+    kept, rows = _kept(graph, weight, "packed"), (weight.outer, -1)
     if kept is None:
-        rows = (weight.outer, -1)
-        return _once(graph, weight, "rows", lambda: _packed(graph, weight).reshape(rows))
-    return graph.make_node("Reshape", [kept, consts(graph, [weight.outer, -1], dtypes.int64)])
-
-
-def packed_scales(graph: Graph, weight: Opaque) -> Result:
-    """The scales, [N, groups]."""
-    return _once(graph, weight, "scales", lambda: _spread(weight, _value(graph, weight.scales)))
-
-
-def packed_zeros(graph: Graph, weight: Opaque) -> Result | None:
-    """The zero points, uint8 [N, bytes of a row of groups]; None where all are the middle code,
-    which kernels take without them."""
-    zeros = _zeros(graph, weight)
-    if zeros is None:
-        return None
-    if weight.bits == 4:
-        zeros = _two_in_a_byte(np.pad(zeros, ((0, 0), (0, zeros.shape[1] % 2))))
-    return _once(graph, weight, "zeros", lambda: zeros)
+        codes = _once(graph, weight, "rows", lambda: _packed(graph, weight).reshape(rows))
+    else:  # those of a product
+        codes = graph.make_node("Reshape", [kept, consts(graph, rows, dtypes.int64)])
+    return graph.make_node(
+        "GatherBlockQuantized",
+        [codes, indices, *_scales_and_zeros(graph, weight)],
+        domain="com.microsoft",
+        bits=weight.bits,
+        block_size=weight.group,
+        gather_axis=0,
+        quantize_axis=1,
+    )
 
 
 # -- inside
 
 
-def _rounding(graph: Any) -> Rounding | None:
+def _scales_and_zeros(graph: Any, weight: Packing) -> tuple[str, str | None]:
+    """Scales [N, groups], and zero points, uint8 [N, bytes of a row of groups]: None where all are
+    the middle code, which kernels take without them."""
+    scales = _once(graph, weight, "scales", lambda: _spread(weight, _value(graph, weight.scales)))
+    zeros = _zeros(graph, weight)
+    if zeros is None:
+        return scales, None
+    if weight.bits == 4:
+        zeros = _two_in_a_byte(np.pad(zeros, ((0, 0), (0, zeros.shape[1] % 2))))
+    return scales, _once(graph, weight, "zeros", lambda: zeros)
+
+
+def rounding_of(graph: Any) -> Rounding | None:
     while graph.parent is not None:
         graph = graph.parent
     found: Rounding | None = graph.rounding
     return found
 
 
-def _called(w: str) -> str:
+def called(w: str) -> str:
     """The name of a weight in the state_dict."""
     return w.removesuffix("_transposed")
 
 
-def _owner(graph: Any, w: str) -> Any:
+def owner_of(graph: Any, w: str) -> Any:
     """The graph whose initializer that is, if its value can be read."""
     while graph is not None and w not in graph.initializers_dict:
         graph = graph.parent
@@ -277,7 +239,7 @@ def _stored(graph: Any, name: str, array: np.ndarray) -> str:
 
 
 def _value(graph: Any, name: str) -> np.ndarray:
-    owner = _owner(graph, name)
+    owner = owner_of(graph, name)
     if owner is not None:
         return initializers.to_numpy(owner.initializers_dict[name], name)
     found = whole_constant(graph, name)
@@ -336,16 +298,16 @@ def _spread(weight: Packing, value: np.ndarray) -> np.ndarray:
 
 def _kept(graph: Any, weight: Packing, word: str) -> str | None:
     """An initializer that was made before of a weight that `weights=` rounds."""
-    rounding = _rounding(graph)
+    rounding = rounding_of(graph)
     return None if rounding is None else rounding.packed.get((_source(graph, weight), word))
 
 
 def _source(graph: Any, weight: Packing) -> str:
     """What such initializers are called after: the weight that was rounded, or the codes."""
-    rounding = _rounding(graph)
+    rounding = rounding_of(graph)
     for (name, _), parts in () if rounding is None else rounding.codes.items():
         if parts[0] == weight.codes:
-            return _called(name)
+            return called(name)
     return weight.codes
 
 
@@ -354,8 +316,8 @@ def _once(graph: Any, weight: Packing, word: str, made: Callable[[], np.ndarray]
     kept = _kept(graph, weight, word)
     if kept is not None:
         return kept
-    source, rounding = _source(graph, weight), _rounding(graph)
-    name = _stored(_owner(graph, weight.codes) or graph, f"{source}_{word}", made())
+    source, rounding = _source(graph, weight), rounding_of(graph)
+    name = _stored(owner_of(graph, weight.codes) or graph, f"{source}_{word}", made())
     if rounding is not None:
         rounding.packed[source, word] = name
     return name

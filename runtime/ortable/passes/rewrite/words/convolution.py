@@ -15,7 +15,6 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
 from ortable.prelude.facts import (
     Bool,
-    Int,
     Ints,
     Result,
     is_constant,
@@ -28,17 +27,11 @@ from .numbers import is_float32
 from .shapes import known_rank
 
 __all__ = [
-    "as_filters",
-    "as_image",
+    "convolved_rows",
     "has_explicit_pads",
-    "is_bias_row",
-    "no_pads",
-    "pads_fit_window",
     "pads_without_end",
-    "same_activation",
     "suits_pointwise_convolution",
     "summed_pads",
-    "zero_pads",
 ]
 
 _ROWS = range(32, 1025)  # what was measured
@@ -49,11 +42,16 @@ _BLOCK = 16  # channels that the kernels take together
 # -- borders
 
 
-def zero_pads(
-    graph: Graph, x: Result, borders: Result, value: Result | None, axes: Result | None
+def summed_pads(
+    graph: Graph,
+    x: Result,
+    borders: Result,
+    value: Result | None,
+    axes: Result | None,
+    pads: Ints | None,
 ) -> Ints:
-    """How many zeros a Pad with constant borders adds before and after each axis but the first
-    two, in the order of the attribute ``pads``; empty if it does anything else."""
+    """The attribute ``pads`` with the zeros that a Pad with constant borders adds before and after
+    each axis but the first two; empty if the Pad does anything else."""
     given = small_constant(graph, borders)
     if given is None or given.ndim != 1 or not graph.has_rank(x):
         return []
@@ -62,39 +60,15 @@ def zero_pads(
         if filled is None or np.any(filled != 0) or np.signbit(filled).any():
             return []
     rank = graph.get_rank(x)
-    named_axes = list(range(rank))
-    if axes:
-        named = small_constant(graph, axes)
-        if named is None:
-            return []
-        named_axes = [int(axis) % rank for axis in named.reshape(-1)]
-    if len(given) != 2 * len(named_axes):
+    which = small_constant(graph, axes) if axes else np.arange(rank)
+    if which is None or len(given) != 2 * which.size:
         return []
-    full = [0] * (2 * rank)
-    for at, index in enumerate(named_axes):
-        full[index] += int(given[at])
-        full[rank + index] += int(given[len(named_axes) + at])
-    sides = full[2:rank] + full[rank + 2 :]
-    if min(full, default=0) < 0 or any((*full[:2], *full[rank : rank + 2])):
+    full = np.zeros((rank, 2), int)  # before and after each axis
+    np.add.at(full, which.reshape(-1) % rank, given.reshape(2, -1).T)
+    if full.min(initial=0) < 0 or full[:2].any():
         return []
-    return sides
-
-
-def summed_pads(pads: Ints | None, sides: Ints) -> Ints:
-    """The attribute ``pads`` with more on every side; empty if there is nothing to add."""
-    if not sides:
-        return []
+    sides = full[2:].T.reshape(-1).tolist()
     return [a + b for a, b in zip(pads or [0] * len(sides), sides, strict=True)]
-
-
-def no_pads(pads: Ints | None) -> Bool:
-    """Whether the attribute ``pads`` is absent or all zero."""
-    return not any(pads or ())
-
-
-def pads_fit_window(pads: Ints, window: Ints) -> Bool:
-    """Whether pads stay smaller than the window of a pool, as kernels want it."""
-    return all(a < b for a, b in zip(pads, [*window, *window], strict=True))
 
 
 def pads_without_end(
@@ -151,30 +125,16 @@ def suits_pointwise_convolution(graph: Graph, x: Result, weight: Result, transpo
     return blocks and math.prod(shape_of(graph, x)[:-1]) in _ROWS
 
 
-def is_bias_row(graph: Graph, bias: Result | None, weight: Result, axis: Int) -> Bool:
-    """Whether a bias has one number for each index of an axis of the weight; true without one."""
-    if bias is None:
-        return True
-    known = is_float32(graph, bias) and graph.has_shape(bias)
-    return known and tuple(shape_of(graph, bias)) == (shape_of(graph, weight)[axis],)
-
-
-def as_image(graph: Graph, x: Result) -> Result:
-    """Rows [..., K] as an image [1, K, M, 1] of M positions."""
-    width = shape_of(graph, x)[-1]
-    image = consts(graph, [1, -1, 1, width], dtypes.int64)
+def convolved_rows(
+    graph: Graph, x: Result, weight: Result, transposed: Bool, bias: Result | None = None
+) -> Result:
+    """Rows [..., K] times a matrix as a convolution of an image [1, K, M, 1] of M positions, and
+    rows again, [1, M, 1, N]."""
+    image = consts(graph, [1, -1, 1, shape_of(graph, x)[-1]], dtypes.int64)
     before = maker_of(graph, x, "Reshape")  # of the same numbers in the same order
     flat = graph.make_node("Reshape", [x if before is None else before.inputs[0], image])
-    return graph.make_node("Transpose", [flat], perm=[0, 3, 1, 2])
-
-
-def as_filters(graph: Graph, weight: Result, transposed: Bool) -> Result:
-    """A matrix as filters [N, K, 1, 1]."""
     matrix = weight if transposed else graph.make_node("Transpose", [weight], perm=[1, 0])
-    return graph.make_node("Unsqueeze", [matrix, consts(graph, [2, 3], dtypes.int64)])
-
-
-def same_activation(graph: Graph, active: Result, x: Result) -> Result:
-    """The activation that made a result, of another one."""
-    node = graph.values[active].producer
-    return graph.make_node(node.op_type, [x, *node.inputs[1:]], domain=node.domain, **node.attrs)
+    filters = graph.make_node("Unsqueeze", [matrix, consts(graph, [2, 3], dtypes.int64)])
+    columns = graph.make_node("Transpose", [flat], perm=[0, 3, 1, 2])
+    made = graph.make_node("Conv", [columns, filters, bias], kernel_shape=[1, 1])
+    return graph.make_node("Transpose", [made], perm=[0, 2, 3, 1])

@@ -11,26 +11,23 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, initializers
-from ortable.passes.analysis.constants import maker_of, small_constant
+from ortable.passes.analysis.constants import small_constant
 from ortable.passes.analysis.ranges import lower_bound
-from ortable.passes.weight_codes import Rounding, WeightOptions
+from ortable.passes.weight_codes import WeightOptions
 from ortable.prelude.facts import Bool, Int, Result, dim_of, is_static, shape_of
 from ortable.prelude.groups import products_of_groups
 from ortable.prelude.values import as_vec, consts, reshape_to
 from ortable_generated.onnx.traits import KEEPS_ORDER
 
-from .codes import weight_codes
-from .numbers import is_filled, is_float32, number_of
+from .codes import called, owner_of, rounded_weight, rounding_of
+from .numbers import is_float32
 from .shapes import known_rank
 
 __all__ = [
     "are_places",
-    "are_vectors_of",
     "counts_of",
-    "expert_codes",
-    "fills",
-    "is_int64",
     "pays_by_expert",
+    "rounded_expert",
     "rounds_expert",
     "rows_by_expert",
 ]
@@ -49,17 +46,6 @@ def are_places(graph: Graph, ids: Result) -> Bool:
     ids = _viewed(graph, ids)
     node = graph.values[ids].producer
     return node is not None and node.key == "TopK" and node.outputs[1] == ids
-
-
-def are_vectors_of(graph: Graph, x: Result, weight: Result, ids: Result, transposed: Bool) -> Bool:
-    """Whether a float32 result has one vector for each row and gathered matrix: columns [S, K, 1]
-    where matrices are [E, N, K] (``transposed``), else rows [S, 1, K] for [E, K, N]."""
-    if not is_float32(graph, x) or not (graph.has_shape(x) and graph.has_shape(weight)):
-        return False
-    rows, inner = dim_of(graph, ids, 0), dim_of(graph, weight, 2 if transposed else 1)
-    wanted = [rows, inner, 1] if transposed else [rows, 1, inner]
-    own = shape_of(graph, x)
-    return len(own) == 3 and all(map(dims.same, own, wanted))
 
 
 def pays_by_expert(graph: Graph, weight: Result, ids: Result) -> Bool:
@@ -95,22 +81,6 @@ def rows_by_expert(
 # -- which expert takes how many rows
 
 
-def is_int64(graph: Graph, x: Result) -> Bool:
-    """Whether a result is of int64."""
-    return bool(graph.has_type(x) and graph.get_type(x) == dtypes.int64)
-
-
-def fills(graph: Graph, x: Result | None, value: Int) -> Bool:
-    """Whether a result is one number everywhere: a constant, or the number expanded. True for a
-    name that the pattern does not need."""
-    if x is None:
-        return True
-    node = maker_of(graph, x, "Expand")
-    return is_filled(graph, x, value) or (
-        node is not None and number_of(graph, node.inputs[0]) == value
-    )
-
-
 def counts_of(graph: Graph, ids: Result, count: Int) -> Result:
     """How often each of the numbers from 0 up stands in ids [S]: [count] of int64."""
     each = consts(graph, list(range(count)), dtypes.int64)
@@ -137,52 +107,36 @@ def rounds_expert(graph: Graph, w: Result, index: Result, transposed: Bool) -> B
     """Whether ``weights=`` rounds the matrix at a constant index of stored float32 matrices
     [E, K, N], or [E, N, K] where a product reads it ``transposed``. Names are those of all matrices
     of the layer in the state_dict, or with the number of the expert: ``experts.down_proj.3``."""
-    owner = _owner(graph, w)
-    rounding: Rounding | None = None if owner is None else _top(graph).rounding
-    place = small_constant(graph, index)
-    if rounding is None or place is None or place.ndim or not is_float32(graph, w):
+    rounding, place = rounding_of(graph), small_constant(graph, index)
+    if (
+        owner_of(graph, w) is None
+        or rounding is None
+        or place is None
+        or place.ndim
+        or not is_float32(graph, w)
+    ):
         return False
     shape = shape_of(graph, w)
     if len(shape) != 3 or not is_static(shape) or not 0 <= int(place) < shape[0]:
         return False
     inner = shape[2] if transposed else shape[1]
     large = inner >= rounding.options.group_size and min(shape) > 0
-    return large and _chosen(rounding.options, _called(w), f"{_called(w)}.{int(place)}")
+    return large and _chosen(rounding.options, called(w), f"{called(w)}.{int(place)}")
 
 
-def expert_codes(
-    graph: Graph, w: Result, index: Result, transposed: Bool, axis: Int
-) -> tuple[Result, Result, Result | None]:
-    """Codes, scales and zero points of such a matrix, as `weight_codes` gives them."""
-    owner, place = _owner(graph, w), small_constant(graph, index)
+def rounded_expert(graph: Graph, w: Result, index: Result, transposed: Bool) -> Result:
+    """Such a matrix [K, N] as DequantizeLinear of its codes."""
+    owner, place = owner_of(graph, w), small_constant(graph, index)
     assert owner is not None and place is not None
-    name = f"{_called(w)}.{int(place)}"
+    name = f"{called(w)}.{int(place)}"
     if name not in owner.initializers_dict:
         value = owner.initializers_dict[w]
         whole = value if initializers.is_torch(value) else initializers.to_numpy(value, w)
         name = owner.make_initializer(name, whole[int(place)])
-    return weight_codes(graph, name, transposed, axis)
+    return rounded_weight(graph, name, transposed)
 
 
 def _chosen(options: WeightOptions, *names: str) -> bool:
     """Whether options include one of the names and exclude none."""
     included, excluding = replace(options, exclude=()), replace(options, include=("*",))
     return any(map(included.chooses, names)) and all(map(excluding.chooses, names))
-
-
-def _called(w: str) -> str:
-    return w.removesuffix("_transposed")
-
-
-def _owner(graph: Any, w: str) -> Any:
-    """The graph whose initializer that is, if its value can be read."""
-    while graph is not None and w not in graph.initializers_dict:
-        graph = graph.parent
-    readable = graph is not None and initializers.is_readable(graph.initializers_dict[w])
-    return graph if readable else None
-
-
-def _top(graph: Any) -> Any:
-    while graph.parent is not None:
-        graph = graph.parent
-    return graph

@@ -3,12 +3,12 @@ Cast. In come weights of a match, out go facts and initializers. Called by rules
 
 from __future__ import annotations
 
-from typing import Any
-
 from ortable import dtypes
 from ortable.ir import Graph, initializers
 from ortable.ir.casts import HALVES
 from ortable.prelude.facts import Bool, Result
+
+from .codes import owner_of
 
 __all__ = ["float32_weight", "is_half_weight", "is_read_as_it_is"]
 
@@ -22,12 +22,12 @@ def is_read_as_it_is(graph: Graph, w: Result) -> Bool:
 
 def is_half_weight(graph: Graph, w: Result) -> Bool:
     """Whether a result is an initializer of half floats whose values are known."""
-    return graph.get_type(w) in HALVES and _owner(graph, w) is not None
+    return graph.get_type(w) in HALVES and owner_of(graph, w) is not None
 
 
 def float32_weight(graph: Graph, w: Result) -> Result:
     """The same numbers in float32, stored once under ``<name>_float32``."""
-    owner, name = _owner(graph, w), f"{w}_float32"
+    owner, name = owner_of(graph, w), f"{w}_float32"
     assert owner is not None, w
     if name in owner.initializers_dict:
         return name
@@ -38,12 +38,3 @@ def float32_weight(graph: Graph, w: Result) -> Result:
         wide = initializers.to_numpy(value, w).astype(dtypes.to_numpy(dtypes.float32))
     made: str = owner.make_initializer(owner.unique_name(name), wide)
     return made
-
-
-def _owner(graph: Any, w: str) -> Any:
-    """The graph whose initializer that is, if its value can be read."""
-    while graph is not None and w not in graph.initializers_dict:
-        graph = graph.parent
-    if graph is None or not initializers.is_readable(graph.initializers_dict[w]):
-        return None
-    return graph

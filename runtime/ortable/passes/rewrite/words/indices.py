@@ -15,30 +15,15 @@ from ortable.prelude.facts import Bool, Int, Opaque, Result
 from ortable.prelude.metadata import shape_or_none
 
 __all__ = [
-    "as_scalar_index",
-    "as_vector_index",
     "class_axis",
-    "class_count",
     "composed_indices",
     "enumerates_elements",
-    "has_index_per_class",
-    "index_constant",
 ]
 
 _MANY = 1 << 20  # classes that are compared with 0, 1, 2, ...
 
 
 # -- what a Gather takes
-
-
-def as_scalar_index(graph: Graph, index: Result) -> Result:
-    """A constant vector of one index as a scalar one."""
-    return graph.make_initializer("", graph.get_constant(index).reshape(()))
-
-
-def as_vector_index(graph: Graph, index: Result) -> Result:
-    """A constant scalar index as a vector of one."""
-    return graph.make_initializer("", graph.get_constant(index).reshape(1))
 
 
 def composed_indices(
@@ -55,11 +40,6 @@ def composed_indices(
     if inner.size and not (-outer.size <= inner.min() and inner.max() < outer.size):
         return None
     return outer[inner]
-
-
-def index_constant(graph: Graph, indices: Opaque) -> Result:
-    """Indices as a constant."""
-    return graph.make_initializer("", np.asarray(indices))
 
 
 # -- grids of indices
@@ -129,28 +109,3 @@ def _counts(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
         return False
     values = known.reshape(-1)
     return values.dtype.kind == "i" and bool((values == np.arange(size)).all())
-
-
-def has_index_per_class(
-    graph: Graph, x: Result, classes: Result, indices: Result, axis: Int
-) -> Bool:
-    """Whether ``x`` has one element for each class along the axis, and elsewhere the sizes of
-    ``indices``."""
-    shape, where = shape_or_none(graph, x), shape_or_none(graph, indices)
-    if shape is None or where is None or len(shape) != len(where):
-        return False
-    if not dims.same(shape[axis], _count(graph, classes)):
-        return False
-    pairs = enumerate(zip(shape, where, strict=True))
-    return all(index == axis or dims.same(*pair) for index, pair in pairs)
-
-
-def _count(graph: Graph, x: str) -> Dim:
-    return dims.prod(shape_or_none(graph, x) or ())
-
-
-def class_count(graph: Graph, classes: Result) -> Int:
-    """How many classes a constant counts."""
-    count = _count(graph, classes)
-    assert isinstance(count, int)
-    return count

@@ -5,7 +5,6 @@ masks and of attention."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -14,19 +13,17 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import is_number, maker_of, small_constant, whole_constant
 from ortable.passes.analysis.triangles import Triangle, triangle_of
 from ortable.passes.analysis.uniformity import first_column_is_true, hides_nothing, uniform_value
-from ortable.prelude.facts import Bool, Float, Result, dim_of, shape_of
+from ortable.prelude.facts import Bool, Float, Result, shape_of
 from ortable.prelude.scores import above_lowest
 from ortable.prelude.shapes import expanded
 
-from .shapes import known_rank
+from .shapes import broadcasts_into, known_rank
 
 __all__ = [
     "empty_rows_are_zero",
     "every_row_sees",
     "expanded_mask",
-    "hides_later_keys",
     "is_causal_mask",
-    "mask_broadcasts_to_scores",
     "rows_have_true",
     "uniform_of",
     "zeroes_only_empty_rows",
@@ -52,28 +49,15 @@ def rows_have_true(graph: Graph, mask: Result) -> Bool:
 # -- masks of attention
 
 
-def mask_broadcasts_to_scores(
-    graph: Graph, mask: Result, query: Result, transposed: Result
-) -> Bool:
-    """Whether a mask, of bools or added to the scores, has the sizes that the operators take:
-    [B or 1, H or 1, S, T], where leading sizes may be missing and S and T may be 1."""
-    if not graph.has_shape(mask) or not 2 <= len(graph.get_shape(mask)) <= 4:
-        return False
-    given = graph.get_shape(mask)
-    heads = [dim_of(graph, query, 0), dim_of(graph, query, 1)]
-    wanted = [*heads, *_score_sizes(graph, query, transposed)][-len(given) :]
-    return all(dims.same(a, 1) or dims.same(a, b) for a, b in zip(given, wanted, strict=True))
-
-
-def expanded_mask(graph: Graph, mask: Result, query: Result, transposed: Result) -> Result:
-    """The mask at its full length and width, which the operators do not broadcast, with no row of
-    only the lowest number, which they take for one without a key; None for a constant that hides
-    nothing."""
+def expanded_mask(graph: Graph, mask: Result, scores: Result) -> Result:
+    """The mask at the full length and width of the scores, which the operators do not broadcast,
+    with no row of only the lowest number, which they take for one without a key; None for a
+    constant that hides nothing."""
     if _hides_nothing(graph, mask):
         return None
     leading = list(shape_of(graph, mask))[:-2]
     given = mask if _is_above_lowest(graph, mask) else above_lowest(graph, mask)
-    return expanded(graph, given, [*leading, *_score_sizes(graph, query, transposed)])
+    return expanded(graph, given, [*leading, *shape_of(graph, scores)[-2:]])
 
 
 def every_row_sees(graph: Graph, mask: Result | None) -> Bool:
@@ -102,40 +86,18 @@ def _hides_nothing(graph: Graph, mask: str) -> bool:
     return bool(known.all() if known.dtype == bool else (known == 0).all())
 
 
-def _score_sizes(graph: Graph, query: str, transposed: str) -> list[Any]:
-    return [dim_of(graph, query, -2), dim_of(graph, transposed, -1)]
-
-
-def is_causal_mask(graph: Graph, mask: Result | None, query: Result, transposed: Result) -> Bool:
-    """Whether a mask lets every position look at itself and at what is before it, and at nothing
-    else, for all heads: of bools, or of 0 and -inf, by its values or by how it is computed."""
-    if not mask:
+def is_causal_mask(graph: Graph, mask: Result | None, scores: Result, hides: Bool = False) -> Bool:
+    """Whether a mask of the sizes of the scores lets every position look at itself and at what is
+    before it, and at nothing else, for all heads: of bools, True where it ``hides`` others, or of
+    0 and -inf, by its values or by how it is computed."""
+    if not mask or not broadcasts_into(graph, mask, scores):
         return False
     is_bool = graph.has_type(mask) and graph.get_type(mask) == dtypes.boolean
-    numbers = (1.0, 0.0) if is_bool else (0.0, -math.inf)
-    return _is_causal(graph, mask, numbers, query, transposed)
-
-
-def hides_later_keys(
-    graph: Graph, hidden: Result | None, query: Result, transposed: Result
-) -> Bool:
-    """Whether bools are True where a causal mask hides a key from a position, and only there."""
-    if not hidden:
+    numbers = (0.0, 1.0) if hides else (1.0, 0.0) if is_bool else (0.0, -math.inf)
+    sizes = [*shape_of(graph, scores)[-2:], *shape_of(graph, mask)[-2:]]
+    if len(sizes) != 4 or not all(dims.same(each, sizes[0]) for each in sizes):
         return False
-    return _is_causal(graph, hidden, (0.0, 1.0), query, transposed)
-
-
-def _is_causal(
-    graph: Graph, mask: str, numbers: tuple[float, float], query: str, transposed: str
-) -> bool:
-    """Whether a mask of the sizes of the scores has the first number up to its diagonal, and the
-    second one beyond it."""
-    size, keys = _score_sizes(graph, query, transposed)
-    if not (dims.same(size, keys) and mask_broadcasts_to_scores(graph, mask, query, transposed)):
-        return False
-    if not all(dims.same(each, size) for each in graph.get_shape(mask)[-2:]):
-        return False
-    if dims.same(size, 1):
+    if dims.same(sizes[0], 1):
         known = whole_constant(graph, mask)
         return known is not None and bool(known.size and (known == numbers[0]).all())
     return triangle_of(graph, mask) == Triangle(0, *numbers)

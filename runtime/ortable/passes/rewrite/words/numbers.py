@@ -4,46 +4,30 @@ numbers, which are NaN or None where nobody knows, and facts. Called by rules of
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
+from ortable.passes.analysis.uniformity import uniform_value
 from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Opaque, Result, float32_holds
 from ortable_generated.onnx.traits import MATMUL
 
-from .shapes import is_scalar
-
 __all__ = [
     "are_moderate",
-    "dtype_or_zero",
+    "constant_as",
     "for_cpu",
-    "holds_every_value",
     "int_array_or_none",
     "int_constant",
-    "intervals_overlap",
     "ints_of",
-    "is_above_zero",
-    "is_at_least",
-    "is_close",
+    "is_cast_once",
     "is_filled",
-    "is_finite",
     "is_float32",
-    "is_interval",
-    "is_known_number",
-    "is_moderate",
     "is_plus_zero",
     "is_rounded_in_float32",
-    "is_zero_fill",
-    "is_zero_in_float32",
     "number_of",
     "ones",
-    "quotient",
-    "same_dtype_class",
-    "with_axes",
-    "zeros",
 ]
 
 # Bits of the numbers that a type holds exactly, and for floats of the exponent.
@@ -77,30 +61,18 @@ def is_float32(graph: Graph, x: Result) -> Bool:
     return graph.has_type(x) and graph.get_type(x) == dtypes.float32
 
 
-def dtype_or_zero(graph: Graph, x: Result) -> Dtype:
-    """The dtype of a result; 0 when it is not known."""
-    return graph.values[x].dtype or 0
-
-
-def holds_every_value(kind: Dtype, wide: Dtype) -> Bool:
-    """Whether every value of one type is a value of the other."""
-    if kind in _FLOATS and wide in _FLOATS:
-        return all(a <= b for a, b in zip(_FLOATS[kind], _FLOATS[wide], strict=True))
-    if kind in _SIGNED and wide in _SIGNED:
-        return _SIGNED[kind] <= _SIGNED[wide]
-    if kind in _UNSIGNED:
-        bits = _UNSIGNED[kind]
-        return bits <= _UNSIGNED.get(wide, 0) or bits < _SIGNED.get(wide, 0)
-    return False
-
-
-def same_dtype_class(first: Dtype, second: Dtype, third: Dtype) -> Bool:
-    """Whether three types are all floating point, or all integers or bool: between those, kernels
-    round and saturate in their own ways."""
-    kinds = (first, second, third)
-    return all(kind in _FLOATS for kind in kinds) or not any(
-        kind not in _SIGNED and kind not in _UNSIGNED for kind in kinds
-    )
+def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
+    """Whether casts from one type to the next two can be one: the second type holds every value of
+    the first, and all are floating point or none is, as kernels round and saturate between those
+    in their own ways."""
+    if (first in _FLOATS) != (last in _FLOATS):
+        return False
+    if first in _FLOATS and between in _FLOATS:
+        return all(a <= b for a, b in zip(_FLOATS[first], _FLOATS[between], strict=True))
+    if first in _SIGNED and between in _SIGNED:
+        return _SIGNED[first] <= _SIGNED[between]
+    bits = _UNSIGNED.get(first, 99)
+    return bits <= _UNSIGNED.get(between, 0) or bits < _SIGNED.get(between, 0)
 
 
 # -- constants of one number
@@ -116,11 +88,6 @@ def number_of(graph: Graph, x: Result) -> Float:
     return array.reshape(-1)[0].item()
 
 
-def is_known_number(graph: Graph, x: Result) -> Bool:
-    """Whether a result is a constant of one element that is not NaN."""
-    return not math.isnan(number_of(graph, x))
-
-
 def is_plus_zero(graph: Graph, x: Result) -> Bool:
     """Whether a result is a constant of one element that is 0, and not -0.0."""
     array = small_constant(graph, x)
@@ -128,19 +95,6 @@ def is_plus_zero(graph: Graph, x: Result) -> Bool:
         return False
     value = array.reshape(-1)[0]
     return bool(value == 0) and not bool(np.signbit(value))
-
-
-def is_zero_fill(graph: Graph, x: Result | None) -> Bool:
-    """Whether the value of a Pad is left out, or 0."""
-    array = None if x is None else small_constant(graph, x)
-    return x is None or (array is not None and array.size == 1 and not array.any())
-
-
-def is_zero_in_float32(graph: Graph, c: Result) -> Bool:
-    """Whether a constant of one element is 0, or so small that float32 has 0 for it."""
-    value = number_of(graph, c)
-    with np.errstate(over="ignore"):
-        return not math.isnan(value) and bool(np.float32(value) == 0)
 
 
 def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) -> Bool:
@@ -172,43 +126,7 @@ def _feeds_product(graph: Graph, x: Result) -> bool:
     return False
 
 
-def with_axes(graph: Graph, c: Result, rank: Int) -> Result:
-    """A constant of one element, with so many axes."""
-    array = small_constant(graph, c)
-    assert array is not None
-    return graph.make_initializer("", array.reshape([1] * rank))
-
-
-def is_at_least(graph: Graph, x: Result | None, bound: Float) -> Bool:
-    """Whether a bound that may be left out is, or is a constant that is not below a number."""
-    return x is None or bool(number_of(graph, x) >= bound)
-
-
-def is_above_zero(graph: Graph, x: Result | None) -> Bool:
-    """Whether a bound that may be left out is, or is a constant above 0."""
-    return x is None or bool(number_of(graph, x) > 0)
-
-
-def is_interval(graph: Graph, low: Result, high: Result) -> Bool:
-    """Whether two results are constants of rank 0, the first one not above the second."""
-    known = is_scalar(graph, low) and is_scalar(graph, high)
-    return known and number_of(graph, low) <= number_of(graph, high)
-
-
-def intervals_overlap(
-    graph: Graph, low: Result, high: Result, floor: Result, ceiling: Result
-) -> Bool:
-    """Whether two intervals of constants have a number in common."""
-    bottom = max(number_of(graph, low), number_of(graph, floor))
-    return bool(bottom <= min(number_of(graph, high), number_of(graph, ceiling)))
-
-
 # -- numbers
-
-
-def is_finite(value: Any) -> Bool:
-    """Whether a number is neither infinite nor NaN."""
-    return bool(np.isfinite(value))
 
 
 def is_close(a: Float, b: Float) -> Bool:
@@ -256,6 +174,11 @@ def int_array_or_none(graph: Graph, x: Result) -> Opaque:
     return array if array.shape == tuple(info.shape) else None
 
 
+def constant_as(graph: Graph, c: Result, sizes: Ints) -> Result:
+    """A constant of one element with other axes."""
+    return graph.make_initializer("", graph.get_constant(c).reshape(sizes))
+
+
 def int_constant(graph: Graph, value: Opaque, dtype: Dtype) -> Result:
     """An array of integers as a constant."""
     return graph.make_initializer("", value.astype(dtypes.to_numpy(dtype)))
@@ -271,24 +194,15 @@ def are_moderate(graph: Graph, c: Result) -> Bool:
     return bool(np.all((sizes > 1e-30) & (sizes < 1e30)))
 
 
-def is_filled(graph: Graph, c: Result, value: Int) -> Bool:
-    """Whether a constant is one number everywhere."""
-    array = small_constant(graph, c)
-    if array is None:
-        stored = graph.initializers_dict.get(c)
-        if not isinstance(stored, np.ndarray):
-            return False
-        array = stored
-    return bool(array.size) and bool(np.all(array == value))
+def is_filled(graph: Graph, c: Result | None, value: Int) -> Bool:
+    """Whether a result is one number everywhere; true for one that is left out."""
+    if c is None or uniform_value(graph, c) == value:
+        return True
+    stored = graph.initializers_dict.get(c)
+    return isinstance(stored, np.ndarray) and bool(stored.size and np.all(stored == value))
 
 
 def ones(graph: Graph, count: Ints, like: Result) -> Result:
     """A constant of ones with these sizes, of the type of ``like``."""
     kind = dtypes.to_numpy(graph.get_type(like))
     return graph.make_initializer("", np.ones(tuple(count), kind))
-
-
-def zeros(graph: Graph, count: Ints, like: Result) -> Result:
-    """A constant of zeros with these sizes, of the type of ``like``."""
-    kind = dtypes.to_numpy(graph.get_type(like))
-    return graph.make_initializer("", np.zeros(tuple(count), kind))

@@ -9,16 +9,12 @@ the step of gated linear attention (Yang et al., 2312.06635); the gated delta ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ortable import dims, dtypes
 from ortable.ir import Graph
-from ortable.passes.analysis.constants import maker_of, small_constant
-from ortable.prelude.facts import Bool, Int, Result, SymInt, is_static, shape_of
-from ortable.prelude.values import consts, reshape_to
+from ortable.passes.analysis.constants import maker_of
+from ortable.prelude.facts import Bool, Result, SymInt, is_static, shape_of
+from ortable.prelude.values import reshape_to
 from ortable_generated.onnx.traits import KEEPS_ORDER
 
 from .numbers import is_float32
@@ -26,17 +22,10 @@ from .shapes import known_rank
 
 __all__ = [
     "as_place",
-    "decay_count",
-    "is_column_of",
     "is_depthwise_sequence",
-    "is_last_place",
-    "is_line_of",
-    "is_reader_of",
-    "is_row_of",
     "is_state",
     "log_of_decay",
     "same_vectors",
-    "windows_of",
 ]
 
 
@@ -46,37 +35,6 @@ def is_state(graph: Graph, state: Result) -> Bool:
         return False
     _, *sizes = shape_of(graph, state)
     return is_static(sizes) and all(size > 0 for size in sizes)
-
-
-def is_column_of(graph: Graph, x: Result, state: Result) -> Bool:
-    """Whether ``x`` is a key or query of each head of a state: [B, H, K, 1]."""
-    batch, heads, keys, _ = shape_of(graph, state)
-    return _has_shape(graph, x, [batch, heads, keys, 1])
-
-
-def is_reader_of(graph: Graph, query: Result, state: Result, made: Result) -> Bool:
-    """Whether ``made``, a product of a query and a state, is one value for each head and column:
-    the query is [B, H, 1, K] of a MatMul, or [B, H, K, 1] of a sum over the keys."""
-    batch, heads, keys, _ = shape_of(graph, state)
-    if maker_of(graph, made, "MatMul") is not None:
-        return _has_shape(graph, query, [batch, heads, 1, keys])
-    return is_column_of(graph, query, state)
-
-
-def is_row_of(graph: Graph, x: Result, state: Result, size: Int) -> Bool:
-    """Whether ``x`` has this many elements for each head of a state, [B, H, size] or
-    [B, H, 1, size]."""
-    batch, heads, *_ = shape_of(graph, state)
-    return _has_shape(graph, x, [batch, heads, size]) or _has_shape(
-        graph, x, [batch, heads, 1, size]
-    )
-
-
-def is_line_of(graph: Graph, x: Result, state: Result) -> Bool:
-    """Whether ``x`` is one row for each head of a state, [B, H, 1, V], so that a column times it is
-    their outer product: [B, H, V] would be taken for a row for each head and key."""
-    batch, heads, _, values = shape_of(graph, state)
-    return _has_shape(graph, x, [batch, heads, 1, values])
 
 
 def same_vectors(graph: Graph, row: Result | None, key: Result) -> Bool:
@@ -91,14 +49,6 @@ def log_of_decay(graph: Graph, factor: Result) -> Result | None:
     rounded is no longer the number."""
     node = maker_of(graph, _viewed(graph, factor), "Exp")
     return None if node is None else node.inputs[0]
-
-
-def decay_count(graph: Graph, factor: Result, state: Result) -> Int:
-    """How many decays a step has: one a head, one a head and key, 0 for another shape."""
-    batch, heads, keys, _ = shape_of(graph, state)
-    if _has_shape(graph, factor, [batch, heads, 1, 1]):
-        return heads
-    return heads * keys if is_column_of(graph, factor, state) else 0
 
 
 def as_place(graph: Graph, x: Result, batch: SymInt, width: SymInt) -> Result:
@@ -130,41 +80,11 @@ def is_depthwise_sequence(
     return plain and biased and kept.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
 
 
-def is_last_place(graph: Graph, part: Result, whole: Result, starts: Result) -> Bool:
-    """Whether a Slice from one start takes the last place of [B, C, L] alone."""
-    if not (graph.has_shape(part) and graph.has_shape(whole)):
-        return False
-    first, (*kept, one), (*before, size) = (
-        small_constant(graph, starts),
-        shape_of(graph, part),
-        shape_of(graph, whole),
-    )
-    if first is None or first.size != 1 or not all(map(dims.same, kept, before)):
-        return False
-    start = int(first.reshape(-1)[0])
-    return dims.same(one, 1) and (start == -1 or dims.same(size, start + 1))
-
-
-def windows_of(graph: Graph, x: Result, width: Int) -> tuple[Result, Result]:
-    """What a kernel of this width reads of [B, C, L] for the last place: the places before it, and
-    the last one."""
-    axis, last, end = (consts(graph, [each], dtypes.int64) for each in (2, -1, np.iinfo("i8").max))
-    first = consts(graph, [-width], dtypes.int64)
-    before = graph.make_node("Slice", [x, first, last, axis])
-    return before, graph.make_node("Slice", [x, last, end, axis])
-
-
 def _has_rank(graph: Graph, x: Result, rank: int) -> bool:
     return is_float32(graph, x) and known_rank(graph, x) == rank and graph.has_shape(x)
 
 
 # -- shapes
-
-
-def _has_shape(graph: Graph, x: Result, shape: Sequence[Any]) -> bool:
-    if not is_float32(graph, x) or known_rank(graph, x) != len(shape):
-        return False
-    return all(map(dims.same, shape_of(graph, x), shape))
 
 
 def _viewed(graph: Graph, x: Result) -> Result:

@@ -7,66 +7,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortable import dims
-from ortable.inference.shape import Shape, normalize_axis
+from ortable.inference.shape import Shape
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
-from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, Results
+from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, Results, SymInts
 from ortable.prelude.metadata import shape_or_none
 
 __all__ = [
     "broadcasts_into",
     "broadcasts_to",
-    "constant_is_axis",
     "expands_to",
-    "is_axis",
-    "is_broadcast",
-    "is_known",
+    "has_shape",
     "is_one_element",
-    "is_scalar",
     "joined_run",
     "known_rank",
     "one_axis",
     "producer_of",
     "replaced_inputs",
     "run_of",
-    "same_axes",
-    "same_dim",
     "same_shape",
     "shape_run",
     "with_inputs",
-    "without_keepdims",
 ]
 
 
 # -- what is known
 
 
-def is_known(fact: Opaque) -> Bool:
-    """Whether a word has an answer."""
-    return fact is not None
-
-
-def same_dim(a: Int, b: Int) -> Bool:
-    """Whether two sizes are equal for all values of their symbols."""
-    return dims.same(a, b)
-
-
 def same_shape(graph: Graph, a: Result, b: Result) -> Bool:
     """Whether two results have equal shapes for all values of their symbols."""
-    if not (graph.has_shape(a) and graph.has_shape(b)):
+    return graph.has_shape(b) and has_shape(graph, a, graph.get_shape(b))
+
+
+def has_shape(graph: Graph, x: Result, sizes: SymInts) -> Bool:
+    """Whether a result is known to have these sizes, for all values of their symbols."""
+    if not graph.has_shape(x) or graph.get_rank(x) != len(sizes):
         return False
-    first, second = graph.get_shape(a), graph.get_shape(b)
-    return len(first) == len(second) and all(map(dims.same, first, second))
+    return all(map(dims.same, graph.get_shape(x), sizes))
 
 
 def known_rank(graph: Graph, x: Result) -> Int:
     """The rank of a result; -1 when it is not known."""
     return graph.get_rank(x) if graph.has_rank(x) else -1
-
-
-def is_scalar(graph: Graph, x: Result) -> Bool:
-    """Whether a result has rank 0."""
-    return graph.has_rank(x) and graph.get_rank(x) == 0
 
 
 def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
@@ -89,39 +71,6 @@ def one_axis(graph: Graph, axes: Result, x: Result) -> Int:
     return int(named.reshape(-1)[0]) % max(graph.get_rank(x), 1)
 
 
-def constant_is_axis(graph: Graph, axes: Result, axis: Int, x: Result) -> Bool:
-    """Whether a constant of axes of ``x`` names this one alone."""
-    given, shape = small_constant(graph, axes), shape_or_none(graph, x)
-    if given is None or given.size != 1 or shape is None:
-        return False
-    return normalize_axis(int(given.reshape(-1)[0]), len(shape)) == axis
-
-
-def is_axis(graph: Graph, y: Result, axes: Ints, axis: Int) -> Bool:
-    """Whether ``axes`` of ``y`` is one axis, this one."""
-    rank = graph.values[y].rank
-    return (
-        axes is not None
-        and len(axes) == 1
-        and rank is not None
-        and normalize_axis(axes[0], rank) == axis
-    )
-
-
-def same_axes(graph: Graph, x: Result, axes: Result, others: Result) -> Bool:
-    """Whether two constants name the same axes of ``x``."""
-    shape = shape_or_none(graph, x)
-    given = [small_constant(graph, each) for each in (axes, others)]
-    if shape is None or any(each is None for each in given):
-        return False
-    first, second = (
-        {normalize_axis(int(axis), len(shape)) for axis in each.reshape(-1)}
-        for each in given
-        if each is not None
-    )
-    return first == second and bool(first)
-
-
 # -- broadcasting
 
 
@@ -132,17 +81,6 @@ def broadcasts_into(graph: Graph, x: Result, y: Result) -> Bool:
         return False
     pairs = zip(shape, wide[len(wide) - len(shape) :], strict=True)
     return all(dims.same(size, 1) or dims.same(size, full) for size, full in pairs)
-
-
-def is_broadcast(graph: Graph, x: Result, y: Result) -> Bool:
-    """Whether ``x`` has fewer elements than ``y``, to whose shape it is broadcast."""
-    shape, wide = shape_or_none(graph, x), shape_or_none(graph, y)
-    if shape is None or wide is None or not broadcasts_into(graph, x, y):
-        return False
-    tail = wide[len(wide) - len(shape) :]
-    known = [full for full in wide[: len(wide) - len(shape)] if not dims.same(full, 1)]
-    known += [full for size, full in zip(shape, tail, strict=True) if not dims.same(size, full)]
-    return bool(known)
 
 
 def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
@@ -197,16 +135,10 @@ def replaced_inputs(graph: Graph, y: Result, old: Result, new: Result) -> Result
     return [new if name == old else name for name in graph.values[y].producer.inputs]
 
 
-def with_inputs(graph: Graph, node: Opaque, inputs: Results) -> Result:
+def with_inputs(graph: Graph, node: Opaque, inputs: Results, keepdims: Int | None = None) -> Result:
     """The operator of a node, with its attributes, on other inputs."""
-    return graph.make_node(node.op_type, inputs, domain=node.domain, **node.attrs)
-
-
-def without_keepdims(graph: Graph, total: Result) -> Result:
-    """The reduction that makes ``total`` again, without the axes of size 1 that it keeps."""
-    node = graph.values[total].producer
-    attributes = {**node.attrs, "keepdims": 0}
-    return graph.make_node(node.op_type, list(node.inputs), domain=node.domain, **attributes)
+    attributes = node.attrs if keepdims is None else {**node.attrs, "keepdims": keepdims}
+    return graph.make_node(node.op_type, inputs, domain=node.domain, **attributes)
 
 
 # -- sizes of one result, side by side

@@ -22,7 +22,7 @@ from ortable.passes.analysis.constants import small_constant
 from ortable.passes.analysis.uniformity import uniform_value
 from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, Results
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.values import const, consts
+from ortable.prelude.values import consts
 
 __all__ = [
     "adjacent_pads",
@@ -32,12 +32,8 @@ __all__ = [
     "concatenated",
     "flattened_concat",
     "has_unit_steps",
-    "is_single_index",
-    "slice_axis",
-    "slice_node",
     "slice_of",
     "slice_of_concat",
-    "slice_start",
     "slices_half",
     "split_sizes",
 ]
@@ -126,20 +122,6 @@ def slices_half(
     return (first, last) == (which * size // 2, (1 + which) * size // 2)
 
 
-def slice_node(graph: Graph, taken: Opaque) -> Result:
-    """The slice; no node when it is all of its source."""
-    if not taken.spans:
-        return taken.source
-    axes = sorted(taken.spans)
-    vectors = (
-        [taken.spans[axis].start for axis in axes],
-        [taken.spans[axis].end for axis in axes],
-        axes,
-    )
-    inputs = [consts(graph, each, dtypes.int64) for each in vectors]
-    return graph.make_node("Slice", [taken.source, *inputs])
-
-
 def composed_slice(graph: Graph, x: Result, inner: Opaque, outer: Opaque) -> Opaque:
     """What is taken from ``x`` by ``inner``, and from that by ``outer``; None when it is not
     known."""
@@ -221,44 +203,6 @@ def _ints(graph: Graph, x: Result) -> list[int] | None:
     return found
 
 
-# -- one index
-
-
-def is_single_index(graph: Graph, x: Result, taken: Opaque, y: Result, squeezed: Ints) -> Bool:
-    """Whether ``y``, the slice, has one element along its only axis, which is the one that is
-    squeezed."""
-    shape = shape_or_none(graph, y)
-    if (
-        taken is None
-        or shape is None
-        or squeezed is None
-        or len(squeezed) != 1
-        or len(taken.spans) != 1
-    ):
-        return False
-    (axis,) = taken.spans
-    size, whole = shape[axis], shape_or_none(graph, x)
-    if normalize_axis(squeezed[0], len(shape)) != axis or not (isinstance(size, int) and size == 1):
-        return False
-    start = taken.spans[axis].start
-    if whole is None:
-        return False
-    # Slice clamps a start that lies outside, Gather refuses it
-    return whole[axis] > start if start >= 0 else whole[axis] >= -start
-
-
-def slice_start(graph: Graph, taken: Opaque) -> Result:
-    """The start of a slice as a 0-d result."""
-    (span,) = taken.spans.values()
-    return const(graph, span.start, dtypes.int64)
-
-
-def slice_axis(taken: Opaque) -> Int:
-    """The axis of a slice."""
-    (axis,) = taken.spans
-    return int(axis)
-
-
 # -- inputs of a Concat
 
 
@@ -336,8 +280,18 @@ def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
 
 def concatenated(graph: Graph, slices: Opaque, axis: Int) -> Result:
     """Slices joined; no Concat for one."""
-    made = [slice_node(graph, taken) for taken in slices]
+    made = [_slice_node(graph, taken) for taken in slices]
     return made[0] if len(made) == 1 else graph.make_node("Concat", made, axis=axis)
+
+
+def _slice_node(graph: Graph, taken: Slice) -> str:
+    """The slice; no node when it is all of its source."""
+    if not taken.spans:
+        return taken.source
+    axes = sorted(taken.spans)
+    starts, ends = zip(*(taken.spans[axis] for axis in axes), strict=True)
+    inputs = [consts(graph, list(each), dtypes.int64) for each in (starts, ends, axes)]
+    return graph.make_node("Slice", [taken.source, *inputs])
 
 
 def _between(graph: Graph, x: str, axis: int, bounds: tuple[Dim, Dim]) -> Slice:

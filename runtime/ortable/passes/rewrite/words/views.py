@@ -16,12 +16,9 @@ from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import consts
 
 __all__ = [
-    "composed_perm",
-    "is_identity_perm",
     "may_copy_dims",
     "moves_unit_axes_only",
     "perm_of",
-    "view_between",
     "view_to",
     "viewed",
 ]
@@ -39,15 +36,10 @@ class View(NamedTuple):
 # -- views
 
 
-def view_between(graph: Graph, x: Result, y: Result) -> Opaque:
-    """How ``y``, which has the elements of ``x`` in their order, is made from ``x`` by one node
-    whose parameters are known; None when a size would have to be computed at run time."""
-    after = shape_or_none(graph, y)
-    return None if after is None else view_to(graph, x, after)
-
-
 def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
-    """As `view_between`, to a shape."""
+    """How a result with these sizes, which has the elements of ``x`` in their order, is made from
+    ``x`` by one node whose parameters are known; None when a size would have to be computed at run
+    time."""
     before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
         return None
@@ -63,7 +55,7 @@ def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
 
 
 def viewed(graph: Graph, x: Result, view: Opaque) -> Result:
-    """``x`` seen as `view_between` says."""
+    """``x`` seen as `view_to` says."""
     if view.op == "Identity":
         return x
     parameter = consts(graph, view.values, dtypes.int64)
@@ -142,16 +134,6 @@ def perm_of(graph: Graph, x: Result, perm: Any) -> Ints:
     if perm is not None:
         return [int(axis) for axis in perm]
     return list(range(graph.get_rank(x)))[::-1] if graph.has_rank(x) else []
-
-
-def composed_perm(first: Ints, second: Ints) -> Ints:
-    """The permutation that does ``first``, then ``second``."""
-    return [first[axis] for axis in second]
-
-
-def is_identity_perm(perm: Ints) -> Bool:
-    """Whether a permutation leaves every axis where it is."""
-    return list(perm) == list(range(len(perm)))
 
 
 def moves_unit_axes_only(graph: Graph, x: Result, perm: Ints) -> Bool:

@@ -9,7 +9,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
-from ortable.passes.analysis.weights import is_weight as is_stored_anew
+from ortable.passes.analysis.weights import is_weight
 from ortable.prelude.facts import Bool, Int, Result, Results
 from ortable.prelude.values import consts
 
@@ -17,27 +17,19 @@ __all__ = [
     "are_weights",
     "as_vector_of",
     "broadcasts_along",
-    "fits_gemm",
-    "is_weight",
     "scaled_weight",
     "shifted_bias",
-    "varies_last",
 ]
 
 
 # -- which may be computed anew
 
 
-def is_weight(graph: Graph, x: Result | None) -> Bool:
-    """Whether a constant may be replaced by one that is computed from it, which is stored then:
-    of float32 or float64 down to the initializers, and read by one node if it is large. True for
-    an input that is left out."""
-    return x is None or not x or is_stored_anew(graph, x)
-
-
 def are_weights(graph: Graph, xs: Results) -> Bool:
-    """Whether each result is a constant that may be replaced, or left out: see `is_weight`."""
-    return all(is_weight(graph, x) for x in xs)
+    """Whether each result is left out, or a constant that may be replaced by one that is computed
+    from it, which is stored then: of float32 or float64 down to the initializers, and read by one
+    node if it is large."""
+    return all(not x or is_weight(graph, x) for x in xs)
 
 
 # -- constants along one axis
@@ -59,11 +51,6 @@ def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
     return True
 
 
-def varies_last(graph: Graph, cs: Results, x: Result) -> Bool:
-    """Whether constants are numbers, or have one for each index along the last axis of ``x``."""
-    return all(broadcasts_along(graph, c, x, -1) for c in cs)
-
-
 def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
     """A constant with ``count`` elements along one axis, or one element, as one of rank 1 with
     ``count`` elements."""
@@ -81,16 +68,6 @@ def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
 
 
 # -- products
-
-
-def fits_gemm(graph: Graph, c: Result, product: Result) -> Bool:
-    """Whether Gemm takes a result as its third input: it broadcasts to the product, never the
-    product to it."""
-    if not (graph.has_shape(c) and graph.has_shape(product)) or graph.get_rank(c) > 2:
-        return False
-    own, wanted = graph.get_shape(c), graph.get_shape(product)
-    behind = wanted[len(wanted) - len(own) :]
-    return all(dims.same(a, 1) or dims.same(a, b) for a, b in zip(own, behind, strict=True))
 
 
 def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
