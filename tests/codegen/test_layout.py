@@ -98,3 +98,7 @@ def test_the_verb_breaks_the_lines_of_files_and_names_them(
     assert main(["format", str(path), "--root", str(ROOT)]) == 0
     assert len(path.read_text().splitlines()) == 2
     assert main(["format", "--check", str(path), "--root", str(ROOT)]) == 0
+
+
+def test_the_specs_are_laid_out() -> None:
+    assert main(["format", "--check", "--root", str(ROOT)]) == 0
