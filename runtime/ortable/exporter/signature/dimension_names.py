@@ -94,9 +94,12 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
 
 
 def callers_level() -> int:
-    """How far up the stack the caller of ortable is, for a warning of the function that asks."""
+    """How far up the stack the caller of ortable is, for a warning of the function that asks.
+
+    Functions of contextlib call those of ours that a context manager decorates.
+    """
     frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("ortable."):
+    while frame is not None and frame.f_globals["__name__"].startswith(("ortable.", "contextlib")):
         frame, level = frame.f_back, level + 1
     return level
 
