@@ -8,6 +8,7 @@ import torch
 
 from ortable import to_onnx
 from tests.exporter.helpers import run_onnx
+from tests.modules import Function
 from tests.specs import cuda_only
 
 HALVES = torch.Generator().manual_seed(3)
@@ -16,15 +17,6 @@ ATEN = torch.ops.aten
 
 def half(*shape):
     return torch.randn(shape, generator=HALVES).half()
-
-
-class Call(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 CALLS = {
@@ -59,7 +51,7 @@ def test_both_front_doors_take_it(name, fresh_dynamo):
     expected = function(*args)
     got = torch.compile(function, backend="ortable", fullgraph=True)(*args)
     torch.testing.assert_close(got, expected, rtol=2e-3, atol=2e-3)
-    model = to_onnx(Call(function), args)
+    model = to_onnx(Function(function), args)
     feeds = dict(zip([i.name for i in model.graph.input], [a.numpy() for a in args], strict=True))
     found = run_onnx(model, feeds)
     wanted = list(expected) if isinstance(expected, tuple) else [expected]

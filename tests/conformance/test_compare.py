@@ -16,6 +16,7 @@ from tests.conformance.drawn import drawn_results
 from tests.conformance.gradients import check_gradients
 from tests.conformance.samples import Call
 from tests.conformance.sizes import resize
+from tests.modules import FunctionOfX
 
 aten = torch.ops.aten
 
@@ -185,19 +186,8 @@ def test_an_output_beside_a_drawn_one_keeps_its_values() -> None:
         base[0].uniform_()
         return torch.rand_like(x), x + 1, base, base.t() * 2, x.neg()
 
-    program = torch.export.export(Wrapped(function), (torch.rand(2, 2),))
+    program = torch.export.export(FunctionOfX(function), (torch.rand(2, 2),))
     assert set(drawn_results(program.graph).outputs) == {0, 2, 3}
-
-
-class Wrapped(torch.nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.function(x)
 
 
 def test_drawn_numbers_have_a_range() -> None:

@@ -17,6 +17,7 @@ from ortable import (
     to_onnx,
 )
 from ortable.errors import ConversionError, ExportError, InputError, OptionError
+from tests.modules import Neuron
 
 from ..interpreter.small_tables import CONVERTERS
 
@@ -148,15 +149,6 @@ def test_a_text_among_the_results(strict) -> None:
 
 
 # -- names, counts and options
-
-
-class Neuron(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(3, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(self.linear(x))
 
 
 class Sum(torch.nn.Module):

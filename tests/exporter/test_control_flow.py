@@ -14,6 +14,7 @@ from torch._higher_order_ops.map import map as torch_map
 
 import ortable
 from ortable.errors import ExportError
+from tests.modules import FunctionOfX
 
 from .helpers import assert_same
 
@@ -26,17 +27,6 @@ Y = torch.arange(21.0).reshape(7, 3) / 9 - 1
 # The sum is positive, negative; batch 4 and 7; large values, and a batch of one.
 CALLS = [X, -X, Y, -Y, Y * 5, Y[:1], -Y[:1]]
 Function = Callable[[torch.Tensor], Any]
-
-
-class Wrapped(torch.nn.Module):
-    """A function of one tensor as a module."""
-
-    def __init__(self, function: Function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.function(x)
 
 
 def check(module: torch.nn.Module, calls: list[torch.Tensor], smallest: int = 2) -> Any:
@@ -138,7 +128,7 @@ BRANCHES = [
 @pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("function", BRANCHES, ids=lambda f: f.__name__)
 def test_branches(function: Function) -> None:
-    model = check(Wrapped(function), CALLS)
+    model = check(FunctionOfX(function), CALLS)
     assert any(node.op_type == "If" for node in model.graph.node)
 
 
@@ -147,7 +137,7 @@ def test_branches_of_different_sizes() -> None:
         rows = torch.cond(positive(x), lambda x: x[1:] + 1, lambda x: torch.cat([x, x]), (x,))
         return rows * 2, rows.sum(1), rows.shape[0]
 
-    check(Wrapped(function), [X, -X, Y, -Y], smallest=3)
+    check(FunctionOfX(function), [X, -X, Y, -Y], smallest=3)
 
 
 class Submodules(torch.nn.Module):
@@ -347,7 +337,7 @@ LOOPS = [
 @pytest.mark.alternates(parts=5)
 @pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
 def test_loops(function: Function) -> None:
-    model = check(Wrapped(function), CALLS)
+    model = check(FunctionOfX(function), CALLS)
     kinds = {node.op_type for node in model.graph.node}
     assert kinds & {"Loop", "Scan"} or "If" in kinds
 
@@ -382,9 +372,9 @@ def test_an_associative_scan_of_known_length() -> None:
         start = {"top": x, "sum": torch.ones_like(x)}
         return associative_scan(combine, start, dim=0, reverse=True, combine_mode="generic")
 
-    model = ortable.to_onnx(Wrapped(function), (Y,))
+    model = ortable.to_onnx(FunctionOfX(function), (Y,))
     for x in (Y, Y * 3):
-        assert_same(model, Wrapped(function), (x,))
+        assert_same(model, FunctionOfX(function), (x,))
 
 
 # What is refused

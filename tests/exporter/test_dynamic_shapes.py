@@ -9,10 +9,10 @@ from torch.export import Dim
 from ortable.errors import ExportError, OptionError
 from ortable.exporter.request.program import ExportOptions
 from ortable.exporter.to_onnx import to_onnx
+from tests.modules import Neuron
 
 from ..interpreter.small_tables import CONVERTERS
 from .helpers import assert_same
-from .test_arguments import Neuron
 
 
 class Add(torch.nn.Module):

@@ -11,9 +11,9 @@ import torch
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
 from ortable.exporter.to_onnx import to_onnx
+from tests.modules import Neuron
 
 from ..interpreter.small_tables import CONVERTERS
-from .test_arguments import Neuron
 from .test_programs import Counter
 
 

@@ -22,6 +22,7 @@ from ortable.exporter.account import resize
 from ortable.exporter.capture import guards
 from ortable.exporter.capture.guard_proofs import implied
 from ortable.exporter.request.program import Guard, Program
+from tests.modules import FunctionOfX
 
 THIS = Path(__file__).name
 
@@ -428,19 +429,10 @@ def _told(model) -> str:
     return {each.key: each.value for each in model.metadata_props}.get("ortable.guards", "")
 
 
-class Calls(torch.nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 @pytest.mark.parametrize(("function", "text"), BAKED.values(), ids=BAKED)
 def test_a_size_that_became_a_number_of_an_operator_is_a_guard(function, text, tmp_path) -> None:
     """torch puts the number of the example in, which was silently that of every call."""
-    module, x = Calls(function), torch.randn(2, 3, 8)
+    module, x = FunctionOfX(function), torch.randn(2, 3, 8)
     with pytest.warns(UserWarning, match="holds only for sizes with"):
         program = ortable.export(module, (x,), dynamic_shapes={"x": {2: "n"}})
     assert text in _told(program.model_proto)
@@ -469,7 +461,7 @@ def test_a_size_that_became_a_number_of_an_operator_is_a_guard(function, text, t
     ],
 )
 def test_a_size_that_the_graph_computes_with_is_none(function) -> None:
-    module, x = Calls(function), torch.randn(2, 3, 8)
+    module, x = FunctionOfX(function), torch.randn(2, 3, 8)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         program = ortable.export(module, (x,), dynamic_shapes={"x": {2: "n"}})

@@ -11,10 +11,10 @@ from torch.export import Dim
 
 from ortable import match_input_parameters, to_onnx
 from ortable.errors import ConversionError, ExportError, FunctionNotFoundError
+from tests.modules import Neuron
 from tests.onnx_runs import run
 
 from ..interpreter.small_tables import CONVERTERS
-from .test_arguments import Neuron
 
 
 def export(module, args=(), **kwargs):

@@ -9,15 +9,7 @@ import torch
 from ortable import export, to_onnx
 from ortable.errors import FunctionNotFoundError, InputError, OptionError
 from ortable.exporter.request.program import PHASES
-
-
-class Neuron(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(3, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(self.linear(x))
+from tests.modules import Neuron
 
 
 def test_the_record_has_the_seconds_of_every_phase(tmp_path, capsys) -> None:

@@ -14,6 +14,7 @@ from torch.export import Dim
 from ortable import ExportOptions, export, to_onnx
 from ortable.errors import InputError
 from ortable.exporter.capture.guard_proofs import cases_of, uncovered
+from tests.modules import FunctionOfX
 
 from .helpers import assert_same
 
@@ -166,15 +167,6 @@ def test_a_buffer_that_one_side_writes_is_refused_with_its_reason() -> None:
     assert_same(model, module, (X,))
 
 
-class Function(torch.nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -187,7 +179,7 @@ class Function(torch.nn.Module):
     ids=["rank", "dtype", "number", "data", "power"],
 )
 def test_sides_that_are_not_joined_are_refused_by_the_program(function, words) -> None:
-    module = Function(function)
+    module = FunctionOfX(function)
     with pytest.warns(UserWarning, match="holds only"):
         program = export(
             module, (X,), dynamic_shapes=SHAPES, export_options=ExportOptions(fallback=True)

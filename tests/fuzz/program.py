@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from tests.modules import Function
+
 LAYOUTS = ("contiguous", "transposed", "strided", "offset")
 SPECIAL = (0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 0.5, 100.0)
 
@@ -154,16 +156,7 @@ class Program:
 
     def module(self) -> torch.nn.Module:
         """The program as a module for torch.export: its control flow is torch's."""
-        return _Module(self.function(**TRACED))
-
-
-class _Module(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
+        return Function(self.function(**TRACED))
 
 
 # -- control flow: in eager it is Python's, so that a reference needs no tracing

@@ -31,14 +31,3 @@ def run(interpreter: DynamoInterpreter, *inputs: Any) -> list[np.ndarray]:
     """Outputs of the ONNX graph in ONNX Runtime."""
     found = onnx_runs.run(interpreter.builder.to_onnx(), *map(torch.as_tensor, inputs))
     return [each.numpy() for each in found]
-
-
-class Function(torch.nn.Module):
-    """A module around a function."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)

@@ -12,8 +12,9 @@ import torch
 from ortable.builder import GraphBuilder
 from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
 from ortable.interpreter.interpreter import DynamoInterpreter
+from tests.modules import Function
 
-from .helpers import Function, export, interpret
+from .helpers import export, interpret
 from .small_tables import TABLES
 
 

@@ -14,18 +14,10 @@ from ortable.builder import GraphBuilder
 from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.mutation import elidable_mutations
+from tests.modules import Function, Neuron
 
-from .helpers import Function, export, interpret, run
+from .helpers import export, interpret, run
 from .small_tables import TABLES
-
-
-class Neuron(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(3, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(self.linear(x))
 
 
 def test_results_have_the_names_of_fx_nodes_and_outputs_are_numbered() -> None:

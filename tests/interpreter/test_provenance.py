@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from ortable.interpreter.diagnostics.origin import source_line
+from tests.modules import Function
 
-from .helpers import Function, export, interpret
+from .helpers import export, interpret
 
 
 class Outer(torch.nn.Module):

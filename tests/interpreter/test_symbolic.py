@@ -6,7 +6,9 @@ import numpy as np
 import torch
 from torch.export import Dim
 
-from .helpers import Function, export, interpret, run
+from tests.modules import Function
+
+from .helpers import export, interpret, run
 
 
 def test_size_arithmetic_emits_nothing_until_a_result_needs_it() -> None:

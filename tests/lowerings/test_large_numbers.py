@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import ortable
+from tests.modules import FunctionOfX
 
 X = torch.tensor([1.0, -2.0, 3.0])
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -32,18 +33,9 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-class Module(torch.nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_number_that_is_too_large_is_an_infinity_and_no_warning(name: str) -> None:
-    module = Module(FUNCTIONS[name])
+    module = FunctionOfX(FUNCTIONS[name])
     torch._dynamo.reset()
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "overflow", RuntimeWarning)

@@ -9,24 +9,16 @@ import pytest
 import torch
 
 import ortable
+from tests.modules import Function
 from tests.onnx_runs import run
 
 _KINDS = [(torch.float32, False), (torch.complex128, False), (torch.complex128, True)]
 
 
-class _Call(torch.nn.Module):
-    def __init__(self, inner: Callable[..., object]) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, *args: torch.Tensor) -> object:
-        return self.inner(*args)
-
-
 def _run(
     function: Callable[..., object], *args: torch.Tensor, dynamic: object = None
 ) -> list[torch.Tensor]:
-    program = torch.export.export(_Call(function), args, dynamic_shapes=dynamic)
+    program = torch.export.export(Function(function), args, dynamic_shapes=dynamic)
     return run(ortable.to_onnx(program), *args)
 
 
@@ -90,7 +82,7 @@ def test_nothing_of_a_dynamic_batch(
 ) -> None:
     batch = torch.export.Dim.DYNAMIC
     given = (torch.zeros(2, *shape[1:]),)
-    program = torch.export.export(_Call(function), given, dynamic_shapes=(({0: batch},),))
+    program = torch.export.export(Function(function), given, dynamic_shapes=(({0: batch},),))
     found = run(ortable.to_onnx(program), torch.zeros(shape))
     assert [each.shape for each in found] == [each.shape for each in function(torch.zeros(shape))]
 

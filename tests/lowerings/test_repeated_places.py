@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import ortable
+from tests.modules import Function
 
 torch.manual_seed(0)
 ROWS = torch.randint(-4, 4, (6000,))
@@ -18,17 +19,8 @@ COLUMNS = torch.randint(-8, 8, (6000,))
 UPDATES = torch.ones(6000, 64)
 
 
-class _Module(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        return self.function(*args)
-
-
 def _model(function: Callable[..., Any], *args: torch.Tensor) -> Any:
-    found = ortable.to_onnx(_Module(function), args)
+    found = ortable.to_onnx(Function(function), args)
     return getattr(found, "model_proto", found)
 
 

@@ -9,18 +9,10 @@ import pytest
 import torch
 
 import ortable
+from tests.modules import Function
 from tests.onnx_runs import run
 
 ZEROS = [0.0, -0.0, 0.5, -0.5, 3.0, -3.0]
-
-
-class Called(torch.nn.Module):
-    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        return self.function(*args)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -31,7 +23,7 @@ def test_zeros_have_the_sign_of_eager(
     grid = torch.cartesian_prod(torch.tensor(ZEROS, dtype=dtype), torch.tensor(ZEROS, dtype=dtype))
     args = list(grid.T.contiguous()) if function is torch.floor_divide else [grid[:, 0].clone()]
     expected = function(*args)
-    (result,) = run(ortable.to_onnx(Called(function), tuple(args)), *args)
+    (result,) = run(ortable.to_onnx(Function(function), tuple(args)), *args)
     torch.testing.assert_close(result, expected, equal_nan=True)
     zeros = expected == 0
     assert torch.equal(torch.signbit(result)[zeros], torch.signbit(expected)[zeros])

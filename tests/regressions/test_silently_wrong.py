@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 import ortable
 from ortable import GraphBuilder
 from ortable.debug.harness.entries import compare_tensor, run_onnx
+from tests.modules import Function
 from tests.suites.isolation import Outcome, run_isolated
 
 
@@ -36,7 +37,7 @@ def run_exported(
 
 def check(function: Callable[..., Any], *args: Any, tolerance: float | None = None) -> None:
     """Eager against export (static, dynamic) and against the compiled function."""
-    module = function if isinstance(function, torch.nn.Module) else _Module(function)
+    module = function if isinstance(function, torch.nn.Module) else Function(function)
 
     def copies() -> tuple[Any, ...]:
         return pytree.tree_map_only(torch.Tensor, torch.clone, args)
@@ -54,15 +55,6 @@ def check(function: Callable[..., Any], *args: Any, tolerance: float | None = No
         for got, wanted in zip(results, expected, strict=True):
             compare_tensor(got, wanted, tolerance)
     torch._dynamo.reset()
-
-
-class _Module(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
 
 
 # -- integers -----------------------------------------------------------------------------------
@@ -270,7 +262,7 @@ def test_even_part_of_a_symbolic_length() -> None:
 def test_bool_mask_indexing_has_no_static_shape() -> None:
     """The number of selected rows depends on the data, also at the next call."""
     x, mask = torch.randn(4, 2), torch.tensor([True, False, True, False])
-    program = torch.export.export(_Module(lambda x, mask: x[mask]), (x, mask))
+    program = torch.export.export(Function(lambda x, mask: x[mask]), (x, mask))
     model = ortable.to_onnx(program)
     declared = model.graph.output[0].type.tensor_type.shape.dim[0]
     assert not declared.HasField("dim_value")
@@ -377,7 +369,7 @@ def test_parameter_names_with_dots_and_case_collisions() -> None:
 
 def test_unused_inputs_stay_inputs() -> None:
     model = ortable.to_onnx(
-        _Module(lambda x, y, z: x + z), (torch.ones(2), torch.ones(3), torch.ones(2))
+        Function(lambda x, y, z: x + z), (torch.ones(2), torch.ones(3), torch.ones(2))
     )
     assert len(model.graph.input) == 3
     check(lambda x, y, z: x + z, torch.ones(2), torch.ones(3), torch.ones(2))

@@ -11,17 +11,7 @@ from torch.utils import _pytree as pytree
 
 import ortable
 from ortable.debug.harness.runs import Runner, same_values
-
-
-class Function(torch.nn.Module):
-    """A module around a function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
+from tests.modules import Function
 
 
 def program_of(
