@@ -99,9 +99,13 @@ def callers_level() -> int:
     Functions of contextlib call those of ours that a context manager decorates.
     """
     frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals["__name__"].startswith(("ortable.", "contextlib")):
+    while frame is not None and _is_inside(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _is_inside(module: str) -> bool:
+    return module == "contextlib" or module.startswith("ortable.")
 
 
 def name_of(dim: Any) -> str | None:
