@@ -152,16 +152,14 @@ def check_aten_gather(graph: Graph, self: Result, dim: Int, index: Result, *, sp
 
 
 def check_aten_index_Tensor(graph: Graph, self: Result, indices: Results) -> list[DataCheck]:
-    places = [at for at, index in enumerate(indices) if index is not None]
-    axis = places[0] if len(places) == 1 else -1
     return [
-        DataCheck(index_tensors(graph, indices), [-dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], [dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
+        DataCheck(index_tensors(graph, indices), [-dim_of(graph, self, at) for at in indexed_axes(graph, indices)], [dim_of(graph, self, at) for at in indexed_axes(graph, indices)], 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
     ]
 
 
 def check_aten_index_put(graph: Graph, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> list[DataCheck]:
     return [
-        DataCheck(index_tensors(graph, indices), [-dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], [dim_of(graph, self, axis) for axis in indexed_axes(graph, indices)], 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
+        DataCheck(index_tensors(graph, indices), [-dim_of(graph, self, at) for at in indexed_axes(graph, indices)], [dim_of(graph, self, at) for at in indexed_axes(graph, indices)], 'IndexError', 'index {value} is out of bounds for dimension {axis} with size {high}', indexed_axes(graph, indices)),
     ]
 
 
