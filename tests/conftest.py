@@ -69,15 +69,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked as slow run with the sweeps, and with all opsets; both leave out what
-    `make test` runs in the same way. Of tests that alternate the sweeps run the next part."""
+    `make test` runs in the same way. Of tests that alternate the sweeps run the next part. A test
+    that the command names runs in any case."""
     sweeps = config.getoption("--sweeps")
     if config.getoption("--opsets") != "few" and not sweeps:
         left_out = {item for item in items if not _does_more_at_all_opsets(item)}
     else:
         asked = {argument.partition("::")[2] for argument in config.args}
-        every = config.getoption("--every-program")
-        turns = {} if every else {i: t for i, t in _turns(items).items() if i.name not in asked}
-        left_out = {item for item in items if not _has_its_turn(item, turns.get(item), sweeps)}
+        others = [i for i in items if asked.isdisjoint((i.name, getattr(i, "originalname", "")))]
+        turns = {} if config.getoption("--every-program") else _turns(others)
+        left_out = {item for item in others if not _has_its_turn(item, turns.get(item), sweeps)}
     if (files := config.getoption("--files-of")) > 1:
         number = turn()
         left_out = {*left_out, *(i for i in items if not is_of_part(i.path.name, number, files))}
