@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 import ortable
 from ortable.compat.onnxruntime import bound_session
 from ortable.debug.harness import entries as harness
+from ortable.exporter.account.sessions import array_of, ort_value
 from ortablegen.schemas.onnx import CEILING
 
 from .scaling import Entry, ScaledCall, scale_sample
@@ -107,9 +108,8 @@ def _session_call(call: ScaledCall) -> Call:
     session = harness.session_of(model.SerializeToString())
     names = [node.name for node in module.graph.find_nodes(op="placeholder")]
     values = dict(zip(names, call.tensors, strict=True))
-    feeds = {
-        value.name: harness.session_value(values[value.name]) for value in session.get_inputs()
-    }
+    arrays = {value.name: array_of(values[value.name]) for value in session.get_inputs()}
+    feeds = {name: ort_value(array) for name, array in arrays.items()}
     outputs = [output.name for output in session.get_outputs()]
     bound = bound_session(session)
     return lambda: bound.run_with_ort_values(feeds, outputs, None)

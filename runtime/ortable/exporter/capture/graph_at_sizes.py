@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Interpreter, Node
 from torch.fx.node import map_arg
 
-from ortable.compat.torch import FakeTensor
+from ortable.compat.torch import FakeTensor, OpOverload
 from ortable.exporter.account.resize import resized, sizes_of
 from ortable.exporter.request.caller_state import FAKES, quiet
 from ortable.exporter.request.program import Program
