@@ -17,9 +17,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 import ortable
-from ortable.compat.onnxruntime import bound_session
+from ortable.compat.onnxruntime import bound_session, ort_value
 from ortable.debug.harness import entries as harness
-from ortable.exporter.account.sessions import array_of, ort_value
+from ortable.interpreter.complex_numbers import real_tensor
 from ortablegen.schemas.onnx import CEILING
 
 from .scaling import Entry, ScaledCall, scale_sample
@@ -108,8 +108,8 @@ def _session_call(call: ScaledCall) -> Call:
     session = harness.session_of(model.SerializeToString())
     names = [node.name for node in module.graph.find_nodes(op="placeholder")]
     values = dict(zip(names, call.tensors, strict=True))
-    arrays = {value.name: array_of(values[value.name]) for value in session.get_inputs()}
-    feeds = {name: ort_value(array) for name, array in arrays.items()}
+    tensors = {value.name: real_tensor(values[value.name]) for value in session.get_inputs()}
+    feeds = {name: ort_value(x.detach().contiguous()) for name, x in tensors.items()}
     outputs = [output.name for output in session.get_outputs()]
     bound = bound_session(session)
     return lambda: bound.run_with_ort_values(feeds, outputs, None)
