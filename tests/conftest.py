@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,12 +108,14 @@ def _turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
             name, parts = next(iter(mark.args), None), mark.kwargs.get("parts", 0)
             given = item.callspec.params.items()
             others = tuple(sorted((n, repr(v)) for n, v in given if name not in (None, n)))
-            groups.setdefault((item.path, item.originalname, others, parts), []).append(item)
+            function = item.nodeid.partition("[")[0]
+            groups.setdefault((function, others, parts), []).append(item)
     turns: dict[pytest.Item, int] = {}
-    # begins elsewhere in each group: not one mode for all the others
-    for first, ((*_, parts), found) in enumerate(groups.items(), turn() if groups else 0):
-        count = parts or len(found)
-        turns |= {item: index % count for index, item in enumerate(found, first)}
+    number = turn() if groups else 0
+    for key, found in groups.items():
+        # begins elsewhere in each group, not with one mode in all, and in the sweeps as here
+        first, count = number + zlib.crc32(repr(key).encode()), key[-1] or len(found)
+        turns |= {item: (first - index) % count for index, item in enumerate(found)}
     return turns
 
 

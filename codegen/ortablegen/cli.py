@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.coverage import (
     CASES,
@@ -149,12 +151,20 @@ def _format(options: argparse.Namespace) -> int:
     status = 0
     for path in options.files or sorted((options.root / "specs").rglob("*.yaml")):
         before = path.read_text(encoding="utf-8")
-        after = before if options.check else format_yaml(before)
+        try:
+            after = before if options.check else format_yaml(before)
+        except yaml.MarkedYAMLError as error:
+            place = error.problem_mark or error.context_mark
+            where = "" if place is None else f":{place.line + 1}:{place.column + 1}"
+            print(f"{path}{where}: error: {error.problem}")
+            status = 1
+            continue
         if after != before:
             path.write_text(after, encoding="utf-8")
         for number in long_lines(after):
             status = 1
-            print(f"{path}:{number}: more than {WIDTH} columns; run `python -m ortablegen format`")
+            fix = "run `python -m ortablegen format`" if options.check else "break it by hand"
+            print(f"{path}:{number}: more than {WIDTH} columns; {fix}")
     return status
 
 

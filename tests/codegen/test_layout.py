@@ -88,6 +88,30 @@ def test_escapes_and_anchors_before_a_break_are_counted() -> None:
     assert str(second.at(1, second.text.index("f"))) == "x.yaml:4:3"
 
 
+@pytest.mark.parametrize("empty", [1, 2, 3])
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_empty_lines_in_a_scalar_are_lines_of_its_text(empty: int, quote: str) -> None:
+    breaks = "\n" * (empty + 1)
+    text = f"- {quote}aaa bbb{breaks}  ccc{breaks}  ddd\n  eee{quote}\n"
+    (scalar,) = parse(text, "x.yaml", Diagnostics())
+    assert isinstance(scalar, YScalar)
+    lines = text.split("\n")
+    for number, line in enumerate(scalar.text.split("\n"), 1):
+        for column, character in enumerate(line):
+            span = scalar.at(number, column)
+            found = lines[span.line - 1][span.column - 1 : span.column]
+            assert character == " " or found == character, (number, column)
+
+
+def test_a_file_that_is_no_yaml_is_an_error_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("a: [1\nb: }\n")
+    assert main(["format", str(path), "--root", str(ROOT)]) == 1
+    assert f"{path}:2:" in capsys.readouterr().out
+
+
 def test_the_verb_breaks_the_lines_of_files_and_names_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,7 +37,7 @@ BOTH = ("static", "dynamic")
 ENDS = (FLOOR, CEILING)
 ALL = (FLOOR, MIDDLE, CEILING)
 FULL: dict[tuple[str, str], Run] = {
-    ("forward", "f32"): Run(10, ALL, BOTH, 2),
+    ("forward", "f32"): Run(10, ALL, BOTH, 1),
     ("forward", "i64"): Run(10, ALL, BOTH, 10),
     ("forward", "bool"): Run(10, ALL, BOTH, 10),
     ("forward", "f16"): Run(4, ENDS, BOTH, 14),

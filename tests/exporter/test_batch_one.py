@@ -345,4 +345,4 @@ def test_layers_that_are_equal_are_proved_once(monkeypatch: pytest.MonkeyPatch) 
         program = ortable.export(exported)
         _same(program, module, ((torch.randn(1, 5, 16),), {}))
         counts.append(len(runs))
-    assert counts[0] == counts[1] == counts[2]
+    assert 0 < counts[0] == counts[1] == counts[2]

@@ -15,8 +15,8 @@ import ortable
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter import calling
 from ortable.exporter.capture import sources
+from ortable.exporter.observing.apart import Apart, NotStarted
 from ortable.exporter.observing.proof import ProofReport, Trial
-from ortable.exporter.observing.runners import Apart, NotStarted
 from ortable.lowerings import recurrent
 
 Call = dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -314,3 +315,24 @@ def test_writes_are_judged_once_for_each_graph(monkeypatch) -> None:
     program = torch.export.export(Branches(), (torch.rand(2),))
     DynamoInterpreter(GraphBuilder(18), module=program.graph_module).run(program.graph_module)
     assert len(seen) == len(set(map(id, seen))) == 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.sort(1)[0], lambda x: torch.max(x, 1).values, lambda x: x.topk(2, 1)[1]],
+)
+def test_several_results_without_elements_are_taken_apart_in_a_graph_of_dynamo(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    shapes: list[Any] = []
+
+    def backend(module: torch.fx.GraphModule, _: Any) -> Any:
+        interpreter = DynamoInterpreter(GraphBuilder(18))
+        interpreter.run(module)
+        graph = interpreter.graph
+        shapes.extend(graph.get_shape(each.name) for each in graph.outputs)
+        return module.forward
+
+    x = torch.zeros(0, 3)
+    wanted = torch.compile(function, backend=backend, dynamic=False)(x)
+    assert shapes == [tuple(wanted.shape)]

@@ -124,14 +124,10 @@ class _Branches(torch.nn.Module):
 @pytest.mark.parametrize(
     ("args", "kwargs", "words"),
     [
-        ("", "", r"the submodule takes the arguments \(input\), and is called with 0 by place"),
-        ("xxx", "", r"the submodule takes the arguments \(input\), and is called with 3 by place"),
-        ("x", "y", r"the submodule takes .*, and is called with 1 by place and with y by name"),
-        (
-            "x",
-            "input",
-            r"the submodule takes .*, and is called with 1 by place and with input by name",
-        ),
+        ("", "", r"the submodule takes the arguments \(input\), and is called without input"),
+        ("xxx", "", r"the submodule takes .*, and is called with too many by place: 3"),
+        ("x", "y", r"the submodule takes .*, and is called with the unknown y"),
+        ("x", "input", r"the submodule takes .*, and is called twice with input"),
     ],
 )
 def test_a_submodule_that_is_called_wrongly_is_an_error_that_names_the_call(

@@ -46,11 +46,9 @@ ALLOWED = {
     "and of aot_compile, which torch unpickles, too: it is code, docs/security.md",
     ("runtime/ortable/exporter/capture/pt2.py", "torch.export.load"): "after pt2_trust",
     ("runtime/ortable/exporter/capture/pt2_trust.py", "torch.load"): "weights_only",
-    (
-        "runtime/ortable/exporter/observing/runners.py",
-        "subprocess",
-    ): "this interpreter, for a module of the caller that may end it",
-    ("runtime/ortable/exporter/observing/runners.py", "np.load"): "what the process wrote",
+    ("runtime/ortable/exporter/observing/apart.py", "subprocess"): "this interpreter, for a module "
+    "of the caller that may end it",
+    ("runtime/ortable/exporter/observing/apart.py", "np.load"): "what the process wrote",
     ("runtime/ortable/exporter/observing/child.py", "np.load"): "what the process wrote",
     ("runtime/ortable/cli/target.py", "importlib.import_module"): "the module that the command "
     "line names",

@@ -42,8 +42,8 @@ the tests of the repository ran against the installed package.
 """
 _END = """
 - **pinned** has the versions of `constraints.txt`, which `make` installs. Everything runs there at
-  each change: all tests, every opset, the sweeps, the bounded conformance run. Its row counts the
-  part that the other rows have, too.
+  each change: all tests, a third of the opsets, the sweeps, the bounded conformance run. Its row
+  counts the part that the other rows have, too.
 - **newest** is whatever `pip install` takes, with no pins. It runs at each change as well, with
   a fifth of the core tests, which the change chooses.
 - The other rows are run by hand before a release, with

@@ -53,13 +53,15 @@ def _pytest(*paths: str) -> tuple[str, ...]:
 def suites(jobs: int, bounded: bool = False) -> tuple[Suite, ...]:
     """The suites in the order in which they run, the shortest first; ``bounded``: of the core tests
     the fifth that the commit chooses."""
-    part, every = (("--files-of", "5"), ()) if bounded else ((), ("--every-program",))
+    part = ("--files-of", "5") if bounded else ()
     parallel = ("-n", str(jobs), "--dist", "worksteal")
     pages = "tests/examples/test_documentation.py"
     short = ("--bounded", "--parts", "8", "--jobs", str(jobs))
     return (
         Suite("run", "`make run`", ("examples/train_diabetes.py",)),
-        Suite("documents", "blocks of the documents", (*_pytest(pages), *parallel, *every)),
+        Suite(
+            "documents", "blocks of the documents", (*_pytest(pages), *parallel, "--every-program")
+        ),
         Suite("core", "core tests", (*_pytest(*CORE), *parallel, *part, "--deselect", pages)),
         Suite("conformance", "short conformance", ("-m", "tests.conformance", *short)),
     )

@@ -415,7 +415,7 @@ def operators_called(specs: Specs, known: Iterable[str]) -> list[tuple[str, Span
     bodies = [(case.do.body, case.span) for case in cases if case.do is not None]
     called = {name.id: span for body, span in bodies for name in names_in(*body)}
     functions = {key.replace("::", "_").replace(".", "_"): key for key in known}
-    return [(functions[name], called[name]) for name in called.keys() & functions.keys()]
+    return [(functions[name], called[name]) for name in called if name in functions]
 
 
 class Targets:

@@ -36,11 +36,11 @@ class EntryReader:
         notes = [f"{what.split()[-1]}s are {', '.join(known)}"]
         return self.error(node.span, f"unknown {what} '{word}'{did_you_mean(word, known)}", notes)
 
-    def keys(self, node: YMap, allowed: tuple[str, ...], what: str) -> None:
+    def keys(self, node: YMap, allowed: tuple[str, ...], what: str, fix: str | None = None) -> None:
         for key, _ in node.items():
             if key.text not in allowed:
                 message = f"unknown key '{key.text}' in {what}{did_you_mean(key.text, allowed)}"
-                self.error(key.span, message, [f"keys are {', '.join(allowed)}"])
+                self.error(key.span, message, [f"keys are {', '.join(allowed)}"], fix)
 
     def text(self, node: YNode | None, what: str) -> str | None:
         if isinstance(node, YScalar):

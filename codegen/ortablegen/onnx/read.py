@@ -110,7 +110,7 @@ class _Reader(EntryReader):
     def without_rule(self, rule: OnnxRule) -> OnnxRule:
         node = self.entry.get("rule")
         assert node is not None
-        if self.text(node, "rule") != "none":
+        if not isinstance(node, YScalar) or node.text != "none":
             text = "'rule' can only be none: the entry has traits alone"
             self.error(node.span, text, fix="rule: none")
         self.bar((*_RULE_KEYS, "python"), "rule: none infers nothing")
@@ -130,7 +130,8 @@ class _Reader(EntryReader):
         node = self.entry.get("domain")
         domain = self.text(node, "domain") or ""
         if domain not in DOMAIN_RANGE:
-            return self.unknown(node or self.entry, "domain", domain, filter(None, DOMAIN_RANGE))
+            known = [*filter(None, DOMAIN_RANGE), "ONNX's own where there is none"]
+            return self.unknown(node or self.entry, "domain", domain, known)
         versions = versions_between(op.text, domain)
         where = domain or "the standard domain"
         text = f"no supported opset of {where} has an operator '{op.text}'"

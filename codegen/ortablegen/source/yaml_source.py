@@ -327,15 +327,20 @@ class _Nodes:
             first = self.diagnostics.source_line(span) or ""
             column = 1 + len(first) - len(first.lstrip())
             return tuple((n, 0, column) for n in range(1, event.value.count("\n") + 2))
-        found, last = [], len(event.value)
+        found, last, below = [], len(event.value), True
         for number in range(end.line + 1, span.line, -1):
             line = self.diagnostics.source_line(Span(self.display, number, 1)) or ""
             text = (
                 line[: end.column - bool(event.style)] if number == end.line + 1 else line.rstrip()
             )
-            last -= len(_ESCAPE.sub("x", text.lstrip()) if event.style == '"' else text.lstrip())
-            found.append((1, last, 1 + len(text) - len(text.lstrip())))
-            last -= 1  # the space that the line break stands for
+            said = text.lstrip()
+            last -= len(_ESCAPE.sub("x", said) if event.style == '"' else said)
+            line_start = event.value.rfind("\n", 0, last) + 1
+            lines = event.value.count("\n", 0, last)
+            found.append((1 + lines, last - line_start, 1 + len(text) - len(said)))
+            # the space that a line break stands for; of empty lines all but one are a break, too
+            last -= bool(said) or not below
+            below = bool(said)
         return ((1, 0, span.column), *reversed(found)) if found else ()
 
 

@@ -8,7 +8,7 @@ from ortable.passes.rewrite.rule import Match
 from ortable.passes.rewrite.words.attention import attention_scale, heads_before_repeat
 from ortable.passes.rewrite.words.caches import decode_attention, heads_before_flat, heads_together, is_written_cache, softcap_of
 from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import broadcasts_into, has_shape, same_shape
+from ortable.passes.rewrite.words.shapes import broadcasts_into, has_shape, known_rank, same_shape
 from ortable.prelude.facts import dim_of, shape_of, static
 
 if TYPE_CHECKING:
@@ -172,6 +172,9 @@ def finish_ort_decode_flat_1(m: Matcher, nodes: tuple[Node, ...], product: Any, 
     if not broadcasts_into(graph, bias, product):
         m.refuse('broadcasts_into(bias, product)')
         return None
+    if not known_rank(graph, query) == 4:
+        m.refuse('known_rank(query) == 4')
+        return None
     size = shape_of(graph, query)
     many = size[0] * size[1]
     places = dim_of(graph, keys, 2)
@@ -331,6 +334,9 @@ def finish_ort_decode_grouped_1(m: Matcher, nodes: tuple[Node, ...], product: An
         return None
     if not is_written_cache(graph, v):
         m.refuse('is_written_cache(v)')
+        return None
+    if not known_rank(graph, query) == 4:
+        m.refuse('known_rank(query) == 4')
         return None
     shown = mask if bias is None else bias
     together = heads_together(graph, query, k, v, shown)

@@ -87,19 +87,22 @@ def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
     if not axes:
         return None
     axis = one_axis(graph, axes, x)
+    known = ints_of(graph, starts)
+    if not known is not None:
+        m.refuse('known is not None')
+        return None
     if not 0 <= axis == one_axis(graph, gone, middle):
         m.refuse('0 <= axis == one_axis(gone, middle)')
         return None
-    start = ints_of(graph, starts)[0]
     size = dim_of(graph, x, axis)
-    if not (size > start if start >= 0 else size >= -start):
-        m.refuse('size > start if start >= 0 else size >= -start')
+    if not (size > known[0] if known[0] >= 0 else size >= -known[0]):
+        m.refuse('size > known[0] if known[0] >= 0 else size >= -known[0]')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, axis, start))
+    return Match((root, n1), (root.outputs[0],), (x, axis, known))
 
 
-def make_slice_squeeze(graph: Graph, res: ResultSpec, x: Result, axis: Any, start: Any) -> Any:
-    return graph.make_node('Gather', [x, const(graph, start, int64)], res.outputs, axis=axis)
+def make_slice_squeeze(graph: Graph, res: ResultSpec, x: Result, axis: Any, known: Any) -> Any:
+    return graph.make_node('Gather', [x, const(graph, known[0], int64)], res.outputs, axis=axis)
 
 
 def match_slice_whole(m: Matcher, root: Node) -> Match | None:

@@ -9,6 +9,8 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from ortable.compat.undone import collections_paused
+
 Call = Callable[[], object]
 # Seconds after which threads of whoever ran before sleep: OpenMP's and ONNX Runtime's wait for more
 # work for up to 20 ms, on the processors that the next candidate needs.
@@ -64,15 +66,12 @@ def in_turns(
     order = list(names)
     found: dict[str, list[float]] = {name: [] for name in order}
     gc.collect()
-    gc.disable()
-    try:
+    with collections_paused():
         for _ in range(rounds):
             for name in order:
                 found[name].append(measure(name))
             order = order[1:] + order[:1]
             tell()
-    finally:
-        gc.enable()
     return found
 
 

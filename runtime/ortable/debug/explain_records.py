@@ -16,7 +16,7 @@ from typing import Any
 from onnx import ModelProto, NodeProto
 
 from ortable.ir.node import REWRITES
-from ortable.ir.proto.walk import nodes_below, nodes_between
+from ortable.ir.proto.walk import nodes_below, nodes_between, places_of
 
 _NCHWC = "com.microsoft.nchwc"
 
@@ -46,13 +46,13 @@ def fusions_of(before: ModelProto, after: ModelProto) -> tuple[list[Fusion], Cou
     made = {name: node for node in before.graph.node for name in node.output if name}
     shared = {name for node in after.graph.node for name in node.output} & made.keys()
     shared |= {value.name for value in before.graph.input}
+    places = places_of(made)
     found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     removed: Counter[str] = Counter()
     gone = {id(node): node for node in before.graph.node}
     for region in _regions(after, shared):
-        old = nodes_between(
-            [n for node in region for n in node.output if n in shared], made, shared
-        )
+        values = [name for node in region for name in node.output if name in shared]
+        old = nodes_between(values, made, places, shared)
         old = [node for node in old if gone.pop(id(node), None) is not None]
         names = tuple(map(_name, old)), tuple(map(_name, region))
         kept = Counter(names[1])

@@ -2,8 +2,7 @@
 checks them all before torch begins to make the graph. Arguments of torch.onnx.export are taken
 where they mean the same, and answered with the word that is used here where they do not.
 
-What an argument means is said by `to_onnx`, which calls this first. The backend reads its opset
-here, too.
+What an argument means is said by `to_onnx`, which calls this first.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import functools
 import inspect
 import math
 import os
+import reprlib
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -366,7 +366,7 @@ def _onnx_only(value: Any, _: Given) -> Given | None:
     return {} if value is None or getattr(value, "name", "") == "ONNX" else None
 
 
-# Given of torch.onnx.export: our name of the same, the values that say what is done in any
+# Arguments of torch.onnx.export: our name of the same, the values that say what is done in any
 # case, or a function of the value and the other arguments that makes ours of it, None where it
 # cannot; and what to write instead.
 Word = tuple[str | tuple[Any, ...] | Callable[[Any, Given], Given | None], str]
@@ -513,7 +513,7 @@ def _take(name: str, value: Any, given: Given, function: _Function) -> None:
         taken = meaning(value, given)
     if taken is None:
         raise ArgumentError(
-            f"{function.name} has no {name}={value!r:.40}, an argument of "
+            f"{function.name} has no {name}={reprlib.repr(value)}, an argument of "
             f"{'to_onnx' if name in _OURS else 'torch.onnx.export'}.\n"
             + textwrap.fill(f"Here: {ours}.", 110, initial_indent="  ", subsequent_indent="  ")
         )

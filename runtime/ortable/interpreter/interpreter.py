@@ -407,7 +407,7 @@ class DynamoInterpreter:
         return self.inline(graph_module, operands, prefix=f"{self._prefix}{node.target}.")
 
     def output(self, node: Node) -> list[OutputRecord]:
-        """The outputs of the graph, declared; see ``records.OutputRecord``."""
+        """The outputs of the graph, declared; see ``outputs.OutputRecord``."""
         leaves = list(outputs.flatten_output(node.args[0]))
         values = [convert_argument(leaf, self.values, self.rename) for leaf in leaves]
         if self.has_complex:
@@ -443,7 +443,7 @@ class DynamoInterpreter:
                 res = results.record_of(self.graph, node, value, self.rename)
                 if results.are_empty(res) and converter is self.tables.native(key):
                     self.has_complex |= not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
-                    return results.empty(self.graph, res, value.__class__ in (list, tuple))
+                    return results.empty(self.graph, res, isinstance(value, (list, tuple)))
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
                 self.has_complex = self.has_complex or found is not None

@@ -64,13 +64,17 @@ def module_operands(
         )
     given: dict[str, Any] = {str(node.target): node.args[0] for node in inputs if node.args}
     given.update(zip(names, args, strict=False))
-    twice = [name for name in kwargs if name in names[: len(args)]]
+    wrong = {
+        "without": [name for name in names if name not in given and name not in kwargs],
+        "with the unknown": [name for name in kwargs if name not in names],
+        "twice with": [name for name in kwargs if name in names[: len(args)]],
+        "with too many by place:": [str(len(args))] if len(args) > len(names) else [],
+    }
     given.update(kwargs)
-    if twice or len(args) > len(names) or given.keys() != set(names):
-        by_name = ", ".join(kwargs)
+    if any(wrong.values()):
+        text = "; ".join(f"{how} {', '.join(which)}" for how, which in wrong.items() if which)
         raise ConversionError(
-            f"the submodule takes the arguments ({', '.join(names)}), and is called with "
-            f"{len(args)} by place" + (f" and with {by_name} by name" if by_name else "")
+            f"the submodule takes the arguments ({', '.join(names)}), and is called {text}"
         )
     return [given[name] for name in names]
 

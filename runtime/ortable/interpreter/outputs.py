@@ -108,7 +108,9 @@ def emit(graph: Graph, record: OutputRecord, name: str) -> str:
     """
     result = record.source
     if record.role == "constant":
-        result = graph.make_initializer("", np.array(record.value))
+        others = isinstance(record.value, bool | float | complex)  # numpy's dtypes are torch's
+        dtype = None if others else np.int64
+        result = graph.make_initializer("", np.array(record.value, dtype))
     elif record.role == "dimension":
         result = as_scalar(graph, record.value)
     graph.make_node("Identity", [result], [name])

@@ -55,7 +55,7 @@ class NodeMaker(GraphInterface):
 
     def get_debug_msg(self) -> str:
         """Everything known so far, as text, for an error message."""
-        return debug_message(self)
+        return "" if self.brief_errors else debug_message(self)
 
     # -- nodes
 

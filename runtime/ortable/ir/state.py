@@ -87,6 +87,7 @@ class GraphState:
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
         # results that stand for Python numbers, and the dtype that torch gives such a number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
+        self.brief_errors = False  # while errors are caught that say what is not known
         self.use_index: Any = None  # a `uses.Uses`, made when it is asked for
         self.stores_weights = True  # while rules run: whether what they compute of weights is
         self.rounding: Any = None  # while rules about weights run: a `weight_codes.Rounding`
@@ -257,9 +258,8 @@ class GraphState:
         """Number of dimensions of a result. BuilderError when it is unknown."""
         rank = self._info(name).rank
         if rank is None:
-            raise self._unknown(
-                f"Rank is unknown for result {name!r}, known_ranks={self.known_ranks}"
-            )
+            known = "" if self.brief_errors else f", known_ranks={self.known_ranks}"
+            raise self._unknown(f"Rank is unknown for result {name!r}{known}")
         return rank
 
     def set_rank(self, name: str, rank: int) -> None:

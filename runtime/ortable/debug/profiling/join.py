@@ -23,7 +23,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from ortable.compat.torch import higher_order_operators
 from ortable.ir.pictures.modules import texts_in
 from ortable.ir.proto.trust import check_functions
-from ortable.ir.proto.walk import nodes_below, nodes_between
+from ortable.ir.proto.walk import nodes_below, nodes_between, places_of
 
 from .report import shared_parts
 
@@ -233,10 +233,10 @@ def _joined(ours: _Ours, after: ModelProto) -> Iterator[tuple[NodeProto, Origin]
     cut = {name for _, values in computed for name in values}
     # values that nodes are called after come first: a node behind them has the same ones
     order = sorted(range(len(nodes)), key=lambda number: not computed[number][0])
-    claimed: set[int] = set()
+    places, claimed = places_of(ours.made), set[int]()
     found: dict[int, Origin] = {}
     for number in order:
-        old = nodes_between(computed[number][1], ours.made, cut)
+        old = nodes_between(computed[number][1], ours.made, places, cut)
         old = [node for node in old if id(node) not in claimed]
         claimed.update(map(id, old))
         if old:

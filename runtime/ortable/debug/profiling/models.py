@@ -122,6 +122,8 @@ def _file(path: Any, settings: dict[str, Any]) -> ModelProto:
         model = graph_of_file(path)
     except FileNotFoundError:
         raise InputError(f"no file {str(path)!r}") from None
+    except OSError as error:
+        raise InputError(f"{str(path)!r} is no ONNX model: {error}") from error
     folder = "session.model_external_initializers_file_folder_path"
     settings.setdefault(folder, str(Path(path).resolve().parent))
     return model

@@ -185,8 +185,6 @@ class Profile:
     def trace(self) -> dict[str, Any]:
         """The call of middle length as a trace of Chrome: modules above their kernels, times in
         microseconds."""
-        from .report import trace_of
-
         return trace_of(self)
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
@@ -215,8 +213,6 @@ class Profile:
         Raises:
             OrtableError: plotly is absent: `pip install 'ortable[profile]'`.
         """
-        from .report import html_of
-
         write_file(Path(path), html_of(self).encode())
 
 
@@ -374,6 +370,8 @@ def _short(name: str) -> str:
 _CATEGORIES = (
     "call", "backward", "torch", "partition", "session", "module", "operator", "kernel"
 )  # fmt: skip
+# of steps that are as long: what torch runs an operator for lasts around a session
+_NESTING = ("backward", "torch", "operator", "partition", "session", "kernel")
 
 
 def trace_of(profile: Profile) -> dict[str, Any]:
@@ -432,7 +430,7 @@ def _events(profile: Profile, steps: Iterable[Step], thread: int) -> Iterator[di
             yield _event(name, "module", begin, last - begin, thread, {"module": ".".join(path)})
 
     def order(step: Step) -> tuple[float, float, int]:
-        return step.begin_us, -step.us, _CATEGORIES.index(step.what)
+        return step.begin_us, -step.us, _NESTING.index(step.what)
 
     for step in sorted(steps, key=order):
         while around[-1].end <= step.begin_us:
@@ -441,7 +439,7 @@ def _events(profile: Profile, steps: Iterable[Step], thread: int) -> Iterator[di
         name, about = _said(profile, step)
         path = about["module"].split(".") if about.get("module") else []
         outer = around[-1]
-        inside = path[: len(outer.path)] == outer.path
+        inside = len(around) > 1 and path[: len(outer.path)] == outer.path
         parts = path[len(outer.path) :] if inside else []
         shared = shared_parts([parts, [name for name, _ in outer.modules]])
         yield from close(shared)

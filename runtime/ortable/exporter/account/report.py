@@ -373,11 +373,11 @@ def _counts(model: Any) -> str:
         _many(len(proto.graph.node), "node"),
         f"{_many(len(proto.graph.initializer), 'initializer')} of {_bytes(total)}",
     ]
-    if proto.functions:
-        parts.append(_many(len(proto.functions), "local function"))
     outside = len(tensors) + len(getattr(model, "nested", {}))
     if outside:
         parts.append(f"{outside} of them outside of the ModelProto")
+    if proto.functions:
+        parts.append(_many(len(proto.functions), "local function"))
     return ", ".join(parts)
 
 

@@ -1,20 +1,13 @@
 """What runs a graph for a proof, and says so when the graph refuses a call: a program of ours, or a
-compiled module. Calls whose failure may end the process run in one of their own, whose program is
-child.py. In comes the graph, out go results or `Refused`. Called by `observe.py`."""
+compiled module. In comes the graph, out go results or `Refused`. Called by `observe.py`."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from ortable.compat.torch import pytree
@@ -23,66 +16,9 @@ from ortable.exporter.account.sessions import array_of, proto_of
 from ortable.exporter.capture.guards import refusing
 from ortable.exporter.request.program import Program
 
+from .apart import Apart, NotStarted
 from .calls import SeenCall
 from .proof import Refused, Untried
-
-_SECONDS = 300.0  # that a call has, before its process is ended
-_CHILD = Path(__file__).with_name("child.py")
-
-
-class NotStarted(RuntimeError):
-    """The process did not start, or does not load the model: nothing is known of the call."""
-
-
-class Apart:
-    """Runs a model in processes of their own, one for each call. ``save`` writes it to a path."""
-
-    def __init__(self, save: Callable[[str], None]) -> None:
-        self._save = save
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def close(self) -> None:
-        """Remove the files."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-    def run(self, feeds: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
-        """The outputs of the model, in its order.
-
-        Raises RuntimeError: ONNX Runtime fails, or ends the process; NotStarted: it did not begin.
-        """
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory()
-            self._save(f"{self._folder.name}/model.onnx")
-        folder = self._folder.name
-        arrays: dict[str, Any] = {f"feed{index}": each for index, each in enumerate(feeds.values())}
-        np.savez(f"{folder}/feeds.npz", names=np.array(list(feeds), dtype=str), **arrays)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        try:
-            ended = subprocess.run(
-                [sys.executable, "-P", str(_CHILD), folder],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                env=environment,
-                timeout=_SECONDS,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"ONNX Runtime does not end in {_SECONDS:g} seconds") from error
-        ready, _, said = ended.stdout.strip().partition("\n")
-        if not ready:
-            raise NotStarted("ONNX Runtime does not load the model in a process of its own")
-        if not said:
-            status = ended.returncode
-            how = f"signal {-status}" if status < 0 else f"status {status}"
-            raise RuntimeError(f"ONNX Runtime ends the process ({how})")
-        if said != "done":
-            raise RuntimeError(said)
-        with np.load(f"{folder}/found.npz") as found:
-            values = [found[f"value{index}"] for index in range(len(found.files))]
-        return [torch.from_numpy(np.array(value)) for value in values]
-
 
 _STANCE = "fail_on_recompile"  # and the word by which torch's error is known
 _NUMPY_LACKS = ("bfloat16",)  # in its files

@@ -84,8 +84,8 @@ def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def combined(text: str, values: Mapping[str, Any]) -> Any:
-    """A sum or product of names with other objects, such as torch's symbols, in their place; None
-    for a single name, and where a name has no value or there is another operator."""
+    """A sum, difference or product of names with other objects, such as torch's symbols, in their
+    place; None for a single name, and where a name has no value or there is another operator."""
     if text.isidentifier() or expression_of(text) is None:
         return None
     try:

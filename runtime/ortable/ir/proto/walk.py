@@ -24,11 +24,22 @@ def nodes_below(
             yield from nodes_below(inner, node)
 
 
+def places_of(made: Mapping[str, NodeProto]) -> dict[int, int]:
+    """The places of nodes, by `id`, in the order of a table of what they compute."""
+    places: dict[int, int] = {}
+    for place, node in enumerate(made.values()):
+        places.setdefault(id(node), place)
+    return places
+
+
 def nodes_between(
-    values: Iterable[str], made: Mapping[str, NodeProto], cut: Collection[str]
+    values: Iterable[str],
+    made: Mapping[str, NodeProto],
+    places: Mapping[int, int],
+    cut: Collection[str],
 ) -> list[NodeProto]:
-    """The nodes that compute values, down to others that are cut off, in the order of `made`: the
-    nodes by what they compute."""
+    """The nodes that compute values, down to others that are cut off, in the order of `places`;
+    `made`: the nodes by what they compute."""
     found: dict[int, NodeProto] = {}
     stack = [made[name] for name in values if name in made]
     while stack:
@@ -36,11 +47,7 @@ def nodes_between(
         if id(node) not in found:
             found[id(node)] = node
             stack += [made[name] for name in node.input if name in made and name not in cut]
-    if len(found) < 2:
-        return list(found.values())
-    return [
-        node for node in {id(node): node for node in made.values()}.values() if id(node) in found
-    ]
+    return sorted(found.values(), key=lambda node: places[id(node)])
 
 
 def free_names(graph: GraphProto) -> set[str]:

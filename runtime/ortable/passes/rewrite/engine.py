@@ -102,6 +102,7 @@ class _Run:
         self.fired = 0
         self.refused = 0  # places where a pattern fits and its replacement does not
         self.statistics: dict[Rule, RuleStatistics] = {}
+        graph.brief_errors = True  # `_try` reads their first line
 
     def stage(self, trees: Trees, depth: int) -> None:
         """Runs the rules of a stage to their fixpoint: a walk over the graph, then over the nodes
@@ -181,6 +182,7 @@ class _Run:
 
     def finish(self) -> None:
         """Puts the nodes back into the graph, in order."""
+        self.graph.brief_errors = False
         self.graph.nodes[:] = self.index.in_order()
         self.graph.use_index = None
         self.graph.analysed = None

@@ -63,9 +63,9 @@ def is_float32(graph: Graph, x: Result) -> Bool:
 
 def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
     """Whether casts from one type to the next two can be one: the second type holds every value of
-    the first, and all are floating point or none is, as kernels round and saturate between those
-    in their own ways."""
-    if (first in _FLOATS) != (last in _FLOATS):
+    the first, and all are floating point, or all integers or bool: between those, and to others,
+    kernels round and saturate in their own ways."""
+    if last not in (_FLOATS if first in _FLOATS else {**_SIGNED, **_UNSIGNED}):
         return False
     if first in _FLOATS and between in _FLOATS:
         return all(a <= b for a, b in zip(_FLOATS[first], _FLOATS[between], strict=True))
