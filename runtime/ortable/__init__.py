@@ -3,68 +3,70 @@
     torch.compile(model, backend="ortable")          # this import is not even needed
     ortable.to_onnx(model, (x,), filename="m.onnx")  # an onnx.ModelProto, and the file
 
+Names are stable where they are not marked provisional or experimental (docs/releasing.md).
+
 Export:
     export: a model becomes an OnnxProgram
     OnnxProgram: called like the module; saves, validates, optimizes, draws itself
-    ExportReport: what an export did, ``program.report``
-    Validation: how far a program is from eager, ``program.validate()``
+    ExportReport: what an export did, ``program.report`` (provisional)
+    Validation: how far a program is from eager, ``program.validate()`` (provisional)
     to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
-    observe: dynamic shapes from real calls, for an export or torch.compile
-    Observation: what the calls said
-    ProofReport: a graph against eager at sizes 0, 1, small primes, the maximum
+    observe: dynamic shapes from real calls, for an export or torch.compile (provisional)
+    Observation: what the calls said (provisional)
+    ProofReport: a graph against eager at sizes 0, 1, small primes, the maximum (provisional)
     ExportOptions: how torch makes the graph that is converted
-    WeightOptions: which weights ``weights=`` stores as integers, and how
-    WeightReport: what it did, and how accurate the model is
-    LargeModel: a model whose weights stay outside of protobuf
+    WeightOptions: which weights ``weights=`` stores as integers, and how (provisional)
+    WeightReport: what it did, and how accurate the model is (provisional)
+    LargeModel: a model whose weights stay outside of protobuf (provisional)
     attach_weights: weights for a model that was exported without
-    match_input_parameters: what to feed to a model whose weights are inputs
-    export_language_model: a causal language model with its cache, for onnxruntime-genai and others
-    CacheOptions: which codes ``cache=`` of it stores keys and values as
-    OnnxLanguageModel: runs what export_language_model wrote, token by token
-    bypass_export_some_errors: works around known failures of torch.export
-    register_transformers: transformers' own exporters have the format "ortable"
+    match_input_parameters: what to feed to a model whose weights are inputs (provisional)
+    export_language_model: a causal language model with its cache, as files (provisional)
+    CacheOptions: which codes ``cache=`` of it stores keys and values as (provisional)
+    OnnxLanguageModel: runs what export_language_model wrote, token by token (provisional)
+    bypass_export_some_errors: works around known failures of torch.export (experimental)
+    register_transformers: transformers' own exporters have the format "ortable" (experimental)
 
 torch.compile:
     onnx_custom_backend: the backend as a function, with its options as keywords
     OrtOptions: the options, checked when the record is made
     OrtOptionsDict: their names and types, for ``options={...}``
-    OrtBackend: one compiled graph
+    OrtBackend: one compiled graph (provisional)
     refresh: compiled graphs read their weights again
-    get_decomposition_table: the decompositions that suit the converters
-    filter_decomposition_table: a table without what the converters do better
+    get_decomposition_table: the decompositions that suit the converters (provisional)
+    filter_decomposition_table: a table without what the converters do better (provisional)
 
 Converters of your own:
-    Dispatcher: converters by operator, in front of the generated ones
-    OxsDispatcher: the same, and onnxscript's for what is missing
-    from_seed_style: adapts a converter ``f(g, sts, outputs, *args)``
-    Converter: the type of a converter, ``f(graph, res, *args, **kwargs)``
-    ResultSpec: what a converter is told of its result: names, dtype, shape
+    Dispatcher: converters by operator, in front of the generated ones (provisional)
+    OxsDispatcher: the same, and onnxscript's for what is missing (experimental)
+    from_seed_style: adapts a converter ``f(g, sts, outputs, *args)`` (experimental)
+    Converter: the type of a converter, ``f(graph, res, *args, **kwargs)`` (provisional)
+    ResultSpec: what a converter is told of its result: names, dtype, shape (provisional)
     load_specs: adds the operators of a YAML file
-    LoadedSpecs: what load_specs has added
+    LoadedSpecs: what load_specs has added (provisional)
     supported_ops: every operator with a converter
-    SupportedOp: one of them
+    SupportedOp: one of them (provisional)
 
 Graphs:
     GraphBuilder: builds, reads, optimizes and writes an ONNX graph
-    Node: one node of it
-    DynamoInterpreter: converts a torch.fx graph into nodes
+    Node: one node of it (provisional)
+    DynamoInterpreter: converts a torch.fx graph into nodes (provisional)
 
 Looking and comparing:
-    bisect: which part makes a model differ from eager, with file and line
-    Bisection: what bisect returns
-    Fault: the part that is wrong
+    bisect: which part makes a model differ from eager, with file and line (provisional)
+    Bisection: what bisect returns (provisional)
+    Fault: the part that is wrong (provisional)
     first_difference: the first result of a compiled or exported model that differs from eager
-    Comparison: what first_difference returns
-    Difference: the result that differs, and the entry of the specs that made it
+    Comparison: what first_difference returns (provisional)
+    Difference: the result that differs, and the entry of the specs that made it (provisional)
     explain: what torch.compile makes of a model, with the reasons
-    Explanation: what explain returns
-    profile: where the time of a call goes, by module, line, operator and kernel
-    Profile: what profile returns
+    Explanation: what explain returns (provisional)
+    profile: where the time of a call goes, by module, line, operator and kernel (provisional)
+    Profile: what profile returns (provisional)
     pretty_onnx: a model as text
     draw: a model as a picture, or as a graph of Model Explorer
-    plot_dot: a model as a picture, on matplotlib axes
-    ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks
-    onnx_debug_backend: a backend that runs node by node and compares with torch
+    plot_dot: a model as a picture, on matplotlib axes (provisional)
+    ExtendedReferenceEvaluator: onnx's evaluator, with the operators that it lacks (experimental)
+    onnx_debug_backend: a backend that runs node by node and compares with torch (experimental)
 
 Errors (docs/errors.md; all of them are in ``ortable.errors``):
     errors: the module of them

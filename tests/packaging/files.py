@@ -10,7 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = (
-    ".ci", "benchmarks", "codegen", "docs", "examples", "generated", "runtime", "specs", "tests",
+    ".ci", ".devcontainer", ".github", "benchmarks", "codegen", "docs", "examples", "generated",
+    "runtime", "specs", "tests",
 )  # fmt: skip
 SUFFIXES = {".cfg", ".err", ".jinja", ".md", ".py", ".toml", ".txt", ".yaml", ".yml"}
 

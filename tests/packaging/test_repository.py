@@ -7,6 +7,7 @@ import re
 import tomllib
 
 import pytest
+import yaml
 
 from tests.packaging.files import ROOT, text_files
 
@@ -126,6 +127,23 @@ def test_makefile_targets_are_the_documented_ones() -> None:
     phony = re.search(r"^\.PHONY: (.*)$", makefile, flags=re.MULTILINE)
     assert phony is not None
     assert set(phony.group(1).split()) == targets
+
+
+def test_workflows_call_targets_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
+    called = []
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+        commands = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+        called += re.findall(r"\bmake ([a-z-]+)", "\n".join(commands))
+        assert all(
+            (ROOT / name).exists()
+            for command in commands
+            for name in re.findall(r"(?:\.ci|examples)/[\w.]+", command)
+        )
+    assert called
+    assert set(called) <= targets
 
 
 def test_each_decision_has_a_number_a_date_and_a_status() -> None:

@@ -20,7 +20,10 @@ import pytest
 
 from tests.packaging.files import ROOT, TOP
 
-FRAME = ("LICENSE", "MANIFEST.in", "Makefile", "README.md", "constraints.txt", "pyproject.toml")
+FRAME = (
+    ".editorconfig", ".pre-commit-config.yaml", "LICENSE", "MANIFEST.in", "Makefile", "README.md",
+    "constraints.txt", "mkdocs.yml", "pyproject.toml",
+)  # fmt: skip
 PACKAGE_ROOTS = ("runtime", "generated", "codegen")
 CACHES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".pytest_cache", ".hypothesis")
 

@@ -32,6 +32,7 @@ SHARED: dict[str, tuple[str, Callable[..., Any]]] = {
     "export": (_EXPORT, ortable.to_onnx),
     "OnnxProgram.draw": ("Those of [`ortable.draw`](#ortabledraw)", ortable.draw),
 }
+UNSTABLE = "provisional|experimental"
 _MAX_INLINE = 3  # rows of arguments and errors in the list of methods
 # Classes whose other methods are steps of these.
 STEPS = {"DynamoInterpreter": ("run", "convert_subgraph")}
@@ -47,7 +48,8 @@ _INTRODUCTION = """\
 
 The public names, by topic. Each is a name of `ortable` itself: write `ortable.export`, or
 `from ortable import export`. Modules below `ortable` are private and may change, except
-`ortable.errors`. `help(ortable.export)` prints what this page says.
+`ortable.errors`. `help(ortable.export)` prints what this page says. [Releases](releasing.md) says
+what *stable*, *provisional* and *experimental* promise.
 
 To find a way to a goal, begin with [Getting started](getting-started.md). Options have
 [a page of their own](options.md). Arguments behind `*` are given by name."""
@@ -55,10 +57,11 @@ To find a way to a goal, begin with [Getting started](getting-started.md). Optio
 
 @dataclass(frozen=True)
 class Topic:
-    """Names that belong together, each with what it is in a few words."""
+    """Names that belong together, each with what it is in a few words, and how stable it is."""
 
     title: str
     names: dict[str, str]
+    stability: dict[str, str]
 
 
 def topics() -> list[Topic]:
@@ -66,9 +69,10 @@ def topics() -> list[Topic]:
     found: list[Topic] = []
     for line in (ortable.__doc__ or "").splitlines():
         if head := re.fullmatch(r"(\S.*?)(?: \(.*\))?:", line):
-            found.append(Topic(head[1], {}))
-        elif found and (row := re.fullmatch(r"    (\w+): (.+)", line)):
+            found.append(Topic(head[1], {}, {}))
+        elif found and (row := re.fullmatch(rf"    (\w+): (.+?)(?: \(({UNSTABLE})\))?", line)):
             found[-1].names[row[1]] = row[2]
+            found[-1].stability[row[1]] = row[3] or "stable"
     return [topic for topic in found if topic.names]
 
 
@@ -305,4 +309,13 @@ def page() -> str:
 
 
 def _overview(topic: Topic) -> str:
-    return ", ".join(f"[`{name}`](#ortable{name.lower()})" for name in topic.names) + "."
+    """The names of a topic, grouped by how stable they are."""
+    groups: dict[str, list[str]] = {}
+    for name, stability in topic.stability.items():
+        groups.setdefault(stability, []).append(f"[`{name}`](#ortable{name.lower()})")
+    order = ("stable", *UNSTABLE.split("|"))
+    return "\n\n".join(
+        f"{stability.capitalize()}: {', '.join(groups[stability])}."
+        for stability in order
+        if stability in groups
+    )
