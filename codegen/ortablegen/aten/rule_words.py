@@ -36,7 +36,7 @@ SHAPE_WORDS = {
     "broadcast": RuleWord("broadcast", "s*", 1),
     "reduce": RuleWord("reduce_shape", "svv", 3),
     "permute": RuleWord("permute", "sv", 2),
-    "swap": RuleWord("swap", "svv", 3, "ortable.prelude.metadata"),
+    "swap": RuleWord("swap_dims", "svv", 3, "ortable.prelude.metadata"),
     "concat": RuleWord("concat", "Sv", 2),
     "keep_leading": RuleWord("keep_leading", "svv", 3),
     "given": RuleWord("given_shape", "v", 1, "ortable.prelude.metadata"),

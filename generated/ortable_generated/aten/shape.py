@@ -12,7 +12,7 @@ from ortable.lowerings.views import as_strided
 from ortable.prelude.complex_arithmetic import part_dtype
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, maximum, minimum, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import window_indices
-from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap_dims
 from ortable.prelude.operators import call_operator
 from ortable.prelude.shapes import expanded, expanded_sizes, flat_sizes, other_axes, sliced, wrapped_index
 from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
@@ -465,7 +465,7 @@ def rule_aten_t(graph: Graph, self: Result) -> Rules:
 
 
 def rule_aten_transpose_int(graph: Graph, self: Result, dim0: Int, dim1: Int) -> Rules:
-    return ((dtype_or_none(graph, self), swap(shape_or_none(graph, self), dim0, dim1)),)
+    return ((dtype_or_none(graph, self), swap_dims(shape_or_none(graph, self), dim0, dim1)),)
 
 
 def rule_aten_unflatten_int(graph: Graph, self: Result, dim: Int, sizes: SymInts) -> Rules:

@@ -11,7 +11,7 @@ from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_truth
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_complex, is_float, minimum, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import nonzero_rows
-from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
+from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap_dims
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
 from ortable.prelude.shapes import as_flat, flat_sizes, iota, moved_axes, other_axes, sliced
@@ -413,7 +413,7 @@ def complex_aten_zero(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 
 def rule_aten_adjoint(graph: Graph, self: Result) -> Rules:
-    return ((dtype_or_none(graph, self), swap(shape_or_none(graph, self), -2, -1)),)
+    return ((dtype_or_none(graph, self), swap_dims(shape_or_none(graph, self), -2, -1)),)
 
 
 def rule_aten_as_strided_scatter(graph: Graph, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:

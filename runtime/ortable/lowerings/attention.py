@@ -30,14 +30,14 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.scores import (
     above_lowest,
     attention_mask,
     attention_scaled,
     grouped_product,
-    heads_as,
+    regroup_heads,
 )
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import (
@@ -87,7 +87,7 @@ def flash_attention_backward(
     dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B). Heads that share keys are rows of one
     head here, so the products with Pt and dSt are their sums over the group.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype_of(graph, query))
     width, heads, groups = (dim_of(graph, *at) for at in ((query, -1), (query, 1), (key, 1)))
     grad, q, k, v, o = (cast(graph, x, compute_dtype) for x in (grad_out, query, key, value, out))
@@ -97,14 +97,14 @@ def flash_attention_backward(
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
     sums = unsqueezed(graph, cast(graph, logsumexp, compute_dtype), [3])
     weights = op.Exp(op.Sub(masked, sums))
-    weights, grad, q, o = (heads_as(graph, x, groups) for x in (weights, grad, q, o))
+    weights, grad, q, o = (regroup_heads(graph, x, groups) for x in (weights, grad, q, o))
     grad_value = op.MatMul(permuted(graph, weights, _TRANSPOSED), grad)
     from_value = op.MatMul(grad, permuted(graph, v, _TRANSPOSED))
     last = consts(graph, [3], dtypes.int64)
     shared = op.ReduceSum(op.Mul(grad, o), last, keepdims=1)
     grad_scores = op.Mul(weights, op.Sub(from_value, shared))
     grad_scores = attention_scaled(graph, grad_scores, scale, width)
-    grad_query = heads_as(graph, op.MatMul(grad_scores, k), heads)
+    grad_query = regroup_heads(graph, op.MatMul(grad_scores, k), heads)
     grad_key = op.MatMul(permuted(graph, grad_scores, _TRANSPOSED), q)
     return (
         cast(graph, grad_query, res[0].dtype),
@@ -146,7 +146,7 @@ def cudnn_attention_backward(
     """aten::_scaled_dot_product_cudnn_attention_backward: the sums are [B, H, L, 1] there."""
     sums = logsumexp
     if rank_of(graph, sums) == 4:
-        sums = nodes(graph).Squeeze(sums, consts(graph, [3], dtypes.int64))
+        sums = OpBuilder(graph).Squeeze(sums, consts(graph, [3], dtypes.int64))
     given = grad_out, query, key, value, out, sums
     return flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale)
 
@@ -168,7 +168,7 @@ def efficient_attention_backward(
     sums are padded there, see `padded_sums`."""
     first, axis = (consts(graph, [each], dtypes.int64) for each in (0, 2))
     count = as_vec(graph, [dim_of(graph, query, 2)])
-    sums = nodes(graph).Slice(logsumexp, first, count, axis)
+    sums = OpBuilder(graph).Slice(logsumexp, first, count, axis)
     sums = reshape_to(graph, sums, shape_of(graph, query)[:3])
     given = grad_out_, query, key, value, out, sums
     return (*flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale), None)
@@ -194,7 +194,7 @@ def packed_attention(
     """
     parts = [_heads(graph, x, place, heads, weight, bias) for place, x in enumerate(inputs)]
     query, key, value = parts
-    op, dtype = nodes(graph), graph.get_type(inputs[0])
+    op, dtype = OpBuilder(graph), graph.get_type(inputs[0])
     size = int(static(dim_of(graph, weight, 1))) // heads
     scores = op.MatMul(query, permuted(graph, key, [0, 1, 3, 2]))
     scores = op.Mul(scores, const(graph, size**-0.5, dtype))
@@ -215,7 +215,7 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
     float64 it is written out: the epsilon of LayerNormalization is a float32."""
     dtype = graph.get_type(x)
     if dtype == dtypes.float64:
-        op, last = nodes(graph), [rank_of(graph, x) - 1]
+        op, last = OpBuilder(graph), [rank_of(graph, x) - 1]
         away = op.Sub(x, mean_over(graph, x, last, True))
         variance = mean_over(graph, op.Mul(away, away), last, True)
         spread = op.Sqrt(op.Add(variance, const(graph, eps, dtype)))
@@ -227,7 +227,7 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
 
 def _heads(graph: Graph, x: str, place: int, heads: int, weight: str, bias: str) -> str:
     """[N, L, E] through the ``place``-th third of the packed weight: [N, H, L, E / H]."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     embedding = int(static(dim_of(graph, weight, 1)))
     ends = [consts(graph, [(place + each) * embedding], dtypes.int64) for each in (0, 1)]
     axis = consts(graph, [0], dtypes.int64)
@@ -319,4 +319,4 @@ def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) 
         return filled(graph, [*sizes[:-1], 0], 0, dtypes.float32)
     missing = -count % 32
     infinite = filled(graph, [*sizes[:-1], missing], np.inf, dtypes.float32)
-    return nodes(graph).Concat(sums, infinite, axis=-1)
+    return OpBuilder(graph).Concat(sums, infinite, axis=-1)

@@ -13,7 +13,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Result, shape_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import floor_quotient
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
@@ -63,7 +63,7 @@ def _read_as(graph: Graph, x: str, dtype: int) -> str:
         return cast(graph, x, dtype)
     if dtypes.boolean in (own, dtype):  # an 8-bit integer stands between
         return cast(graph, _read_as(graph, cast(graph, x, dtypes.uint8), dtypes.uint8), dtype)
-    return nodes(graph).BitCast(x, to=dtype)
+    return OpBuilder(graph).BitCast(x, to=dtype)
 
 
 def _apart(graph: Graph, x: str, own: int, wanted: int) -> str:
@@ -72,7 +72,7 @@ def _apart(graph: Graph, x: str, own: int, wanted: int) -> str:
     bits = cast(graph, bits, _UNSIGNED[max(own, 4)])  # the shift has no kernel for uint16
     shifts = consts(graph, list(range(0, 8 * own, 8 * wanted)), graph.get_type(bits))
     column = unsqueezed(graph, bits, [-1])
-    shifted = nodes(graph).BitShift(column, shifts, direction="RIGHT")
+    shifted = OpBuilder(graph).BitShift(column, shifts, direction="RIGHT")
     shape = list(shape_of(graph, x))
     parts = cast(graph, shifted, _UNSIGNED[wanted])  # which drops the bits above
     return reshape_to(graph, parts, [*shape[:-1], shape[-1] * (own // wanted)])
@@ -87,7 +87,7 @@ def _joined(graph: Graph, x: str, own: int, wanted: int) -> str:
     bits = reshape_to(graph, _read_as(graph, x, _UNSIGNED[own]), [*shape, count])
     powers = consts(graph, [1 << (8 * own * place) for place in range(count)], wide)
     column = reshape_to(graph, powers, [count, 1])
-    result = nodes(graph).MatMul(cast(graph, bits, wide), column)
+    result = OpBuilder(graph).MatMul(cast(graph, bits, wide), column)
     return cast(graph, reshape_to(graph, result, shape), _UNSIGNED[wanted])
 
 
@@ -98,7 +98,7 @@ def shifted_left(graph: Graph, x: Result, places: Result) -> Result:
     """
     bits = 8 * dtypes.itemsize(graph.get_type(x))
     powers = np.array([1 << place for place in range(bits)] + [0], np.uint64)
-    return nodes(graph).Mul(x, _power_of_two(graph, places, powers, bits, graph.get_type(x)))
+    return OpBuilder(graph).Mul(x, _power_of_two(graph, places, powers, bits, graph.get_type(x)))
 
 
 def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
@@ -109,7 +109,7 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
     powers = np.array([1 << place for place in range(top + 1)] + [1], np.uint64)
     power = _power_of_two(graph, places, powers, top + 1, dtype)
     result = floor_quotient(graph, x, power, positive=True)
-    zero, op = const(graph, 0, dtype), nodes(graph)
+    zero, op = const(graph, 0, dtype), OpBuilder(graph)
     sign = op.Where(op.Less(x, zero), -1, zero) if signed else zero
     inside = op.LessOrEqual(places, const(graph, top, dtype))
     if signed:
@@ -119,7 +119,7 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
 
 def _power_of_two(graph: Graph, places: str, powers: Any, outside: int, dtype: int) -> str:
     """Powers of two from a table; places that are negative or too large find its last entry."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     table = graph.make_initializer("", powers.astype(dtypes.to_numpy(dtype)))
     wide = cast(graph, places, dtypes.float64)
     ends = [const(graph, end, dtypes.float64) for end in (-1, outside)]

@@ -12,7 +12,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import promote_types
 from ortable.ir import Graph
 from ortable.ir.result import ResultSpec
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.values import as_scalar, cast, const, consts
 
 
@@ -20,7 +20,7 @@ def cond(
     graph: Graph, res: ResultSpec, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
 ) -> list[str]:
     """torch.cond as ONNX If; the branches see the operands as results of the outer graph."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if isinstance(pred, bool):
         raise UnsupportedCase(
             "cond on a Python bool: torch.export keeps the taken branch when it is known"
@@ -43,7 +43,7 @@ def switch(
     if not isinstance(index, str):
         index = as_scalar(graph, index)
     elif graph.get_rank(index):
-        index = nodes(graph).Reshape(index, consts(graph, [], dtypes.int64))
+        index = OpBuilder(graph).Reshape(index, consts(graph, [], dtypes.int64))
     result = _chain(graph.ctx, graph, len(res), index, list(branches), list(operands))
     return [result] if isinstance(result, str) else list(result)
 
@@ -52,7 +52,7 @@ def _chain(
     ctx: Any, graph: Graph, count: int, index: str, branches: list[Any], operands: list[Any]
 ) -> Any:
     """If the index is 0 the first branch, and else the others, whose index is one less."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     kind = graph.get_type(index)
     pred = op.LessOrEqual(index, 0)
     convert = functools.partial(ctx.convert_subgraph, operands=operands)

@@ -28,7 +28,7 @@ from ortable.prelude.facts import (
     static,
 )
 from ortable.prelude.matrices import matrix_product
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import (
@@ -110,7 +110,7 @@ def _input_gradient(
     transposed: bool,
     groups: int,
 ) -> str:
-    op = nodes(graph)
+    op = OpBuilder(graph)
     sizes = shape_of(graph, input)[2:]
     if transposed:
         # output_padding of the forward gave grad_output rows that no window of this convolution
@@ -132,7 +132,7 @@ def _weight_gradient(
     if _are_patches(graph, large, weight, window, groups):
         return _patches_gradient(graph, large, small, weight)
     exchange = [1, 0, *range(2, rank)]
-    wide = nodes(graph).Conv(
+    wide = OpBuilder(graph).Conv(
         channels_first(graph, large, groups),
         permuted(graph, small, exchange),
         strides=window["dilations"],
@@ -255,7 +255,7 @@ def wide_transposed(
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     dtype = dtypes.float32 if own == dtypes.bfloat16 else own
     x, kernels = (cast(graph, each, dtype) for each in (unsqueezed(graph, input, extra), weight))
-    result = nodes(graph).ConvTranspose(
+    result = OpBuilder(graph).ConvTranspose(
         x,
         kernels,
         strides=broadcast_ints(static(stride), n),
@@ -272,7 +272,7 @@ def wide_transposed(
 
 def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
     """``step - 1`` zeros between neighbours along an axis."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if step == 1:
         return x
     shape = list(shape_of(graph, x))
@@ -292,7 +292,7 @@ def _biased(graph: Graph, x: str, bias: str | None, n: int) -> str:
     if bias is None:
         return x
     fitting = cast(graph, bias, graph.get_type(x))  # torch takes integers of another width
-    return nodes(graph).Add(x, unsqueezed(graph, fitting, list(range(1, n + 1))))
+    return OpBuilder(graph).Add(x, unsqueezed(graph, fitting, list(range(1, n + 1))))
 
 
 def _summed(
@@ -315,7 +315,7 @@ def _summed(
         starts = [spot * step for spot, step in zip(place, spacing, strict=True)]
         ends = [start + size for start, size in zip(starts, reach, strict=True)]
         term = _at_place(graph, x, weight, place, (starts, ends, strides), groups)
-        total = term if total is None else nodes(graph).Add(total, term)
+        total = term if total is None else OpBuilder(graph).Add(total, term)
     assert total is not None
     return total
 
@@ -329,7 +329,7 @@ def _gathered(
 ) -> str:
     """All windows at once, times the kernels: for kernels of dynamic sizes, and for those whose sum
     would be many nodes."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     n = rank_of(graph, weight) - 2
     counts: list[SymInt] = []
     out, inner, *kernel = shape_of(graph, weight)
@@ -360,7 +360,7 @@ def _padded(graph: Graph, x: str, pads: Sequence[Any]) -> str:
         return x
     n = len(pads) // 2
     amounts = as_vec(graph, [0, 0, *pads[:n], 0, 0, *pads[n:]])
-    return nodes(graph).Pad(x, amounts)
+    return OpBuilder(graph).Pad(x, amounts)
 
 
 def _at_place(
@@ -372,7 +372,7 @@ def _at_place(
     groups: int,
 ) -> str:
     """[N, O, ...]: what one place of the kernel adds."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     n = len(place)
     starts, ends, strides = window
     axes = consts(graph, list(range(2, n + 2)), dtypes.int64)

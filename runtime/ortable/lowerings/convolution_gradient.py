@@ -12,7 +12,7 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
 from ortable.lowerings.convolution import direct_convolution
 from ortable.prelude.facts import broadcast_ints, rank_of, shape_of, static
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
 
@@ -81,7 +81,7 @@ def _spread_back(
         before.append(gap * (k - 1) - pad)
         after.append(size + gap * (k - 1) - before[-1] - have)
     amounts = consts(graph, [0, 0, *before, 0, 0, *after], dtypes.int64)
-    grad = nodes(graph).Pad(grad, amounts)
+    grad = OpBuilder(graph).Pad(grad, amounts)
     out, inner = static(shape_of(graph, weight)[:2])
     parts = reshape_to(graph, weight, [groups, out // groups, inner, *kernel])
     transposed = permuted(graph, parts, [0, 2, 1, *range(3, n + 3)])
@@ -98,7 +98,9 @@ def _with_gaps(graph: Graph, x: str, axis: int, step: int) -> str:
     shape = list(shape_of(graph, x))
     amounts = [0] * (2 * len(shape) + 2)
     amounts[len(shape) + 1 + axis + 1] = step - 1
-    wide = nodes(graph).Pad(unsqueezed(graph, x, [axis + 1]), consts(graph, amounts, dtypes.int64))
+    wide = OpBuilder(graph).Pad(
+        unsqueezed(graph, x, [axis + 1]), consts(graph, amounts, dtypes.int64)
+    )
     return reshape_to(graph, wide, [*shape[:axis], shape[axis] * step, *shape[axis + 1 :]])
 
 
@@ -111,7 +113,7 @@ def _weight_gradient(
     groups: int,
 ) -> str:
     """For each place of the kernel, the product of ``small`` with what of ``large`` it meets."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     strides, pads, spacing = window
     shape = static(shape_of(graph, weight))
     kernel, n = shape[2:], len(shape) - 2

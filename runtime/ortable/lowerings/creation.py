@@ -13,7 +13,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str, is_static
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import in_dtype
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import cast, const, consts
@@ -60,7 +60,7 @@ def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Re
     """``torch.linspace`` between numbers, sizes or 0-d results, counted from the nearer end."""
     if is_static(start) and is_static(end):
         return consts(graph, _linspace_values(start, end, steps, dtype), dtype)
-    op, compute_dtype = nodes(graph), linspace_dtype(dtype)
+    op, compute_dtype = OpBuilder(graph), linspace_dtype(dtype)
     low, high = (
         in_dtype(graph, in_dtype(graph, each, dtype), compute_dtype) for each in (start, end)
     )

@@ -21,7 +21,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import larger_of, log1p_of, smaller_of
 from ortable.prelude.shapes import along_axis, iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled
@@ -46,7 +46,7 @@ def cumprod(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     compute_dtype = dtypes.int32 if small else sum_dtype(dtype)
     result = cast(graph, cast(graph, self, dtype), compute_dtype)
     if graph.opset >= 26:
-        result = nodes(graph).CumProd(result, const(graph, axis, dtypes.int64))
+        result = OpBuilder(graph).CumProd(result, const(graph, axis, dtypes.int64))
     else:
         result = accumulated(graph, axis, [result], [1], _product)[0]
     return cast(graph, result, dtype)
@@ -83,10 +83,10 @@ def c_logcumsumexp(graph: Graph, x: Complex, axis: Int) -> Complex:
     for name in (*before, *after):
         body.make_tensor_input(name, wide, rest)
     sums = _complex_log_sum(body, before, after)
-    for name in (*sums, *(nodes(body).Identity(each) for each in sums)):
+    for name in (*sums, *(OpBuilder(body).Identity(each) for each in sums)):
         body.make_tensor_output(name)
     parts = [cast(graph, part, wide) for part in (x.real, x.imag)]
-    made = nodes(graph).Scan(
+    made = OpBuilder(graph).Scan(
         *starts,
         *parts,
         outputs=4,
@@ -111,7 +111,7 @@ def differences(
     append: str | None,
 ) -> str:
     """aten::diff: ``n`` times the difference of neighbours along ``dim``; bools differ by xor."""
-    axis, op = axis_of(graph, self, dim), nodes(graph)
+    axis, op = axis_of(graph, self, dim), OpBuilder(graph)
     if n == 0:
         return self
     parts = cat_list(graph, [x for x in (prepend, self, append) if x is not None])
@@ -139,7 +139,7 @@ def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     if rank_of(graph, x) == 0:
         return x, const(graph, 0, dtypes.int64)
     dtype, axis, rank = graph.get_type(x), axis_of(graph, x, dim), rank_of(graph, x)
-    size, op = dim_of(graph, x, axis), nodes(graph)
+    size, op = dim_of(graph, x, axis), OpBuilder(graph)
     is_float = dtypes.is_float_type(dtype)
     compute_dtype = dtype
     if dtypes.itemsize(dtype) < 4:
@@ -167,12 +167,12 @@ def _smaller(graph: Graph, before: list[str], after: list[str]) -> list[str]:
 
 
 def _product(graph: Graph, before: list[str], after: list[str]) -> list[str]:
-    return [nodes(graph).Mul(before[0], after[0])]
+    return [OpBuilder(graph).Mul(before[0], after[0])]
 
 
 def _log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     """log(exp(a) + exp(b)); two equal infinities stay what they are."""
-    op, a, b = nodes(graph), before[0], after[0]
+    op, a, b = OpBuilder(graph), before[0], after[0]
     first = op.Greater(a, b)
     high, low = op.Where(first, a, b), op.Where(first, b, a)
     total = op.Add(high, log1p_of(graph, op.Exp(op.Sub(low, high))))
@@ -183,7 +183,7 @@ def _log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
 def _complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     """The same of complex numbers: the one with the larger real part is factored out. A real part
     that is minus infinity adds nothing, and two that are infinite are not subtracted."""
-    op, wide = nodes(graph), dtypes.complex128
+    op, wide = OpBuilder(graph), dtypes.complex128
     first = op.GreaterOrEqual(after[0], before[0])
     pairs = list(zip(before, after, strict=True))
     larger = [op.Where(first, new, old) for old, new in pairs]
@@ -222,7 +222,7 @@ def accumulated(
     after = [graph.unique_name("state") for _ in states]
     for name, state in zip(after, states, strict=True):
         body.make_tensor_input(name, graph.get_type(state), tuple(shape))
-    op, end, along = nodes(body), as_vec(graph, size), as_vec(graph, axis)
+    op, end, along = OpBuilder(body), as_vec(graph, size), as_vec(graph, axis)
     zero = as_vec(graph, 0)
     sides = (axis, 2 * len(shape) - axis - 1)
     others = [consts(body, [0] * count, dtypes.int64) for count in sides if count]
@@ -238,7 +238,7 @@ def accumulated(
     going = op.Squeeze(more, zero)
     for name in (going, longer, *result):
         body.make_tensor_output(name)
-    start = nodes(graph).Less(1, as_scalar(graph, size))
+    start = OpBuilder(graph).Less(1, as_scalar(graph, size))
     rounds = const(graph, 63, dtypes.int64)
     parts = [rounds, start, as_vec(graph, 1), *states]
     results = graph.make_node("Loop", parts, 1 + len(states), body=body)

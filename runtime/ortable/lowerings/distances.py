@@ -9,7 +9,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Float, Int, Result, dim_of, rank_of, shape_of
 from ortable.prelude.matrices import matrix_product, matrix_transpose
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_scalar, const, filled, unsqueezed
 
@@ -29,7 +29,7 @@ def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) 
 
     ``mode`` is torch's: by products for more than 25 rows (0), always (1) or never (2), where the
     norm is that of p = 2."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     counts = [dim_of(graph, each, -2) for each in (x, y)]
     if power != 2 or mode == 2 or dims.same(dim_of(graph, x, -1), 0):
         return _by_differences(graph, x, y, power)
@@ -52,7 +52,7 @@ def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) 
 
 def euclidean_distances(graph: Graph, x: Result, y: Result) -> Result:
     """The roots of ``|x|^2 + |y|^2 - 2xy``, in one product of matrices with two more columns."""
-    op, last = nodes(graph), rank_of(graph, x) - 1
+    op, last = OpBuilder(graph), rank_of(graph, x) - 1
     squares = [
         summed_over(graph, op.Mul(each, each), [rank_of(graph, each) - 1], True) for each in (x, y)
     ]
@@ -75,7 +75,7 @@ def _by_differences(graph: Graph, x: str, y: str, power: float) -> str:
         return _row_by_row(graph, y, x, power, -1)
     first = unsqueezed(graph, x, [rank_of(graph, x) - 1])
     second = unsqueezed(graph, y, [rank_of(graph, y) - 2])
-    apart = nodes(graph).Sub(first, second)
+    apart = OpBuilder(graph).Sub(first, second)
     return vector_norm(graph, apart, power, [rank_of(graph, apart) - 1], False)
 
 
@@ -86,10 +86,10 @@ def _row_by_row(graph: Graph, x: str, y: str, power: float, axis: int) -> str:
     body = graph.subgraph("row")
     row = graph.unique_name("row")
     body.make_tensor_input(row, graph.get_type(x), (*shape[:-2], shape[-1]))
-    apart = nodes(body).Sub(unsqueezed(body, row, [rank - 2]), y)
+    apart = OpBuilder(body).Sub(unsqueezed(body, row, [rank - 2]), y)
     last = rank_of(body, apart) - 1
     body.make_tensor_output(vector_norm(body, apart, power, [last], False))
-    return nodes(graph).Scan(
+    return OpBuilder(graph).Scan(
         x,
         body=body,
         num_scan_inputs=1,

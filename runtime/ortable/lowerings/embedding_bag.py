@@ -10,7 +10,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Result, dim_of, dtype_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import (
@@ -54,7 +54,7 @@ def embedding_bag(
     What its gradient reads follows: the bag of each index, how many each bag has, and which row a
     maximum came from; torch leaves them empty or zero for a sum.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = opmath_dtype(graph.get_type(weight))
     places, starts = (cast(graph, each, dtypes.int64) for each in (indices, offsets))
     rows = cast(graph, op.Gather(weight, places, axis=0), dtype)
@@ -105,7 +105,7 @@ class _Bags:
     def __init__(
         self, graph: Any, places: str, starts: str, closed: bool, rows: str, padding: int
     ) -> None:
-        op = nodes(graph)
+        op = OpBuilder(graph)
         self.graph, self.places, self.starts, self.rows = graph, places, starts, rows
         self.count = dim_of(graph, places, 0)
         self.offsets = dim_of(graph, starts, 0)
@@ -144,18 +144,18 @@ class _Bags:
         graph, rows = self.graph, self.rows
         if self.left_out is not None:
             out = unsqueezed(graph, self.left_out, [1])
-            rows = nodes(graph).Where(out, 0, rows)
+            rows = OpBuilder(graph).Where(out, 0, rows)
         if self.step is not None:
             rows = sliced(graph, rows, 0, 0, self.bags * self.step)
             table = reshape_to(graph, rows, [self.bags, self.step, self.width])
             return rows if self.step == 1 else self._summed(graph, table)
-        length = nodes(graph).Sub(self.ends, self.begins)
-        length = nodes(graph).Concat(consts(graph, [1], dtypes.int64), length, axis=0)
-        longest = nodes(graph).ReduceMax(length, keepdims=1)
-        area = nodes(graph).Mul(longest, as_vec(graph, self.bags))
+        length = OpBuilder(graph).Sub(self.ends, self.begins)
+        length = OpBuilder(graph).Concat(consts(graph, [1], dtypes.int64), length, axis=0)
+        longest = OpBuilder(graph).ReduceMax(length, keepdims=1)
+        area = OpBuilder(graph).Mul(longest, as_vec(graph, self.bags))
         end = consts(graph, [-1], dtypes.int64)
-        used = nodes(graph).Gather(self._closed_ends(), end, axis=0)
-        even = nodes(graph).Equal(area, used)
+        used = OpBuilder(graph).Gather(self._closed_ends(), end, axis=0)
+        even = OpBuilder(graph).Equal(area, used)
         most = as_vec(graph, self.count * ROOM + 1024)
         return self._chosen(
             graph,
@@ -173,7 +173,7 @@ class _Bags:
 
     def _even(self, graph: Any, rows: str, used: str, length: str) -> str:
         """Bags of one size: the rows as [bags, size, width], summed."""
-        op = nodes(graph)
+        op = OpBuilder(graph)
         head = op.Slice(rows, consts(graph, [0], dtypes.int64), used)
         size = [as_vec(graph, self.bags), length, as_vec(graph, self.width)]
         shape = graph.make_node("Concat", size, axis=0)
@@ -184,7 +184,7 @@ class _Bags:
         """Bags of several sizes: by a table of rows where it has the room, else row by row."""
         return self._chosen(
             graph,
-            nodes(graph).LessOrEqual(area, most),
+            OpBuilder(graph).LessOrEqual(area, most),
             (
                 lambda inner: self._table(inner, rows, longest),
                 lambda inner: _reduced(inner, self, self.owners(inner), rows, 0, "add"),
@@ -194,7 +194,7 @@ class _Bags:
     def _table(self, graph: Any, rows: str, longest: str) -> str:
         """[bags, longest, width] summed, with rows of zeros where a bag is shorter. A mask would
         not do: zero times infinity is NaN."""
-        op = nodes(graph)
+        op = OpBuilder(graph)
         zeros = filled(graph, [1, self.width], 0, self.kind)
         more = op.Concat(rows, zeros, axis=0)
         zero, one = const(graph, 0, dtypes.int64), const(graph, 1, dtypes.int64)
@@ -209,7 +209,7 @@ class _Bags:
     def _summed(self, graph: Any, table: str) -> str:
         """[bags, size, width] summed over the middle axis."""
         axis = consts(graph, [1], dtypes.int64)
-        return self._known(graph, nodes(graph).ReduceSum(table, axis, keepdims=0))
+        return self._known(graph, OpBuilder(graph).ReduceSum(table, axis, keepdims=0))
 
     def _chosen(
         self, graph: Any, which: str, ways: tuple[Callable[[Any], str], Callable[[Any], str]]
@@ -221,7 +221,7 @@ class _Bags:
         branches = [graph.subgraph(f"bags_{place}") for place in range(2)]
         for branch, way in zip(branches, ways, strict=True):
             branch.make_tensor_output(way(branch))
-        result = nodes(graph).If(which, then_branch=branches[0], else_branch=branches[1])
+        result = OpBuilder(graph).If(which, then_branch=branches[0], else_branch=branches[1])
         graph.set_type(result, self.kind)
         return self._known(graph, result)
 
@@ -231,7 +231,7 @@ class _Bags:
 
     def owners(self, graph: Any) -> str:
         """int64 [indices]: the bag of each index, one less than how many bags have begun."""
-        op = nodes(graph)
+        op = OpBuilder(graph)
         zeros = filled(graph, [self.count + 1], 0, dtypes.int64)
         ones = filled(graph, [self.offsets], 1, dtypes.int64)
         marks = op.ScatterElements(zeros, self.starts, ones, axis=0, reduction="add")
@@ -262,7 +262,7 @@ class _Largest:
 
     def __init__(self, graph: Any, bag: _Bags) -> None:
         self.graph, self.bag = graph, bag
-        op = nodes(graph)
+        op = OpBuilder(graph)
         self.owner = bag.owners(graph)
         if bag.left_out is not None:
             rest = const(graph, bag.bags, dtypes.int64)
@@ -306,7 +306,7 @@ class _Largest:
 def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: str) -> str:
     """[bags, width]: the values of each bag reduced one by one; those of the bag after the last
     are dropped."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     width = dim_of(graph, values, 1)
     empty = filled(graph, [bag.bags + 1, width], start, graph.get_type(values))
     index = op.Expand(unsqueezed(graph, owner, [1]), op.Shape(values))
@@ -318,7 +318,7 @@ def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: s
 
 def bag_indices(graph: Graph, offsets: Result, count: Result) -> Result:
     """int64[n]: which bag each of ``count`` indices is in; ``offsets`` say where bags begin."""
-    op, one = nodes(graph), consts(graph, [1], dtypes.int64)
+    op, one = OpBuilder(graph), consts(graph, [1], dtypes.int64)
     starts = cast(graph, offsets, dtypes.int64)
     zeros = op.Expand(consts(graph, [0], dtypes.int64), op.Add(count, one))
     ones = op.Expand(one, op.Shape(starts))

@@ -12,7 +12,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Dtype, Float, Result
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.values import cast
 
@@ -36,7 +36,7 @@ _PARTS = {
 def exponent_of(graph: Graph, x: Result) -> Result:
     """The exponent e with abs(x) = m * 2 ** e and 0.5 <= m < 1, of a float64, as a float64; 0 for
     zeros, infinities and NaN."""
-    op, one = nodes(graph), const_like(graph, 1, x)
+    op, one = OpBuilder(graph), const_like(graph, 1, x)
     size = op.Abs(x)
     plain = op.And(
         op.Greater(size, 0),
@@ -53,7 +53,7 @@ def exponent_of(graph: Graph, x: Result) -> Result:
 
 def scaled_by_power(graph: Graph, x: Result, power: Result) -> Result:
     """``x * 2 ** power`` in two steps, as 2 ** power alone may leave the range."""
-    op, two = nodes(graph), const_like(graph, 2, x)
+    op, two = OpBuilder(graph), const_like(graph, 2, x)
     half = op.Floor(op.Div(power, two))
     rest = op.Sub(power, half)
     once = op.Mul(x, op.Pow(two, half))
@@ -66,7 +66,7 @@ def neighbour(graph: Graph, x: Result, goal: Result) -> Result:
     A step of 0.6 to 1.3 units in the last place is added and the sum rounds to the neighbour: in
     float64 for narrower dtypes; for float64 with tiny numbers scaled up, as the step would round.
     """
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     digits, least = _PARTS[dtype]
     base, end = (cast(graph, each, dtypes.float64) for each in (x, goal))
     size = op.Abs(base)
@@ -93,7 +93,7 @@ def neighbour(graph: Graph, x: Result, goal: Result) -> Result:
 
 
 def _signed(graph: Graph, step: str, up: str) -> str:
-    op = nodes(graph)
+    op = OpBuilder(graph)
     return op.Where(up, step, op.Neg(step))
 
 

@@ -45,7 +45,7 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import default_float
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import iota
 from ortable.prelude.values import (
     as_scalar,
@@ -89,7 +89,7 @@ def stft(
     own = windowed_dtype(graph, self, window, False)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
     index = window_indices(graph, count, n_fft, hop, 1)
-    frames = _each(graph, self, lambda part: nodes(graph).Gather(part, index, axis=-1))
+    frames = _each(graph, self, lambda part: OpBuilder(graph).Gather(part, index, axis=-1))
     frames = _in_part(graph, frames, own)
     shape = _padded_window(graph, window, n_fft, win_length, own)
     if shape is not None:
@@ -147,7 +147,7 @@ def istft(
         ends = [0] * (2 * (rank - 1) - 1) + [missing]
         zero = const(graph, 0, own)
         result = _each(
-            graph, result, lambda part: nodes(graph).Pad(part, as_vec(graph, ends), zero)
+            graph, result, lambda part: OpBuilder(graph).Pad(part, as_vec(graph, ends), zero)
         )
     return result
 
@@ -160,7 +160,7 @@ def _signal_of_frames(
         return fourier(graph, x, [axis], False)
     if onesided is not None and not onesided:
         bounds = [consts(graph, [each], dtypes.int64) for each in (0, n_fft // 2 + 1, axis)]
-        x = _each(graph, x, lambda part: nodes(graph).Slice(part, *bounds))
+        x = _each(graph, x, lambda part: OpBuilder(graph).Slice(part, *bounds))
     return fourier(graph, whole_spectrum(graph, x, axis, n_fft), [axis], False).real
 
 
@@ -185,7 +185,7 @@ def _padded_window(graph: Graph, window: Any, n_fft: int, win_length: int | None
     return _each(
         graph,
         window,
-        lambda part: nodes(graph).Pad(part, ends, const(graph, 0, graph.get_type(part))),
+        lambda part: OpBuilder(graph).Pad(part, ends, const(graph, 0, graph.get_type(part))),
     )
 
 
@@ -198,7 +198,7 @@ def _in_part(graph: Graph, x: Any, kind: int) -> Any:
 
 def _windowed(graph: Graph, x: Any, window: Any) -> Any:
     """``x`` times the window; complex when one of them is."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if type(x) is not ComplexValue and type(window) is not ComplexValue:
         return op.Mul(x, window)
     if type(window) is not ComplexValue:
@@ -209,18 +209,18 @@ def _windowed(graph: Graph, x: Any, window: Any) -> Any:
 
 def _quotient(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
-        return _each(graph, x, lambda part: nodes(graph).Div(part, y))
+        return _each(graph, x, lambda part: OpBuilder(graph).Div(part, y))
     return c_div(graph, as_complex(graph, x, y.dtype), y)
 
 
 def _repeated(graph: Graph, window: str, count: Dim) -> str:
     size = dim_of(graph, window, 0)
-    return nodes(graph).Expand(window, as_vec(graph, [count, size]))
+    return OpBuilder(graph).Expand(window, as_vec(graph, [count, size]))
 
 
 def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])
     places = reshape_to(graph, window_indices(graph, count, size, hop, 1), [count * size])
@@ -247,13 +247,13 @@ def half_spectrum(graph: Graph, x: Result, axis: Int) -> Complex:
     result = fourier(graph, x, [axis], True)
     size = dim_of(graph, x, axis) // 2 + 1
     bounds = [as_vec(graph, 0), as_vec(graph, size), as_vec(graph, axis)]
-    parts = [nodes(graph).Slice(part, *bounds) for part in (result.real, result.imag)]
+    parts = [OpBuilder(graph).Slice(part, *bounds) for part in (result.real, result.imag)]
     return ComplexValue(parts[0], parts[1], result.dtype)
 
 
 def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex:
     """The spectrum of a real tensor of ``size`` from the half of it that torch keeps."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     places = iota(graph, 0, size, 1)
     half = as_scalar(graph, size // 2)
     mirrored = op.Greater(places, half)
@@ -347,7 +347,7 @@ def _floating(graph: Graph, x: Any) -> Any:
 
 def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
     """``x`` cut, or filled up with zeros, to ``sizes`` along ``axes``."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if type(x) is ComplexValue:
         parts = [_resized(graph, part, axes, sizes) for part in (x.real, x.imag)]
         return ComplexValue(parts[0], parts[1], x.dtype)
@@ -376,7 +376,7 @@ def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
 def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int) -> Complex:
     """``x``, real or complex, as torch's normalization asks: 0 as it is, 1 divided by the root of
     the number of elements that were transformed, 2 by the number."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     count = dims.prod(list(sizes))
     if normalization == 0 or count == 0:
         return x
@@ -408,12 +408,12 @@ def _signal(graph: Graph, x: Any, dtype: int) -> str:
     if type(x) is ComplexValue:
         return join_pair(graph, as_complex(graph, x, dtype))
     real = cast(graph, x, part_type(dtype))
-    return nodes(graph).Unsqueeze(real, consts(graph, [-1], dtypes.int64))
+    return OpBuilder(graph).Unsqueeze(real, consts(graph, [-1], dtypes.int64))
 
 
 def _dft(graph: Graph, x: str, axis: int) -> str:
     """The DFT node along ``axis``; a signal without a batch dimension gets one."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     lone = rank_of(graph, x) == 2
     if lone:
         x, axis = op.Unsqueeze(x, consts(graph, [0], dtypes.int64)), axis + 1

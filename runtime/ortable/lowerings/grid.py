@@ -10,7 +10,7 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import rank_of, shape_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, cast, const, permuted, reshape_to, unsqueezed
 
@@ -41,7 +41,7 @@ def grid_sampler(
     total = None
     for corner in product(*taps):
         term = sampler.weighed(corner)
-        total = term if total is None else nodes(graph).Add(total, term)
+        total = term if total is None else OpBuilder(graph).Add(total, term)
     assert total is not None
     return cast(graph, sampler.restored(total), graph.get_type(input))
 

@@ -15,7 +15,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import polynomial
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import expanded, zeros_of
@@ -51,7 +51,7 @@ def grid_sampler_backward(
 
     Of ``output_mask`` torch reads the first place only.
     """
-    op, n, own = nodes(graph), rank_of(graph, input) - 2, graph.get_type(input)
+    op, n, own = OpBuilder(graph), rank_of(graph, input) - 2, graph.get_type(input)
     compute_dtype = opmath_dtype(own)
     batch, channels = shape_of(graph, input)[:2]
     sizes, places = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
@@ -99,7 +99,7 @@ def _product(graph: Graph, factors: Sequence[str]) -> str:
     """[N, 1, all combinations of taps, places] of factors [N, taps, places]."""
     result = factors[0]
     for factor in factors[1:]:
-        both = nodes(graph).Mul(unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1]))
+        both = OpBuilder(graph).Mul(unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1]))
         result = _joined(graph, both)
     return unsqueezed(graph, result, [1])
 
@@ -112,7 +112,7 @@ def _joined(graph: Graph, x: str) -> str:
 
 def _combined(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
     """The index into the flattened input of each combination of taps, and whether it is inside."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     index, inside = taps[0].at, taps[0].inside
     for tap, size in zip(taps[1:], sizes[1:], strict=True):
         lines = op.Mul(index, const(graph, size, dtypes.int64))
@@ -126,7 +126,7 @@ def _combined(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tupl
 def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
     """What one axis reads for coordinates ``spot`` [N, 1, places] between -1 and 1."""
     how, padding, corners = mode
-    op, dtype = nodes(graph), graph.get_type(spot)
+    op, dtype = OpBuilder(graph), graph.get_type(spot)
     one, half = const(graph, 1, dtype), const(graph, 0.5, dtype)
     length = const(graph, size, dtype)
     shifted = op.Add(spot, one)
@@ -161,7 +161,7 @@ def _column(graph: Graph, values: Sequence[float], kind: int) -> str:
 
 def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> _Taps:
     """Whole numbers as indices; 0 stands for those outside of the input."""
-    op, dtype = nodes(graph), graph.get_type(places)
+    op, dtype = OpBuilder(graph), graph.get_type(places)
     zero = const(graph, 0, dtype)
     inside = op.And(op.GreaterOrEqual(places, zero), op.Less(places, length))
     index = cast(graph, op.Where(inside, places, zero), dtypes.int64)
@@ -172,7 +172,7 @@ def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> 
 
 def _cubic(graph: Graph, t: str) -> tuple[str, str]:
     """Weights of four taps around a place, and their derivatives."""
-    op, one = nodes(graph), const(graph, 1, graph.get_type(t))
+    op, one = OpBuilder(graph), const(graph, 1, graph.get_type(t))
     rest = op.Sub(one, t)
     near, far = (A + 2, -(A + 3), 0, 1), (A, -5 * A, 8 * A, -4 * A)
     near_slope, far_slope = (3 * (A + 2), -2 * (A + 3), 0), (3 * A, -10 * A, 8 * A)
@@ -189,7 +189,7 @@ def _padded(
     graph: Graph, x: str, length: str, padding: int, corners: bool
 ) -> tuple[str, str | None]:
     """Coordinates led back into the input, and the derivative of that (None: 1)."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     if padding == ZEROS:
         return x, None
     zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
@@ -203,7 +203,7 @@ def _padded(
 
 def _reflected(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str]:
     """Coordinates mirrored at both ends of a line of length ``span``, and the sign of that."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
     half = const(graph, 0 if corners else -0.5, dtype)
     away = op.Sub(x, half)

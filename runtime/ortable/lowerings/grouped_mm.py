@@ -6,8 +6,8 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Result, dim_of, shape_of
-from ortable.prelude.groups import products_of_groups
-from ortable.prelude.nodes import nodes
+from ortable.prelude.groups import grouped_matmul
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.values import as_vec, cast, consts
 
 __all__ = ["grouped_rows"]
@@ -19,7 +19,7 @@ def grouped_rows(graph: Graph, input: Result, weight: Result, offs: Result) -> R
 
     Each row is multiplied once. Raises UnsupportedCase when the number of groups is dynamic.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     rows, _ = shape_of(graph, input)
     ends = cast(graph, offs, dtypes.int64)
     zero = consts(graph, [0], dtypes.int64)
@@ -27,6 +27,6 @@ def grouped_rows(graph: Graph, input: Result, weight: Result, offs: Result) -> R
     before = op.Slice(edges, zero, consts(graph, [-1], dtypes.int64))
     after = op.Slice(edges, consts(graph, [1], dtypes.int64), consts(graph, [2**62], dtypes.int64))
     sizes = op.Sub(after, before)
-    result = products_of_groups(graph, input, sizes, weight, False, rest=True)
+    result = grouped_matmul(graph, input, sizes, weight, False, rest=True)
     graph.set_shape(result, (rows, dim_of(graph, weight, 2)))
     return result

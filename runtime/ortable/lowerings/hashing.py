@@ -11,7 +11,7 @@ import sys
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axes_of, product, rank_of, shape_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like, is_sign_set
 from ortable.prelude.shapes import other_axes, sliced
 from ortable.prelude.values import cast, const, permuted, reshape_to
@@ -39,7 +39,7 @@ def hash_tensor(graph: Graph, res: ResultSpec, self: str, dim: list[int], keepdi
 
 
 def _exclusive_or(graph: Graph, before: list[str], after: list[str]) -> list[str]:
-    return [nodes(graph).BitwiseXor(before[0], after[0])]
+    return [OpBuilder(graph).BitwiseXor(before[0], after[0])]
 
 
 def _bits(graph: Graph, x: str) -> str:
@@ -48,7 +48,7 @@ def _bits(graph: Graph, x: str) -> str:
         return cast(graph, x, dtypes.int64)
     wide = cast(graph, x, dtypes.float64)
     if graph.opset >= 26:
-        return nodes(graph).BitCast(wide, to=dtypes.int64)
+        return OpBuilder(graph).BitCast(wide, to=dtypes.int64)
     return _bits_of_double(graph, wide)
 
 
@@ -56,7 +56,7 @@ def _bits_of_double(graph: Graph, x: str) -> str:
     """The bits from exponent and significand, which is an integer below 2 ** 53. A NaN has the bits
     of the one that Python and torch write; what else it carries, no operator before BitCast reads.
     """
-    op, whole = nodes(graph), dtypes.int64
+    op, whole = OpBuilder(graph), dtypes.int64
     size = op.Abs(x)
     # numbers below 2 ** -1022 share its exponent, and have no leading bit
     power = op.Max(exponent_of(graph, x), -1021)

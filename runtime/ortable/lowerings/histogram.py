@@ -12,7 +12,7 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Dtype, Result, dim_of, shape_of, static
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.shapes import as_flat, sliced
@@ -109,7 +109,7 @@ def _columns(graph: Graph, x: str) -> list[str]:
     shape = list(shape_of(graph, x))
     rows = reshape_to(graph, x, [dims.prod(shape[:-1]), shape[-1]])
     return [
-        nodes(graph).Gather(rows, const(graph, place, dtypes.int64), axis=1)
+        OpBuilder(graph).Gather(rows, const(graph, place, dtypes.int64), axis=1)
         for place in range(static(shape[-1]))
     ]
 
@@ -129,7 +129,7 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
         if low == high:
             low, high = low - margin, high + margin
         return linspace(graph, low, high, bins + 1, dtype)
-    op = nodes(graph)
+    op = OpBuilder(graph)
     least, most = (reduced_extreme(graph, x, [0], False, largest) for largest in (False, True))
     flat, wider = op.Equal(least, most), const(graph, margin, dtype)
     least = op.Where(flat, op.Sub(least, wider), least)
@@ -138,7 +138,7 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
 
 
 def _inside(graph: Graph, x: str, edges: str) -> str:
-    op = nodes(graph)
+    op = OpBuilder(graph)
     first, last = (op.Gather(edges, const(graph, place, dtypes.int64), axis=0) for place in (0, -1))
     return op.And(op.GreaterOrEqual(x, first), op.LessOrEqual(x, last))
 
@@ -146,7 +146,7 @@ def _inside(graph: Graph, x: str, edges: str) -> str:
 def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
     """The bin of each element by division, 0 for those outside; the last edge is in the last
     bin."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     first, last = (op.Gather(edges, const(graph, place, dtypes.int64), axis=0) for place in (0, -1))
     away = op.Mul(op.Sub(x, first), const(graph, bins, dtype))
     place = op.Div(away, op.Sub(last, first))
@@ -157,7 +157,7 @@ def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
 
 def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
     """The bin by division, moved by one where rounding put an element beside its edges."""
-    op, one = nodes(graph), const(graph, 1, dtypes.int64)
+    op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
     place = _bin_by_division(graph, x, edges, bins)
     below = op.Less(x, op.Gather(edges, place))
     beyond = op.GreaterOrEqual(x, op.Gather(edges, op.Add(place, one)))
@@ -169,7 +169,7 @@ def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
 
 def _bin_between(graph: Graph, x: str, edges: str) -> str:
     """The bin of each element between given edges, by looking at all of them."""
-    op, one = nodes(graph), const(graph, 1, dtypes.int64)
+    op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
     place = op.Sub(searchsorted(graph, edges, x, True, dtypes.int64), one)
     last = const(graph, dim_of(graph, edges, 0) - 2, dtypes.int64)
     return op.Max(op.Min(place, last), 0)
@@ -179,7 +179,7 @@ def _counts(
     graph: Graph, columns: list[str], edges: list[str], places: list[str], weight: str | None
 ) -> str:
     """The counts of a grid; what lies outside goes to one place more, which is cut off."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     sizes = [dim_of(graph, each, 0) - 1 for each in edges]
     total = dims.prod(sizes)
     place, here = places[0], _inside(graph, columns[0], edges[0])
@@ -206,7 +206,7 @@ def _weighed(
     result = _counts(graph, columns, edges, places, weight)
     if not density:
         return result
-    op = nodes(graph)
+    op = OpBuilder(graph)
     result = op.Div(result, op.ReduceSum(result, keepdims=0))
     for axis, edge in enumerate(edges):
         widths: Any = op.Sub(sliced(graph, edge, 0, 1, 2**63 - 1), sliced(graph, edge, 0, 0, -1))
@@ -220,7 +220,7 @@ def bincount(
 ) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype)
     zeros = op.Expand(const(graph, 0, compute_dtype), size)
     if not graph.has_rank(zeros):

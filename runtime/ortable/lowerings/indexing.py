@@ -24,8 +24,8 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.indexing import names_each_once
-from ortable.prelude.nodes import nodes
+from ortable.prelude.indexing import has_unique_indices
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import (
     as_tensor,
@@ -80,7 +80,7 @@ def index_tensor(graph: Graph, res: ResultSpec, self: str, indices: Sequence[str
     place = _place(graph, self, indices)
     rank = rank_of(graph, self)
     transposed = permuted(graph, self, place.permutation(rank))
-    result = nodes(graph).GatherND(transposed, place.tuples)
+    result = OpBuilder(graph).GatherND(transposed, place.tuples)
     return permuted(graph, result, place.result_permutation(rank))
 
 
@@ -107,17 +107,17 @@ def index_put(
         transposed, updates = (
             cast(graph, each, _ADDED_IN[dtype]) for each in (transposed, updates)
         )
-    if accumulate and not names_each_once(graph, place.tuples):
+    if accumulate and not has_unique_indices(graph, place.tuples):
         written = _added(graph, transposed, place, updates)
     else:
         reduction = "add" if accumulate else "none"
-        written = nodes(graph).ScatterND(transposed, place.tuples, updates, reduction=reduction)
+        written = OpBuilder(graph).ScatterND(transposed, place.tuples, updates, reduction=reduction)
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
 
 def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
     """``turned`` with updates added in turn, for tuples that may name one place twice."""
-    op, count = nodes(graph), len(place.axes)
+    op, count = OpBuilder(graph), len(place.axes)
     shape = list(shape_of(graph, turned))
     sizes, rest = shape[:count], shape[count:]
     flat = _flat_places(graph, place, sizes)
@@ -140,7 +140,7 @@ def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
 def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
     """Tuples as places among all elements of these axes; one that lies outside is made larger than
     any, so that ONNX Runtime refuses it."""
-    op, tuples = nodes(graph), place.tuples
+    op, tuples = OpBuilder(graph), place.tuples
     if len(sizes) == 1:
         return tuples
     size, zero = as_vec(graph, list(sizes)), const(graph, 0, dtypes.int64)
@@ -181,12 +181,12 @@ def _mask_indices(graph: Graph, mask: str) -> list[str]:
     rank = rank_of(graph, mask)
     if rank == 0:
         raise UnsupportedCase("indexing by a 0-d bool mask; use torch.where")
-    places = nodes(graph).NonZero(mask)
+    places = OpBuilder(graph).NonZero(mask)
     return [_row(graph, places, axis) for axis in range(rank)]
 
 
 def _row(graph: Graph, places: str, axis: int) -> str:
-    row = nodes(graph).Gather(places, const(graph, axis, dtypes.int64), axis=0)
+    row = OpBuilder(graph).Gather(places, const(graph, axis, dtypes.int64), axis=0)
     if not graph.has_rank(row):
         graph.set_rank(row, 1)
     return row
@@ -201,7 +201,7 @@ def _tuples(graph: Graph, indices: list[str], rank: int) -> str:
 
 
 def _broadcast(graph: Graph, indices: list[str]) -> list[str]:
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if all(graph.has_shape(index) for index in indices):
         common = broadcast(*(shape_of(graph, index) for index in indices))
         if common is not None:
@@ -242,12 +242,12 @@ def _masked(graph: Graph, self: str, indices: Sequence[str | None], values: str)
     elif rank_of(graph, values) > after:
         return None
     here = unsqueezed(graph, mask, list(range(rank, rank + after)))
-    return nodes(graph).Where(here, value, self)
+    return OpBuilder(graph).Where(here, value, self)
 
 
 def _put_shape(graph: Graph, turned: str, place: _Placement) -> list[str]:
     """The shape of what is written, [index dims, other dims], as two int64 vectors."""
-    index = nodes(graph).Shape(place.tuples, start=0, end=place.index_rank)
+    index = OpBuilder(graph).Shape(place.tuples, start=0, end=place.index_rank)
     if graph.has_shape(place.tuples):
         index = as_vec(graph, list(shape_of(graph, place.tuples)[: place.index_rank]))
     rest = list(shape_of(graph, turned)[len(place.axes) :])
@@ -257,7 +257,7 @@ def _put_shape(graph: Graph, turned: str, place: _Placement) -> list[str]:
 def _updates(graph: Graph, values: str, place: _Placement, rank: int, wanted: list[str]) -> str:
     """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the
     front."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     order = place.result_permutation(rank)
     total = graph.make_node("Concat", wanted, axis=0) if len(wanted) > 1 else wanted[0]
     if order == list(range(len(order))):
@@ -298,7 +298,7 @@ def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
             tensors += [None] * (axis - len(tensors)) + [item]
             axis += _axes_taken(graph, item)
         else:
-            x = nodes(graph).Gather(x, as_tensor(graph, item, dtypes.int64), axis=axis)
+            x = OpBuilder(graph).Gather(x, as_tensor(graph, item, dtypes.int64), axis=axis)
     return index_tensor(graph, res, x, tensors) if tensors else x
 
 

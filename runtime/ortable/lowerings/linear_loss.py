@@ -15,7 +15,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Dtype, dim_of, is_float, shape_of
 from ortable.prelude.matrices import matrix_product, matrix_transpose, projected
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, filled, squeezed, unsqueezed
@@ -50,7 +50,7 @@ def chunked(
 ) -> tuple[str, str, str, str]:
     """torch_nn::_linear_cross_entropy_batch_chunked: the loss and three gradients, which are empty
     where nobody asks for them."""
-    op, own = nodes(graph), graph.get_type(input)
+    op, own = OpBuilder(graph), graph.get_type(input)
     layer = [cast(graph, each, acc_dtype) for each in (input, linear_weight)]
     bias = cast(graph, linear_bias, acc_dtype) if linear_bias is not None else None
     rows = _rows(graph, [*layer, target], bias, weight, ignore_index)
@@ -93,7 +93,7 @@ def chunked_rows(
 def _rows(
     graph: Graph, given: list[str], bias: str | None, weight: str | None, ignore_index: Dim
 ) -> _Rows:
-    op, (x, matrix, target) = nodes(graph), given
+    op, (x, matrix, target) = OpBuilder(graph), given
     logs = log_softmax_of(graph, projected(graph, x, matrix, bias), 1)
     if is_float(graph, target):
         return _rows_of_probs(graph, logs, target, weight)
@@ -115,7 +115,7 @@ def _rows(
 
 def _rows_of_probs(graph: Graph, logs: str, target: str, weight: str | None) -> _Rows:
     """No class is ignored; the weight of a row is the sum of its weighted probs."""
-    op, kind = nodes(graph), graph.get_type(logs)
+    op, kind = OpBuilder(graph), graph.get_type(logs)
     wanted = cast(graph, target, kind)
     if weight is not None:
         wanted = op.Mul(wanted, cast(graph, weight, kind))
@@ -132,7 +132,7 @@ def _divisor(graph: Graph, rows: _Rows, target: str) -> str:
 
 def _slope(graph: Graph, rows: _Rows, total: str | None) -> str:
     """The gradient of the scores: weighted probs, less those of the target, times the share."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     weighted = op.Mul(op.Exp(rows.logs), unsqueezed(graph, rows.weights, [1]))
     away = op.Sub(weighted, rows.wanted)
     if not graph.has_shape(away):  # the rows of input and target have two names

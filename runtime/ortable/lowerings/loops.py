@@ -13,7 +13,7 @@ from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import dim_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.values import as_scalar, cast, consts, unsqueezed
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def associative_scan(
     additional_inputs: Sequence[Any],
 ) -> list[str]:
     """torch's associative_scan along axis 0, from the first element to the last."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if dim_of(graph, xs[0], 0) == 0:
         return list(xs)
     zero, one = (consts(graph, [value], dtypes.int64) for value in (0, 1))
@@ -83,7 +83,9 @@ def _scanned(
     places = [place for place, value in enumerate(result) if value is not None]
     for place in places:
         _declare_output(body, result[place])
-    made = nodes(graph).Scan(*states, *xs, outputs=len(places), body=body, num_scan_inputs=len(xs))
+    made = OpBuilder(graph).Scan(
+        *states, *xs, outputs=len(places), body=body, num_scan_inputs=len(xs)
+    )
     results = dict(zip(places, [made] if isinstance(made, str) else made, strict=True))
     return [results.get(place) for place in range(len(result))]
 
@@ -120,7 +122,7 @@ def while_loop_stack_output(
                 branch, value if name == "some_steps" else unsqueezed(branch, value, [0])
             )
         branches.append(branch)
-    made = nodes(graph).If(
+    made = OpBuilder(graph).If(
         first, outputs=len(starts), then_branch=branches[0], else_branch=branches[1]
     )
     return [made] if isinstance(made, str) else list(made)
@@ -148,7 +150,7 @@ def _looped(
     for value in [*after, *after] if stacked else after:
         _declare_output(body, value)
     count = len(starts) * (2 if stacked else 1)
-    made = nodes(graph).Loop("", first, *starts, outputs=count, body=body)
+    made = OpBuilder(graph).Loop("", first, *starts, outputs=count, body=body)
     return first, [made] if isinstance(made, str) else list(made)
 
 
@@ -209,5 +211,5 @@ def _inputs(step: GraphModule) -> list[Any]:
 
 def _declare_output(body: Graph, value: Any) -> None:
     """An output of a body: a result of its own, since neither inputs nor outer results may be."""
-    own = nodes(body).Identity(as_result(body, value))
+    own = OpBuilder(body).Identity(as_result(body, value))
     body.make_tensor_output(own)

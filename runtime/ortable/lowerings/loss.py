@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.reductions import any_true, loss_reduced
 from ortable.prelude.shapes import iota, other_axes, zeros_of
@@ -33,7 +33,7 @@ NONE, MEAN, SUM = 0, 1, 2
 
 def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
     """Classes, with 0 for those that count for nothing."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     kind = graph.get_type(target)
     ignored = op.Equal(target, const(graph, ignore_index, kind))
     return op.Where(ignored, 0, target)
@@ -81,7 +81,7 @@ def nll_loss_backward(
 ) -> str:
     """aten::nll_loss_backward and nll_loss2d_backward: minus the weight, where the class is the
     target's."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     axis = _class_axis(graph, self)
     rank = rank_of(graph, self)
     # int32: half as much to compare; a class that is none stands for the ignored targets
@@ -111,7 +111,7 @@ def cross_entropy(
     label_smoothing: float,
 ) -> str:
     """aten::cross_entropy_loss for class indices and for probabilities (a float target)."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     axis = _class_axis(graph, self)
     logs = log_softmax_of(graph, self, axis)
     if is_float(graph, target):
@@ -131,7 +131,7 @@ def cross_entropy(
 
 def _shared(graph: Graph, x: str, classes: Dim) -> str:
     """``x`` divided by the number of classes."""
-    return nodes(graph).Div(x, const(graph, classes, graph.get_type(x)))
+    return OpBuilder(graph).Div(x, const(graph, classes, graph.get_type(x)))
 
 
 def _class_axis(graph: Graph, x: str) -> int:
@@ -140,7 +140,7 @@ def _class_axis(graph: Graph, x: str) -> int:
 
 def _targets(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
     """Which targets count, and the targets with class 0 in place of the ignored ones."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     wide = cast(graph, target, dtypes.int64)
     ignored = op.Equal(wide, const(graph, ignore_index, dtypes.int64))
     safe = op.Where(ignored, 0, wide)
@@ -150,7 +150,7 @@ def _targets(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
 def _picked_loss(
     graph: Graph, logs: str, seen: str, safe: str, weight: str | None, reduction: int
 ) -> tuple[str, str]:
-    op = nodes(graph)
+    op = OpBuilder(graph)
     axis = _class_axis(graph, logs)
     dtype = graph.get_type(logs)
     zero = const(graph, 0, dtype)
@@ -174,7 +174,7 @@ def _picked_loss(
 
 def _smooth_loss(graph: Graph, logs: str, seen: str, weight: str | None, axis: int) -> str:
     """Minus the (weighted) sum of the log probabilities of all classes, 0 for ignored targets."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     terms = _weighted(graph, logs, weight, axis)
     total = summed_over(graph, terms, [axis], False)
     zero = const(graph, 0, graph.get_type(logs))
@@ -189,7 +189,7 @@ def _soft_cross_entropy(
     reduction: int,
     smoothing: float,
 ) -> str:
-    op = nodes(graph)
+    op = OpBuilder(graph)
     axis = _class_axis(graph, logs)
     if reduction == MEAN and dim_of(graph, logs, axis) == 0:
         return const(graph, math.nan, graph.get_type(logs))  # torch counts rows by dividing by 0
@@ -210,7 +210,7 @@ def _soft_cross_entropy(
 def _weighted(graph: Graph, x: str, weight: str | None, axis: int) -> str:
     if weight is None:
         return x
-    return nodes(graph).Mul(x, _along_classes(graph, weight, rank_of(graph, x), axis))
+    return OpBuilder(graph).Mul(x, _along_classes(graph, weight, rank_of(graph, x), axis))
 
 
 def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
@@ -222,13 +222,13 @@ def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
     """A bool result with one more axis, True where the class is the one that ``target`` names."""
     numbers = iota(graph, 0, classes, 1)
     wide = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
-    return nodes(graph).Equal(wide, numbers)
+    return OpBuilder(graph).Equal(wide, numbers)
 
 
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
     """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
     every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
-    op, dtype, rank = nodes(graph), graph.get_type(x), rank_of(graph, x)
+    op, dtype, rank = OpBuilder(graph), graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1
     values, places = (reshape_to(graph, each, [rows, count]) for each in (x, target))
@@ -249,6 +249,6 @@ def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -
 
 def _before_end(graph: Graph, target: str) -> str:
     """True along the last of two axes until the first negative element."""
-    op, zero = nodes(graph), const(graph, 0, dtypes.int64)
+    op, zero = OpBuilder(graph), const(graph, 0, dtypes.int64)
     ends = cast(graph, op.Less(target, zero), dtypes.int64)
     return op.Equal(op.CumSum(ends, const(graph, 1, dtypes.int64)), zero)

@@ -28,7 +28,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import along_axis, expanded, other_axes
@@ -65,7 +65,7 @@ def batch_norm_training(
 
     torch normalises with the biased variance and keeps the unbiased one in the running statistics.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     output, mean, inverse, total = batch_statistics(graph, input, weight, bias, eps)
     compute_dtype = graph.get_type(mean)
     count = count_over(graph, input, other_axes(rank_of(graph, input), [1]))
@@ -129,7 +129,7 @@ def batch_statistics(
 ) -> tuple[str, str, str, str]:
     """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared
     deviations [C])."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     rank = rank_of(graph, input)
     axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
@@ -159,7 +159,7 @@ def _moved(graph: Graph, running: str, now: str, momentum: float) -> str:
     dtype = opmath_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
     kept = scaled(graph, cast(graph, running, dtype), 1 - momentum)
-    return nodes(graph).Add(kept, fresh)
+    return OpBuilder(graph).Add(kept, fresh)
 
 
 def batch_norm_backward(
@@ -182,7 +182,7 @@ def batch_norm_backward(
     In training the batch's own statistics depend on the input, which takes out of the gradient its
     mean and its part along the normalised input.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     rank = rank_of(graph, input)
     axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
@@ -226,7 +226,7 @@ def layer_norm_backward(
 ) -> tuple[str | None, str | None, str | None]:
     """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask
     asks for none. The sums over rows are those of grad * weight and of grad * normal * weight."""
-    op, rank = nodes(graph), rank_of(graph, input)
+    op, rank = OpBuilder(graph), rank_of(graph, input)
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     rows = rank - len(normalized_shape)
     inner = list(range(rows, rank))
@@ -262,7 +262,7 @@ def _used_statistics(
     wide: int,
 ) -> tuple[str, str]:
     """The mean and 1/std with which the forward normalised."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     mean, spread_out = saved if train else running
     assert mean is not None and spread_out is not None, "the forward had these statistics"
     if train:
@@ -324,7 +324,7 @@ def group_normalized(
 ) -> Results:
     """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
     1]. One BatchNormalization of N * C channels scales and shifts, in a single pass."""
-    dtype, op = opmath_dtype(graph.get_type(x)), nodes(graph)
+    dtype, op = opmath_dtype(graph.get_type(x)), OpBuilder(graph)
     shape = list(shape_of(graph, x))
     groups = 1 if groups == 0 else groups  # no channels: nothing is normalised
     channels = dims.prod(shape[:2])
@@ -359,7 +359,7 @@ def rows_normalized(
 ) -> Results:
     """Layer norm over the last dimensions, in the dtype of ``x``: the normalised input, mean and
     1/std of each row."""
-    dtype, node = graph.get_type(x), nodes(graph)
+    dtype, node = graph.get_type(x), OpBuilder(graph)
     rank = rank_of(graph, x)
     axes = list(range(rank - len(normalized), rank))
     away, mean, total = centred_over(graph, x, axes)
@@ -389,7 +389,7 @@ def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
     """Group norm of float32 [N, C, ...] without its parameters, as an instance norm of the groups:
     one kernel, which takes the mean and then the squares of what is left."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     shape = list(shape_of(graph, x))
     rest = dims.prod(shape[1:]) // groups
     fixed = isinstance(rest, int)
@@ -411,7 +411,7 @@ def rms_normalized(
 ) -> Result:
     """``x`` over the root of the mean of its squares along the last dimensions; one node from
     opset 23 on."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(x)
     first = rank_of(graph, x) - len(normalized)
     short = is_short_layer(normalized) and fits_attribute(graph, eps, x)
@@ -431,4 +431,4 @@ def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, f
     if fits_attribute(graph, eps, variance):
         return variance, eps
     dtype = graph.get_type(variance)
-    return nodes(graph).Add(variance, const(graph, eps, dtype)), 0.0
+    return OpBuilder(graph).Add(variance, const(graph, eps, dtype)), 0.0

@@ -13,7 +13,7 @@ from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import Result
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.values import const, consts, reshape_to
 
 __all__ = ["unpacked_nibbles"]
@@ -28,7 +28,7 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
     Raises:
         UnsupportedCase: sizes are not known, or codes lie where no step along K leads.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     rows, half = graph.get_shape(packed)
     if not isinstance(rows, int) or not isinstance(half, int):
         raise UnsupportedCase(

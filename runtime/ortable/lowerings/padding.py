@@ -18,7 +18,7 @@ from ortable.prelude.facts import (
     rank_of,
     static,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import as_scalar, as_vec
 
@@ -44,7 +44,7 @@ def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
             continue
         if mode == "reflect" and is_static([before, after]) and before == 0 and after == 0:
             continue
-        op, last = nodes(graph), as_scalar(graph, size - 1)
+        op, last = OpBuilder(graph), as_scalar(graph, size - 1)
         index = iota(graph, -before, size + before + after, 1)
         if mode == "replicate":
             index = op.Min(op.Max(index, 0), last)
@@ -57,7 +57,7 @@ def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
 
 def _wrapped(graph: Graph, x: str, axis: int, before: SymInt, after: SymInt) -> str:
     """One axis padded with what comes from its other end; torch refuses pads above what is left."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     size = dim_of(graph, x, axis)
     if is_static([before, after, size]):
         low, high = static([before, after])

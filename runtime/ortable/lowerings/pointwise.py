@@ -13,7 +13,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Int, Result
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import (
     filled_like,
     signs_differ,
@@ -41,7 +41,7 @@ def is_nan(graph: Graph, x: Result | None) -> Bool:
 
 def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
     """``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if dtypes.is_float_type(graph.get_type(a)):
         return op.Mod(a, b, fmod=1)
     safe, _ = trap_free_divisor(graph, b)  # nothing is left by 1, as by -1
@@ -50,7 +50,7 @@ def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
 
 def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
     """``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if not dtypes.is_float_type(dtype):
         return op.Mod(a, trap_free_divisor(graph, b)[0])
@@ -65,7 +65,7 @@ def int_power(graph: Graph, x: Result, times: Int) -> Result:
 
     Exact for ints, where ONNX Runtime's Pow goes through double.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if times == 0:
         return filled_like(graph, x, 1, graph.get_type(x))
     result: str | None = None

@@ -33,7 +33,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
@@ -117,7 +117,7 @@ def _mean_gradient(
     counted: tuple[bool, bool, int | None],
 ) -> str:
     """grad_output / count, added up over the windows."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     window, strides, pads = shape_of_window
     strides = strides or window
     ceil_mode, count_include_pad, divisor_override = counted
@@ -155,7 +155,7 @@ def _counts(
     for axis, (size, count, k, step, pad) in enumerate(zip(sizes, places, *window, strict=True)):
         counts = window_ends(graph, size, count, k, step, pad, padded)[2]
         along = unsqueezed(graph, counts, list(range(1, len(sizes) - axis)))
-        total = nodes(graph).Mul(total, cast(graph, along, dtypes.float32))
+        total = OpBuilder(graph).Mul(total, cast(graph, along, dtypes.float32))
     return total
 
 
@@ -193,7 +193,7 @@ def pooled_max(
 ) -> Results:
     """Max pooling over the last ``n`` dimensions: [values], or [values, indices into the flattened
     plane]."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     own = graph.get_type(x)
     if own == dtypes.int64:
         sizes = pooled_sizes(graph, x, n, kernel, steps, pads, spacing, ceil)
@@ -255,7 +255,7 @@ def _past_the_end(sizes: SymInts, attributes: dict[str, Any]) -> dict[str, Any]:
 def _with_special(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
     """NaN wherever the window holds one, which torch keeps and ONNX Runtime's MaxPool may skip;
     -inf where it holds nothing else, of which MaxPool makes the lowest number."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     seen = op.MaxPool(_marks(graph, x, dtypes.float32), **attributes)
     if _not_negative(graph, x):
         nan = const(graph, math.nan, graph.get_type(values))
@@ -265,7 +265,7 @@ def _with_special(graph: Graph, x: Result, values: Result, attributes: dict[str,
 
 def _marks(graph: Graph, x: Result, dtype: int) -> Result:
     """1 for NaN, -1 for -inf, 0 for other numbers; without -1 where ``x`` has no -inf."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     wrong = cast(graph, op.IsNaN(x), dtype)
     if _not_negative(graph, x):
         return wrong
@@ -276,7 +276,7 @@ def _marks(graph: Graph, x: Result, dtype: int) -> Result:
 
 def _corrected(graph: Graph, values: Result, seen: Result) -> Result:
     """NaN where ``seen`` is above 0, -inf where it is below, else the values."""
-    node, own = nodes(graph), graph.get_type(values)
+    node, own = OpBuilder(graph), graph.get_type(values)
     zero = const(graph, 0, graph.get_type(seen))
     for op, number in (("Less", -math.inf), ("Greater", math.nan)):
         values = node.Where(node(op, [seen, zero]), const(graph, number, own), values)
@@ -291,7 +291,7 @@ def _with_special_places(
     Each mark is multiplied with its place in the plane, counted from 1: the maximum of a window is
     the place of its last NaN, or, below 0, of its first -inf.
     """
-    op, n = nodes(graph), len(attributes["kernel_shape"])
+    op, n = OpBuilder(graph), len(attributes["kernel_shape"])
     sizes = shape_of(graph, x)[-n:]
     area = _area(sizes)
     exact = isinstance(area, int) and area < 2**24
@@ -348,7 +348,7 @@ def _with_nan_in_blocks(
 
     The negated sum of a window is at most 0, or NaN: its Relu is 0, or NaN.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     channels = static(shape_of(graph, x)[1])
     ones = np.full((channels, 1, *attributes["kernel_shape"]), -1.0, np.float32)
     settings = {key: value for key, value in attributes.items() if key != "ceil_mode"}
@@ -373,7 +373,7 @@ def pooled_mean(
     ``padded``: the padding counts; what lies beyond it (``ceil``) never does. ``divisor`` replaces
     the count. Ints and float64, which have no kernel, are gathered and summed.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     own = graph.get_type(x)
     have = shape_of(graph, x)[-n:]
     if not dtypes.is_float_type(own) or own == dtypes.float64 or (ceil and not is_static(have)):
@@ -498,7 +498,7 @@ def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> s
     for region in range(count):
         ends = [region * size // count, -(-(region + 1) * size // count)]
         bounds = [consts(graph, [end], dtypes.int64) for end in (*ends, axis)]
-        parts.append(_over(graph, nodes(graph).Slice(x, *bounds), [axis], largest))
+        parts.append(_over(graph, OpBuilder(graph).Slice(x, *bounds), [axis], largest))
     return graph.make_node("Concat", parts, axis=axis)
 
 
@@ -507,7 +507,7 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
     goes from floor(i size / count) to ceil((i + 1) size / count)."""
     tables = []
     for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
-        op, one = nodes(graph), const(graph, 1, dtypes.int64)
+        op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
         start, end = (unsqueezed(graph, each, [1]) for each in even_ends(graph, size, count))
         longest = dims.ceildiv(size, count) + (0 if _divides(size, count) else 1)
         places = op.Add(start, iota(graph, 0, longest, 1))
@@ -536,7 +536,7 @@ def pool_tables(
     given = zip(have, sizes, window, strides, before, gaps,
                 strict=True)  # fmt: skip
     for size, count, k, step, pad, gap in given:
-        op, zero = nodes(graph), const(graph, 0, dtypes.int64)
+        op, zero = OpBuilder(graph), const(graph, 0, dtypes.int64)
         start = unsqueezed(graph, iota(graph, -pad, count, step), [1])
         places = op.Add(start, consts(graph, [gap * each for each in range(k)], dtypes.int64))
         inside = op.And(
@@ -554,7 +554,7 @@ def pool_tables(
 def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bool) -> Results:
     """[maxima, their places in the flattened plane]; NaN wins, the last one, as in torch. Without
     ``indexed`` the maxima alone."""
-    dtype, op = graph.get_type(x), nodes(graph)
+    dtype, op = graph.get_type(x), OpBuilder(graph)
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, places, inside = _windows(graph, x, tables)
     values = op.Where(inside, values, const(graph, dtype_min(dtype), dtype))
@@ -573,7 +573,7 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
 
 def _last_best(graph: Graph, values: str, axis: int) -> str:
     """Where the first maximum stands, or the last NaN: int64 with ``axis`` kept."""
-    dtype, op = graph.get_type(values), nodes(graph)
+    dtype, op = graph.get_type(values), OpBuilder(graph)
     if not dtypes.is_float_type(dtype):
         one = consts(graph, [1], dtypes.int64)
         return str(op.TopK(cast(graph, values, dtypes.int64), one, outputs=2, axis=axis)[1])
@@ -590,7 +590,7 @@ def window_mean(
 ) -> Result:
     """The mean of every window; ``padded``: padding counts; ``divisor`` replaces the count. Means
     of ints are truncated, as torch's are."""
-    dtype, op = graph.get_type(x), nodes(graph)
+    dtype, op = graph.get_type(x), OpBuilder(graph)
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, _, inside = _windows(graph, x, tables)
     kept = op.Where(inside, values, 0)
@@ -617,7 +617,7 @@ def _axes(graph: Graph, axis: int) -> str:
 def _windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
     """(elements [..., windows, elements of one], their places in the flattened plane, whether they
     are in the input)."""
-    op, n = nodes(graph), len(tables)
+    op, n = OpBuilder(graph), len(tables)
     shape = list(shape_of(graph, x))
     scaled = []
     for axis, (places, _, _) in enumerate(tables):
@@ -657,7 +657,7 @@ def pooled_fractional(
 
     ``samples`` hold u for every plane, [N, C, axes] (Graham, Fractional max-pooling, 2014).
     """
-    op, n = nodes(graph), len(sizes)
+    op, n = OpBuilder(graph), len(sizes)
     shape, dtype = list(shape_of(graph, x)), graph.get_type(samples)
     lead = shape[: len(shape) - n]
     planes, area = dims.prod(lead), dims.prod(shape[len(shape) - n :])

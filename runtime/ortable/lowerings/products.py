@@ -23,7 +23,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, consts, unsqueezed
@@ -41,7 +41,7 @@ __all__ = [
 def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
     """Which of ``size`` places each group holds: bool (groups, size); ``ends`` are the places
     behind the last of each group, as in torch's grouped matrix product."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     last = cast(graph, ends, dtypes.int64)
     zero = consts(graph, [0], dtypes.int64)
     before = op.Slice(last, zero, consts(graph, [-1], dtypes.int64))
@@ -103,7 +103,7 @@ def trilinear_product(graph: Graph, xs: Results, expands: Any, sumdim: Ints) -> 
             if not dims.same(sizes.setdefault(axis, size), size):
                 wide = [unsqueezed(graph, x, expand) for x, expand in zip(xs, expands, strict=True)]
                 pair = graph.make_node("Mul", wide[:2])
-                return summed_over(graph, nodes(graph).Mul(pair, wide[2]), sumdim, False)
+                return summed_over(graph, OpBuilder(graph).Mul(pair, wide[2]), sumdim, False)
     terms = ["".join(string.ascii_lowercase[axis] for axis in present) for present in axes]
     right = "".join(string.ascii_lowercase[axis] for axis in sorted(sizes) if axis not in sumdim)
     return einsum_product(graph, xs, ",".join(terms) + "->" + right)
@@ -165,7 +165,7 @@ def _added(graph: Graph, x: str, term: str, letters: list[str]) -> tuple[str, st
     for letter in letters:
         if term.count(letter) > 1:
             once = letter + term.replace(letter, "")
-            x, term = nodes(graph).Einsum(x, equation=f"{term}->{once}"), once
+            x, term = OpBuilder(graph).Einsum(x, equation=f"{term}->{once}"), once
     axes = sorted(_letter_axis(graph, x, term, letter) for letter in letters)
     left = "".join(letter for letter in term if letter not in letters)
     return summed_over(graph, x, axes, False), left

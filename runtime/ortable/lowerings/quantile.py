@@ -6,7 +6,7 @@ from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import argsort
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import as_flat, expanded
 from ortable.prelude.values import (
     as_vec,
@@ -55,7 +55,7 @@ def _quantile(
     how: str,
     skip_nan: bool,
 ) -> str:
-    op, dtype, rank = nodes(graph), graph.get_type(x), rank_of(graph, x)
+    op, dtype, rank = OpBuilder(graph), graph.get_type(x), rank_of(graph, x)
     axis = 0 if dim is None else axis_of(graph, x, dim)
     rows = as_flat(graph, x) if dim is None else at_least_1d(graph, x)
     order = [each for each in range(rank_of(graph, rows)) if each != axis] + [axis]
@@ -79,7 +79,7 @@ def _quantile(
 
 def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
     """The fractional places [others, quantiles]; where NaN decides, the last one."""
-    op, dtype = nodes(graph), graph.get_type(ordered)
+    op, dtype = OpBuilder(graph), graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     final = const(graph, dim_of(graph, ordered, last) - 1, dtype)
     unknown = cast(graph, op.IsNaN(ordered), dtypes.int64)
@@ -92,7 +92,7 @@ def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
 
 
 def _between(graph: Graph, ordered: str, places: str, how: str) -> str:
-    op, dtype = nodes(graph), graph.get_type(ordered)
+    op, dtype = OpBuilder(graph), graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     sizes = [*shape_of(graph, ordered)[:-1], dim_of(graph, places, -1)]
     places = expanded(graph, places, sizes)

@@ -26,7 +26,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.quantized import before_widening, constant_array
 from ortable.prelude.values import cast, const, reshape_to
@@ -57,7 +57,7 @@ def fake_quantized(
 
     ``narrow``: the way back is computed in the dtype of ``factor``, whatever that of ``x``.
     """
-    op, dtype = nodes(graph), opmath_dtype(graph.get_type(x))
+    op, dtype = OpBuilder(graph), opmath_dtype(graph.get_type(x))
     inverse = cast(graph, op.Div(1, factor), dtype)
     zero, back = cast(graph, zero, dtype), graph.get_type(factor) if narrow else dtype
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
@@ -112,7 +112,7 @@ def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
     if low <= dtype_min(dtype) and high >= dtype_max(dtype):
         return codes
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
-    return nodes(graph).Clip(codes, *bounds)
+    return OpBuilder(graph).Clip(codes, *bounds)
 
 
 def is_dequantized(graph: Graph, x: Result) -> Bool:
@@ -129,7 +129,7 @@ def rows_of(graph: Graph, x: Result) -> Result:
     if not is_dequantized(graph, x) or rank_of(graph, node.inputs[1]) > 0:
         return reshape_to(graph, x, sizes)
     codes = reshape_to(graph, node.inputs[0], sizes)
-    return nodes(graph).DequantizeLinear(codes, *node.inputs[1:])
+    return OpBuilder(graph).DequantizeLinear(codes, *node.inputs[1:])
 
 
 def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:

@@ -19,7 +19,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import as_vec, consts, reshape_to, squeezed, unsqueezed
@@ -189,7 +189,7 @@ def _run(
     graph: Graph, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
 ) -> list[str]:
     """[output, last state, ...] of the stacked layers."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     per_direction = 4 if network.has_biases else 2
     directions = network.directions
     hidden = static(dim_of(graph, params[1], 1))
@@ -231,7 +231,7 @@ def _pad_empty_batch(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> lis
     if isinstance(missing, int) and missing == 0:
         return list(tensors)
     pads = as_vec(graph, [0, 0, 0, 0, missing, 0])
-    return [nodes(graph).Pad(each, pads) for each in tensors]
+    return [OpBuilder(graph).Pad(each, pads) for each in tensors]
 
 
 def _projected(
@@ -243,7 +243,7 @@ def _projected(
     W_hh W_hr, and the outputs are projected together. The h of the start is no such product; it
     comes in as an input of the first step, beside x, with W_hh as its weight.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     per_direction = 5 if network.has_biases else 3
     directions = network.directions
     x = op.Transpose(input, perm=[1, 0, 2]) if network.batch_first else input
@@ -278,7 +278,7 @@ def _projected_direction(
     direction: int,
 ) -> tuple[str, str, str]:
     """[T, N, P], [1, N, P], [1, N, H] of one direction (1: backwards) of one layer."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     w_ih, w_hh, *biases, w_hr = weights
     hidden = static(dim_of(graph, w_hr, 1))
     others = dim_of(graph, x, 0) - 1
@@ -323,7 +323,7 @@ def _projected_direction(
 
 def _without_nan(graph: Graph, weight: str) -> str:
     """0 for NaN: the first step multiplies it by a state of zeros, in torch it does not read it."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     zero = const_like(graph, 0, weight)
     return op.Where(op.IsNaN(weight), zero, weight)
 
@@ -332,7 +332,7 @@ def _split_states(graph: Graph, state: str, layers: int, directions: int) -> lis
     if layers == 1:
         return [state]
     sizes = consts(graph, [directions] * layers, dtypes.int64)
-    return list(nodes(graph).Split(state, sizes, outputs=layers, axis=0))
+    return list(OpBuilder(graph).Split(state, sizes, outputs=layers, axis=0))
 
 
 def _onnx_weights(
@@ -361,18 +361,18 @@ def _reorder(graph: Graph, weight: str, hidden: int, gates: Sequence[int]) -> st
     if len(gates) == 1:
         return weight
     sizes = consts(graph, [hidden] * len(gates), dtypes.int64)
-    blocks = nodes(graph).Split(weight, sizes, outputs=len(gates), axis=0)
+    blocks = OpBuilder(graph).Split(weight, sizes, outputs=len(gates), axis=0)
     return graph.make_node("Concat", [blocks[gate] for gate in gates], axis=0)
 
 
 def _stack(graph: Graph, tensors: Sequence[str]) -> str:
-    rows = [nodes(graph).Unsqueeze(each, consts(graph, [0], dtypes.int64)) for each in tensors]
+    rows = [OpBuilder(graph).Unsqueeze(each, consts(graph, [0], dtypes.int64)) for each in tensors]
     return rows[0] if len(rows) == 1 else graph.make_node("Concat", rows, axis=0)
 
 
 def _join_directions(graph: Graph, output: str, directions: int, hidden: Dim) -> str:
     """[T, D, N, H] -> [T, N, D*H]."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if directions == 1:
         return op.Squeeze(output, consts(graph, [1], dtypes.int64))
     steps, _, batch, _ = shape_of(graph, output)

@@ -16,7 +16,7 @@ from functools import reduce
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import const, consts, squeezed, unsqueezed
@@ -41,7 +41,7 @@ class Layer:
 
 def with_nan(graph: Graph, layer: Layer, results: Sequence[str]) -> list[str]:
     """``results``, all steps [T, D, N, H] and the last states [D, N, H], with the NaN of eager."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     gates = _gates(graph, layer)
     units = op.ReduceSum(gates, consts(graph, [1], dtypes.int64), keepdims=1)
     over = consts(graph, [2], dtypes.int64)
@@ -60,12 +60,12 @@ def with_nan(graph: Graph, layer: Layer, results: Sequence[str]) -> list[str]:
 
 
 def _total(graph: Graph, parts: Sequence[str]) -> str:
-    return reduce(lambda left, right: str(nodes(graph).Add(left, right)), parts)
+    return reduce(lambda left, right: str(OpBuilder(graph).Add(left, right)), parts)
 
 
 def _traces(graph: Graph, x: str) -> str:
     """NaN where a row of the last of three axes has NaN, else 0; infinities are no NaN."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     zero = const_like(graph, 0, x)
     over = consts(graph, [2], dtypes.int64)
     return str(op.ReduceSum(op.Clip(x, zero, zero), over, keepdims=1))
@@ -73,7 +73,7 @@ def _traces(graph: Graph, x: str) -> str:
 
 def _gates(graph: Graph, layer: Layer) -> str:
     """[D, G, H]: NaN for a gate of a unit that has NaN among its weights, else 0."""
-    op, directions = nodes(graph), len(layer.backward)
+    op, directions = OpBuilder(graph), len(layer.backward)
     sizes = [directions, layer.gates, layer.hidden]
     rows = [_traces(graph, each) for each in layer.weights[:2] if each is not None]
     result = op.Reshape(_total(graph, rows), consts(graph, sizes, dtypes.int64))
@@ -90,7 +90,7 @@ def _gates(graph: Graph, layer: Layer) -> str:
 
 def _without_output_gate(graph: Graph, gates: str) -> str:
     """[D, 1, H]: a cell reads all gates of its own step but the output gate, the second one."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     kept = op.Gather(gates, consts(graph, [0, 2, 3], dtypes.int64), axis=1)
     over = consts(graph, [1], dtypes.int64)
     return str(op.ReduceSum(kept, over, keepdims=1))
@@ -98,7 +98,7 @@ def _without_output_gate(graph: Graph, gates: str) -> str:
 
 def _steps(graph: Graph, layer: Layer, start: str, later: str) -> tuple[str, str]:
     """[T, D, N, 1] and, of the last step, [D, N, 1]: what input and states add to each row."""
-    op, axis = nodes(graph), const(graph, 0, dtypes.int64)
+    op, axis = OpBuilder(graph), const(graph, 0, dtypes.int64)
     seen = unsqueezed(graph, _traces(graph, layer.input), [1])
     steps, ends = [], []
     for direction, backward in enumerate(layer.backward):

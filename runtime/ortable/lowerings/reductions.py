@@ -22,7 +22,7 @@ from ortable.prelude.facts import (
     dim_of,
     is_static,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.sums import float_sum, is_long_sum, summed_over
 from ortable.prelude.values import as_scalar, cast, const, consts
@@ -37,7 +37,7 @@ __all__ = [
 def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Float) -> Result:
     """``grad`` times the derivative of a p-norm ``dist`` by the differences ``away``; 0 where
     torch defines it so (no distance)."""
-    op, zero = nodes(graph), const_like(graph, 0, away)
+    op, zero = OpBuilder(graph), const_like(graph, 0, away)
     if p == 0:
         return filled_like(graph, away, 0, graph.get_type(away))
     sign, size = op.Sign(away), op.Abs(away)
@@ -61,7 +61,7 @@ def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Fl
 def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The mean of floats over non-negative ``axes``; NaN for no elements, where ONNX Runtime's
     ReduceMean gives 0."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(x)
     if not axes:
         return x
@@ -82,7 +82,7 @@ def mean_var(
     """[mean, variance] of floats over non-negative ``axes``, both in float64, in which torch
     computes them; the mean keeps its axes. The variance is the sum of the squared differences from
     the mean over the count less ``correction`` (1 for None), and NaN or infinite for too few."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     wide = cast(graph, x, dtypes.float64)
     mean = mean_over(graph, wide, axes, True)
     away = op.Sub(wide, mean)
@@ -99,7 +99,7 @@ def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
     """[x less its mean, mean, sum of the squared differences] over non-negative ``axes``, which are
     kept as 1, in the dtype of ``x``. The differences add up to nothing but for the rounding of the
     mean: what they do add up to corrects the others, else a mean of 1e5 deviations costs digits."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     first = _exact_mean(graph, x, axes, count)
     rough = op.Sub(x, cast(graph, first, dtype))
@@ -119,7 +119,7 @@ def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
 def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
     """[x less its rounded mean, mean of that, mean, sum of the squared differences from the mean]
     over non-negative ``axes``, which are kept as 1, in the dtype of ``x``."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     first = cast(graph, _exact_mean(graph, x, axes, count), dtype)
     rough = op.Sub(x, first)
@@ -137,13 +137,13 @@ def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
 def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
     """The mean with ``axes`` kept as 1, in float64 for float32."""
     total = float_sum(graph, x, axes, True, True)
-    return nodes(graph).Div(total, const(graph, count, graph.get_type(total)))
+    return OpBuilder(graph).Div(total, const(graph, count, graph.get_type(total)))
 
 
 def degrees_of_freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
     """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
     ``correction``)."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if isinstance(count, int):
         return const(graph, max(count - correction, 0), dtype)
     total = cast(graph, as_scalar(graph, count), dtype)

@@ -38,7 +38,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
@@ -83,7 +83,7 @@ def resized(
     Raises:
         UnsupportedCase: uint8 (but for nearest) that is no image of known size.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     own = graph.get_type(x)
     have = shape_of(graph, x)[2:]
     factors = list(factors) if factors is not None else [None] * len(have)
@@ -153,7 +153,7 @@ def _wanted_sizes(
             result.append(size * int(factor))
         else:
             wide = cast(graph, as_vec(graph, size), dtypes.float64)
-            times = nodes(graph).Mul(wide, const(graph, factor, dtypes.float64))
+            times = OpBuilder(graph).Mul(wide, const(graph, factor, dtypes.float64))
             result.append(cast(graph, times, dtypes.int64))
     return result
 
@@ -184,7 +184,7 @@ def _exact(how: str, align: bool, times: list[int], dtype: int) -> bool:
 
 
 def _repeated(graph: Graph, x: str, times: list[int], how: str) -> str:
-    op = nodes(graph)
+    op = OpBuilder(graph)
     scales = consts(graph, [1, 1, *times], dtypes.float32)
     if how == "linear":
         return op.Resize(x, "", scales, mode="linear")
@@ -479,7 +479,7 @@ def settled(graph: Graph, x: Result) -> Result:
 def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
     """Where the elements of an axis lie between -1 and 1: their centres, or with ``align`` from end
     to end; [0] for one element."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     ramp = cast(graph, iota(graph, 0, size, 1), dtype)
     if isinstance(size, int) and size <= 1:
         return op.Mul(ramp, 0)
@@ -495,7 +495,7 @@ def _through_windows(
     graph: Graph, x: str, axis: int, size: SymInt, start: str, end: str, counts: str
 ) -> str:
     """``result[i] = sum of x[o] / counts[o]`` over the windows o with ``start <= i < end``."""
-    op, later = nodes(graph), list(range(2, rank_of(graph, x) - axis + 1))
+    op, later = OpBuilder(graph), list(range(2, rank_of(graph, x) - axis + 1))
     shared = unsqueezed(graph, cast(graph, counts, graph.get_type(x)), [n - 1 for n in later])
     x = unsqueezed(graph, op.Div(x, shared), [axis])
     places = unsqueezed(graph, iota(graph, 0, size, 1), [1])
@@ -506,7 +506,7 @@ def _through_windows(
 
 def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, after: int) -> str:
     """The gradient of padding one axis with the elements at its ends; what is cut off gets 0."""
-    op, rank = nodes(graph), rank_of(graph, x)
+    op, rank = OpBuilder(graph), rank_of(graph, x)
     cut = max(-before, 0), max(-after, 0)
     first = max(before, 0)
     result = sliced(graph, x, axis, first, first + size - sum(cut), 1)
@@ -614,7 +614,7 @@ def window_ends(
 ) -> Results:
     """Where ``count`` windows of ``k`` elements begin and end along an axis, and how many elements
     each of them averages: those inside, and those of the padding where it counts."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     start = iota(graph, -pad, count, step)
     end = op.Add(start, const(graph, k, dtypes.int64))
     low, high = (-pad, size + pad) if padded else (0, size)
@@ -643,7 +643,7 @@ def adaptive_weights(graph: Graph, have: SymInts, wanted: SymInts, dtype: Dtype)
             result.append(_response(count, dtype, partial(_adapted_back, size=size)))
         else:
             start, end = even_ends(graph, size, count)
-            counts = nodes(graph).Sub(end, start)
+            counts = OpBuilder(graph).Sub(end, start)
             result.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
     return result
 
@@ -669,7 +669,7 @@ def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
 
 def even_ends(graph: Graph, size: SymInt, count: SymInt) -> Results:
     """Where the ``count`` windows of adaptive pooling begin and end along an axis."""
-    op, one = nodes(graph), const(graph, 1, dtypes.int64)
+    op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
     ramp = iota(graph, 0, count, 1)
     whole, parts = const(graph, size, dtypes.int64), const(graph, count, dtypes.int64)
     start = op.Div(op.Mul(ramp, whole), parts)

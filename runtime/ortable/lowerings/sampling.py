@@ -25,7 +25,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_vec, cast, const, consts, filled, reshape_to
 
@@ -64,7 +64,7 @@ def check_random(graph: Graph) -> None:
 
 def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Numbers in [0, 1) of a float dtype."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     result = _uniform(graph, shape, opmath_dtype(dtype))
     if dtype not in _STEPS:
         return result
@@ -75,7 +75,7 @@ def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 
 def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
     """Normally distributed numbers of a float dtype."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype)
     result = _normal(graph, shape, compute_dtype)
     if std != 1:
@@ -88,7 +88,7 @@ def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: 
 
 def random_slopes(graph: Graph, x: Result, lower: Float, upper: Float) -> Result:
     """A number in ``[lower, upper)`` for each element of ``x``, in its dtype."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(x)
     draws = random_uniform(graph, shape_of(graph, x), dtype)
     span = op.Mul(draws, const(graph, upper - lower, dtype))
@@ -99,7 +99,7 @@ def random_integers(
     graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype
 ) -> Result:
     """Integers from ``low`` to ``high - 1`` in any dtype."""
-    op, compute_dtype = nodes(graph), dtypes.float64
+    op, compute_dtype = OpBuilder(graph), dtypes.float64
     span = const(graph, high - low, compute_dtype)
     whole = op.Floor(op.Mul(random_uniform(graph, shape, compute_dtype), span))
     # a product may be rounded up to the span
@@ -110,7 +110,7 @@ def random_integers(
 
 def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Exponentially distributed numbers, rate 1, of a float dtype; none is 0 or infinite."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype)
     uniform = random_uniform(graph, shape, compute_dtype)
     tiny = const(graph, 0.5 ** _BITS[compute_dtype], compute_dtype)
@@ -122,7 +122,7 @@ def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
     """``count`` indices of the last axis, each drawn anew with the probs that the weights give."""
     check_random(graph)
-    op, shape = nodes(graph), shape_of(graph, weights)
+    op, shape = OpBuilder(graph), shape_of(graph, weights)
     if _has_kernels(graph) and is_static([count]):
         rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
         sizes = {"sample_size": static(count), "dtype": dtypes.int64}
@@ -160,7 +160,7 @@ def _uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 def _product(graph: Graph, rows: Result, vector: Result) -> Result:
     """The product of the last axis with a vector. (ONNX Runtime's MatMul refuses a vector where
     there are no rows.)"""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     column = op.MatMul(rows, reshape_to(graph, vector, [-1, 1]))
     return op.Squeeze(column, as_vec(graph, -1))
 
@@ -170,7 +170,7 @@ def _normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     of Box and Muller, as torch computes them."""
     if _has_kernels(graph):
         return _drawn(graph, "RandomNormal", shape, dtype)
-    op = nodes(graph)
+    op = OpBuilder(graph)
     length = op.Mul(random_exponential(graph, shape, dtype), 2)
     angle = op.Mul(_uniform(graph, shape, dtype), 2 * math.pi)
     return op.Mul(op.Sqrt(length), op.Cos(angle))
@@ -199,7 +199,7 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
             generator gives the numbers of eager.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if graph.target == "onnxruntime":
         raise UnsupportedCase(
             "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
@@ -226,4 +226,4 @@ def random_features(graph: Graph, x: Result, p: Float) -> Result:
 def _kept(graph: Graph, x: Result, p: Float) -> Result:
     """The mask of a Dropout of ``x``: each element is False with the prob ``p``."""
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
-    return nodes(graph).Dropout(x, ratio, training, outputs=2)[1]
+    return OpBuilder(graph).Dropout(x, ratio, training, outputs=2)[1]

@@ -21,7 +21,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.indexing import scatter_elements
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import floor_quotient
 from ortable.prelude.shapes import expanded, iota, is_open_end, other_axes
 from ortable.prelude.values import cast, const, permuted, reshape_to, unsqueezed
@@ -51,7 +51,7 @@ def put_diagonal(
     places = unsqueezed(graph, iota(graph, start, count, width + 1), [1])
     last = rank - 2
     updates = permuted(graph, values, [last, *range(last)])
-    written = nodes(graph).ScatterND(rows, places, updates)
+    written = OpBuilder(graph).ScatterND(rows, places, updates)
     return permuted(
         graph, reshape_to(graph, written, shape), [order.index(axis) for axis in range(rank)]
     )
@@ -95,7 +95,7 @@ def _mean_of(
     count = scatter_elements(graph, ones, dim_, index, const(graph, 1, dtypes.int64), "add")
     count = cast(graph, count, dtype)
     if dtypes.is_float_type(dtype):
-        return nodes(graph).Div(total, count)
+        return OpBuilder(graph).Div(total, count)
     return floor_quotient(graph, total, count, positive=True)
 
 

@@ -9,7 +9,7 @@ from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import expanded, iota, sliced, zeros_of
 from ortable.prelude.values import cast, const, consts, unsqueezed
 
@@ -31,7 +31,7 @@ def segment_reduce_backward(
     Maxima and minima share it among the elements that reach them; a product divides it by the
     element, or multiplies the others anew where that is 0 or NaN.
     """
-    op, axis = nodes(graph), axis_of(graph, data, axis)
+    op, axis = OpBuilder(graph), axis_of(graph, data, axis)
     ends, sizes = _ends(graph, lengths, offsets)
     count = dim_of(graph, ends, -1)
     places = iota(graph, 0, dim_of(graph, data, axis), 1)
@@ -64,7 +64,7 @@ def segment_reduce_backward(
 
 def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
     """int64: where each segment ends, and its length; the last axis counts segments."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if lengths is not None:
         sizes = cast(graph, lengths, dtypes.int64)
         last = const(graph, rank_of(graph, sizes) - 1, dtypes.int64)
@@ -87,7 +87,7 @@ def _extreme_share(
     graph: Graph, grad: str, tensors: tuple[str, str, str], axis: int, spread_out: Any
 ) -> str:
     data, output, number = tensors
-    op = nodes(graph)
+    op = OpBuilder(graph)
     reached = op.Or(op.Equal(data, spread_out(output)), op.IsNaN(data))
     times = spread_out(_counted(graph, reached, output, number, axis))
     zero = const(graph, 0, graph.get_type(grad))
@@ -106,7 +106,7 @@ def _product_share(
     """``grad * product / element``; for 0 and NaN the product of the other elements."""
     data, output, number = tensors
     spread_out, initial = rest
-    op, dtype = nodes(graph), graph.get_type(data)
+    op, dtype = OpBuilder(graph), graph.get_type(data)
     one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
     lost, empty = op.IsNaN(data), op.Equal(data, zero)
     apart = op.Or(lost, empty)

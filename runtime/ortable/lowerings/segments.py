@@ -8,7 +8,7 @@ from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import scatter_elements
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import expanded, iota, sliced
 from ortable.prelude.values import cast, const, filled, unsqueezed
@@ -32,7 +32,7 @@ def segment_reduce(
 ) -> str:
     """aten::segment_reduce: segment s takes the places from offsets[s] to offsets[s + 1]; the axes
     before ``axis`` have offsets of their own."""
-    op, dtype = nodes(graph), graph.get_type(data)
+    op, dtype = OpBuilder(graph), graph.get_type(data)
     at = axis_of(graph, data, axis)
     if lengths is not None:
         last = const(graph, rank_of(graph, lengths) - 1, dtypes.int64)
@@ -68,7 +68,7 @@ def _mean(
     graph: Graph, total: str, at: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
     """The total over the count; a segment of nothing gives ``initial``, or NaN without one."""
-    op, compute_dtype = nodes(graph), graph.get_type(total)
+    op, compute_dtype = OpBuilder(graph), graph.get_type(total)
     zeros = expanded(graph, const(graph, 0, dtypes.int64), sizes)
     count = scatter_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")
     empty = op.Equal(count, 0)

@@ -21,7 +21,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import result_type
 from ortable.prelude.shapes import expanded, is_inferred, sliced
 from ortable.prelude.values import cast, const, consts, unsqueezed
@@ -42,7 +42,7 @@ __all__ = [
 def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
     """``x`` broadcast against ``other``; by their shapes at run time, where which of two dynamic
     sizes is the 1 that stretches cannot be told."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
     if sizes is not None:
         return expanded(graph, x, list(sizes))
@@ -55,7 +55,7 @@ def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
 def repeat_indices(graph: Graph, counts: Result) -> Result:
     """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]``
     times."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if shape_or_none(graph, counts) == (0,):
         return consts(graph, [], dtypes.int64)
     most = op.ReduceMax(cast(graph, counts, dtypes.int64), keepdims=0)
@@ -125,7 +125,7 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
 def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
     """``x`` with the order of the elements along ``axes`` (counted from the front) turned round."""
     count = len(axes)
-    return nodes(graph).Slice(
+    return OpBuilder(graph).Slice(
         x,
         *(
             consts(graph, each, dtypes.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Int, Result
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.values import consts
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
 def log_softmax_of(graph: Graph, x: Result, axis: Int) -> Result:
     """The logarithm of the softmax along an axis; written out for float64, whose kernel in ONNX
     Runtime loses NaN."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if graph.get_type(x) != dtypes.float64:
         return op.LogSoftmax(x, axis=axis)
     over = consts(graph, [axis], dtypes.int64)

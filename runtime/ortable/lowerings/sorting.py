@@ -10,7 +10,7 @@ from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Int, Result, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import argsort, run_ids
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.reductions import any_true
 from ortable.prelude.shapes import as_flat, expanded, iota, other_axes, sliced
 from ortable.prelude.values import (
@@ -40,7 +40,7 @@ _FEW_TESTS = 64  # so many comparisons take no longer than a search
 def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
     """A bool vector: True where a slice of ``x`` along one axis differs from the one before it, and
     for the first; NaN differs from NaN."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     size = dim_of(graph, x, axis)
     before = op.Concat(sliced(graph, x, axis, 0, 1), sliced(graph, x, axis, 0, -1), axis=axis)
     graph.set_shape(before, tuple(shape_of(graph, x)))
@@ -58,7 +58,7 @@ def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
 def new_runs(graph: Graph, x: Result) -> Result:
     """True where an element differs from the one before it along the last axis, and for the first;
     of the shape of ``x``."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     last = rank_of(graph, x) - 1
     parts = [sliced(graph, x, last, 0, 1), sliced(graph, x, last, 0, -1)]
     before = graph.make_node("Concat", parts, axis=last)
@@ -76,14 +76,14 @@ def run_lengths(graph: Graph, starts: Result) -> Result:
     ends = [sliced(graph, first, 0, 1, 2**63 - 1), as_vec(graph, size)]
     if shape_or_none(graph, starts) == (0,):
         return first
-    return nodes(graph).Sub(graph.make_node("Concat", ends, axis=0), first)
+    return OpBuilder(graph).Sub(graph.make_node("Concat", ends, axis=0), first)
 
 
 def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
     """The slices of ``x`` along one axis where the bool vector ``marks`` is True."""
     dtype = graph.get_type(x)
     compute_dtype = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
-    result = nodes(graph).Compress(cast(graph, x, compute_dtype), marks, axis=axis)
+    result = OpBuilder(graph).Compress(cast(graph, x, compute_dtype), marks, axis=axis)
     if not graph.has_rank(result):
         graph.set_rank(result, rank_of(graph, x))
     return cast(graph, result, dtype)
@@ -92,7 +92,7 @@ def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
 def equality_codes(graph: Graph, x: Result) -> Result:
     """int64 numbers of the shape of ``x`` that are equal, and ordered, as its elements are; each
     NaN is a number of its own, after all others."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(x)
     if not dtypes.is_float_type(dtype):
         codes = cast(graph, x, dtypes.int64)
@@ -111,7 +111,7 @@ def reordered(graph: Graph, x: Result, order: Result | None) -> Result:
     """``x`` along its last axis in the order of the int64 places ``order``, if there are any."""
     if order is None:
         return x
-    return nodes(graph).GatherElements(x, order, axis=rank_of(graph, x) - 1)
+    return OpBuilder(graph).GatherElements(x, order, axis=rank_of(graph, x) - 1)
 
 
 def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
@@ -127,7 +127,7 @@ def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dty
 def is_among(graph: Graph, x: Result, tests: Result) -> Result:
     """Whether each element of ``x`` is equal to an element of the 1-d ``tests``: these are sorted
     and searched, few are compared one by one. NaN equals nothing."""
-    op, count = nodes(graph), dim_of(graph, tests, 0)
+    op, count = OpBuilder(graph), dim_of(graph, tests, 0)
     if isinstance(count, int) and count <= _FEW_TESTS:
         pairs = op.Equal(unsqueezed(graph, x, [rank_of(graph, x)]), tests)
         return any_true(graph, pairs, [rank_of(graph, x)], False)
@@ -149,7 +149,7 @@ def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
     index = dtypes.int32 if isinstance(size, int) and size < 2**30 else dtypes.int64
     # where a search is over, its place may be behind the last edge
     nothing = filled(graph, [*sizes[:-1], 1], 0, graph.get_type(edges))
-    edges = nodes(graph).Concat(edges, nothing, axis=last)
+    edges = OpBuilder(graph).Concat(edges, nothing, axis=last)
     width = cast(graph, as_scalar(graph, size), index)
     starts = [filled(graph, wanted, 0, index), expanded(graph, width, wanted)]
     body = graph.subgraph("search")
@@ -158,7 +158,7 @@ def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
     first, end, most = (graph.unique_name(text) for text in ("first", "end", "most"))
     for name, size_ in ((first, wanted), (end, wanted), (most, ())):
         body.make_tensor_input(name, index, tuple(size_))
-    node, one, two = nodes(body), const(graph, 1, index), const(graph, 2, index)
+    node, one, two = OpBuilder(body), const(graph, 1, index), const(graph, 2, index)
     middle = node.Div(node.Add(first, end), two)
     beyond = node(op, [node.GatherElements(edges, middle, axis=last), x])
     beyond = beyond if passes else node.Not(beyond)
@@ -170,8 +170,8 @@ def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
     ]
     for name in (node.Greater(results[2], 0), *results):
         body.make_tensor_output(name)
-    going = nodes(graph).Greater(width, 0)
+    going = OpBuilder(graph).Greater(width, 0)
     rounds = const(graph, 63, dtypes.int64)
-    place = nodes(graph).Loop(rounds, going, *starts, width, outputs=3, body=body)[0]
+    place = OpBuilder(graph).Loop(rounds, going, *starts, width, outputs=3, body=body)[0]
     graph.set_shape(place, tuple(wanted))
     return reshape_to(graph, place, list(shape))

@@ -17,7 +17,7 @@ from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import Bool, SymInt, inverse_perm, is_static, shape_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import iota
 from ortable.prelude.values import as_vec, cast, consts, permuted, reshape_to, unsqueezed
 
@@ -45,7 +45,7 @@ def as_strided(
     """
     flat, _, first = _memory(graph, self)
     places = _places(graph, self, size, stride, storage_offset, first)
-    return reshape_to(graph, nodes(graph).Gather(flat, places), list(size))
+    return reshape_to(graph, OpBuilder(graph).Gather(flat, places), list(size))
 
 
 def as_strided_scatter(
@@ -107,7 +107,7 @@ def _computed_places(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], o
     places = as_vec(graph, offset)
     for count, step in zip(size, stride, strict=True):
         ramp = iota(graph, 0, count, step)
-        places = nodes(graph).Add(unsqueezed(graph, places, [1]), ramp)
+        places = OpBuilder(graph).Add(unsqueezed(graph, places, [1]), ramp)
         places = reshape_to(graph, places, [-1])
     return places
 

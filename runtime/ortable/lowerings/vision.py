@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import dim_of, static
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
 
@@ -43,9 +43,9 @@ def roi_align(
             )
             for axis in (0, 1)
         ]
-        columns = nodes(body).Transpose(weights[0], perm=[1, 0])
-        rows = nodes(body).MatMul(weights[1], picture)
-        return nodes(body).MatMul(rows, columns)
+        columns = OpBuilder(body).Transpose(weights[0], perm=[1, 0])
+        rows = OpBuilder(body).MatMul(weights[1], picture)
+        return OpBuilder(body).MatMul(rows, columns)
 
     return _each_region(graph, input, rois, bins, pooled)
 
@@ -68,7 +68,7 @@ def roi_pool(
             _inside_bins(body, corners[axis::2], spatial_scale, bins[1 - axis], sizes[1 - axis])
             for axis in (0, 1)
         )
-        op = nodes(body)
+        op = OpBuilder(body)
         lowest = const(body, -np.inf, body.get_type(picture))
         # [C, H, 1, W] against [bins, W], then [C, 1, H, bins] against [bins, H, 1]
         spread = op.Where(columns, unsqueezed(body, picture, [2]), lowest)
@@ -90,20 +90,21 @@ def _each_region(
     pooled: Callable[[Graph, str, list[str]], str],
 ) -> str:
     """``pooled(body, picture [C, H, W], [x1, y1, x2, y2])`` of every region, stacked."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = opmath_dtype(graph.get_type(input))
     pictures, regions = cast(graph, input, dtype), cast(graph, rois, dtype)
     body = graph.subgraph("region")
     step = body.make_tensor_input(body.unique_name("step"), dtypes.int64, ())
     going = body.make_tensor_input(body.unique_name("going"), dtypes.boolean, ())
-    region = nodes(body).Gather(regions, step, axis=0)
+    region = OpBuilder(body).Gather(regions, step, axis=0)
     numbers = [
-        nodes(body).Gather(region, const(body, place, dtypes.int64), axis=0) for place in range(5)
+        OpBuilder(body).Gather(region, const(body, place, dtypes.int64), axis=0)
+        for place in range(5)
     ]
-    picture = nodes(body).Gather(pictures, cast(body, numbers[0], dtypes.int64), axis=0)
+    picture = OpBuilder(body).Gather(pictures, cast(body, numbers[0], dtypes.int64), axis=0)
     out = pooled(body, picture, numbers[1:])
     for result in (going, out):
-        body.make_tensor_output(nodes(body).Identity(result))
+        body.make_tensor_output(OpBuilder(body).Identity(result))
     count = as_scalar(graph, dim_of(graph, rois, 0))
     # not Scan, which ONNX Runtime cannot run over no region
     always = const(graph, True, dtypes.boolean)
@@ -122,19 +123,19 @@ def _edges(
     """Where a region begins along one axis, and its length."""
     dtype = body.get_type(corners[0])
     start, end = (
-        nodes(body).Sub(
-            nodes(body).Mul(each, const(body, scale, dtype)),
+        OpBuilder(body).Sub(
+            OpBuilder(body).Mul(each, const(body, scale, dtype)),
             const(body, offset, dtype),
         )
         for each in corners
     )
-    length = nodes(body).Sub(end, start)
-    return start, nodes(body).Max(length, 1) if at_least_one else length
+    length = OpBuilder(body).Sub(end, start)
+    return start, OpBuilder(body).Max(length, 1) if at_least_one else length
 
 
 def _sample_weights(body: Graph, edges: tuple[str, str], bins: int, size: Dim, ratio: int) -> str:
     """[bins, size]: how much each row of the picture counts in the mean of each bin."""
-    op, (start, length) = nodes(body), edges
+    op, (start, length) = OpBuilder(body), edges
     dtype = body.get_type(start)
     step = op.Div(length, const(body, bins, dtype))
     if ratio > 0:
@@ -162,7 +163,7 @@ def _sample_weights(body: Graph, edges: tuple[str, str], bins: int, size: Dim, r
 
 def _inside_bins(body: Graph, corners: list[str], scale: float, bins: int, size: Dim) -> str:
     """[bins, size]: whether a row of the picture is in a bin, both ends rounded outwards."""
-    op, dtype = nodes(body), body.get_type(corners[0])
+    op, dtype = OpBuilder(body), body.get_type(corners[0])
     start, end = (_rounded(body, op.Mul(x, const(body, scale, dtype))) for x in corners)
     length = op.Max(_plus(body, op.Sub(end, start), 1), 1)
     step = op.Div(length, const(body, bins, dtype))
@@ -183,7 +184,7 @@ def _positions(body: Graph, size: Dim, kind: int) -> str:
 
 def _rounded(body: Graph, x: str) -> str:
     """Halves away from zero, as C rounds."""
-    op, dtype = nodes(body), body.get_type(x)
+    op, dtype = OpBuilder(body), body.get_type(x)
     size = op.Abs(x)
     whole = op.Floor(size)
     half = op.GreaterOrEqual(op.Sub(size, whole), 0.5)
@@ -191,4 +192,4 @@ def _rounded(body: Graph, x: str) -> str:
 
 
 def _plus(body: Graph, x: Any, value: float) -> str:
-    return nodes(body).Add(x, const(body, value, body.get_type(x)))
+    return OpBuilder(body).Add(x, const(body, value, body.get_type(x)))

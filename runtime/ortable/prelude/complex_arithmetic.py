@@ -1,9 +1,8 @@
-"""Words for complex tensors, which are pairs of real results while a graph is converted: parts,
-arithmetic, casts.
+"""Arithmetic on complex tensors, which are pairs of real results while a graph is converted.
 
 ``Complex`` is the class of a tensor argument in a block of ``complex:``: a pair, or a real result
-where torch lets both stand. In come pairs and results, out goes a pair or a real result. Called by
-generated converters of many families; what one family needs alone is in `lowerings.complex`."""
+where torch accepts both. Functions of a single family are in `lowerings.complex`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from ortable.ir import Graph
 from .complex_value import ComplexValue, complex_type, part_type
 from .facts import Bool, Dtype, Result, Scalar, Tensor
 from .matrices import matrix_transpose
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .pointwise import atan2_of, const_like, filled_like, hypot_of
 from .values import as_scalar, as_tensor, cast, const
 
@@ -60,7 +59,7 @@ def im(graph: Graph, x: Complex) -> Result:
 
 def complex_of(graph: Graph, a: Result, b: Result) -> Complex:
     """The complex tensor with these parts, which are broadcast to one shape."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if graph.has_shape(a) and graph.has_shape(b) and graph.get_shape(a) != graph.get_shape(b):
         shape = op.Shape(op.Add(a, b))
         a, b = (op.Expand(part, shape) for part in (a, b))
@@ -74,14 +73,16 @@ def part_dtype(dtype: Dtype) -> Dtype:
 
 def as_complex(graph: Graph, x: Any, dtype: Dtype) -> Complex:
     """A tensor or number as a complex tensor of ``dtype``; a real one gets zeros."""
-    wanted = part_type(dtype)
+    real_dtype = part_type(dtype)
     if type(x) is ComplexValue:
-        return ComplexValue(cast(graph, x.real, wanted), cast(graph, x.imag, wanted), dtype)
+        return ComplexValue(cast(graph, x.real, real_dtype), cast(graph, x.imag, real_dtype), dtype)
     if type(x) is str:
-        return ComplexValue(cast(graph, x, wanted), filled_like(graph, x, 0, wanted), dtype)
+        return ComplexValue(cast(graph, x, real_dtype), filled_like(graph, x, 0, real_dtype), dtype)
     number = complex(x) if not isinstance(x, SymDim) else x
     parts = (number.real, number.imag) if isinstance(number, complex) else (number, 0)
-    return ComplexValue(const(graph, parts[0], wanted), const(graph, parts[1], wanted), dtype)
+    return ComplexValue(
+        const(graph, parts[0], real_dtype), const(graph, parts[1], real_dtype), dtype
+    )
 
 
 def c_conj(graph: Graph, x: Complex) -> Complex:
@@ -90,7 +91,7 @@ def c_conj(graph: Graph, x: Complex) -> Complex:
         return as_complex(graph, x.conjugate(), dtypes.complex128)
     if type(x) is not ComplexValue:
         return x
-    return ComplexValue(x.real, nodes(graph).Neg(x.imag), x.dtype)
+    return ComplexValue(x.real, OpBuilder(graph).Neg(x.imag), x.dtype)
 
 
 def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
@@ -103,7 +104,7 @@ def c_add(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
 
 def c_mul(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The product of two complex tensors, element by element."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     real = op.Sub(op.Mul(a.real, b.real), op.Mul(a.imag, b.imag))
     imag = op.Add(op.Mul(a.real, b.imag), op.Mul(a.imag, b.real))
     return ComplexValue(real, imag, a.dtype)
@@ -117,7 +118,7 @@ def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Co
     result = c_mul(graph, x, as_complex(graph, factor, x.dtype))
     if is_known or not lazy:
         return result
-    op, zero = nodes(graph), const_like(graph, 0, x.real)
+    op, zero = OpBuilder(graph), const_like(graph, 0, x.real)
     nothing = op.Equal(as_scalar(graph, factor), 0)
     real, imag = (op.Where(nothing, zero, part) for part in (result.real, result.imag))
     return ComplexValue(real, imag, x.dtype)
@@ -125,7 +126,7 @@ def c_scaled(graph: Graph, x: Complex, factor: Scalar, lazy: Bool = False) -> Co
 
 def c_div(graph: Graph, a: Complex, b: Complex) -> Complex:
     """The quotient of two complex tensors, scaled by the larger part of the divisor."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     size = op.Max(op.Abs(b.real), op.Abs(b.imag))
     c, d = op.Div(b.real, size), op.Div(b.imag, size)
     x, y = op.Div(a.real, size), op.Div(a.imag, size)
@@ -142,7 +143,7 @@ def c_abs(graph: Graph, x: Complex) -> Result:
 
 def c_polar(graph: Graph, size: Result, angle: Result) -> Complex:
     """``size * (cos(angle) + i sin(angle))``."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     real = op.Mul(size, op.Cos(angle))
     imag = op.Mul(size, op.Sin(angle))
     return ComplexValue(real, imag, complex_type(graph.get_type(real)))
@@ -150,7 +151,7 @@ def c_polar(graph: Graph, size: Result, angle: Result) -> Complex:
 
 def c_is_zero(graph: Graph, x: Complex) -> Result:
     """True where both parts are 0."""
-    op, zero = nodes(graph), const_like(graph, 0, re(graph, x))
+    op, zero = OpBuilder(graph), const_like(graph, 0, re(graph, x))
     parts = [op.Equal(part, zero) for part in (re(graph, x), im(graph, x))]
     return op("And", parts)
 
@@ -162,14 +163,14 @@ def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
     if dtypes.is_complex_type(dtype):
         return as_complex(graph, x, dtype)
     if dtype == dtypes.boolean and type(x) is ComplexValue:
-        return nodes(graph).Not(c_is_zero(graph, x))
+        return OpBuilder(graph).Not(c_is_zero(graph, x))
     return cast(graph, re(graph, x), dtype)
 
 
 def c_truth(graph: Graph, x: Complex) -> Result:
     """True where a complex or real tensor, or a number, is not 0."""
     if type(x) is ComplexValue:
-        return nodes(graph).Not(c_is_zero(graph, x))
+        return OpBuilder(graph).Not(c_is_zero(graph, x))
     return as_tensor(graph, x, dtypes.boolean)
 
 
@@ -186,13 +187,13 @@ def matrix_adjoint(graph: Graph, x: Tensor) -> Tensor:
 
 def c_log(graph: Graph, x: Complex) -> Complex:
     """The principal logarithm: of the magnitude, and the phase."""
-    size = nodes(graph).Log(c_abs(graph, x))
+    size = OpBuilder(graph).Log(c_abs(graph, x))
     return ComplexValue(size, atan2_of(graph, x.imag, x.real), x.dtype)
 
 
 def c_exp(graph: Graph, x: Complex) -> Complex:
     """The exponential; a real argument keeps its zero imaginary part."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     result = c_polar(graph, op.Exp(x.real), x.imag)
     flat = op.Equal(x.imag, 0)
     return ComplexValue(
@@ -205,7 +206,7 @@ def c_exp(graph: Graph, x: Complex) -> Complex:
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
     """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0. Where ``x`` is 0, it is 0 for a positive
     real part of ``y``, and inf + nan i for a negative one, as C's cpow gives it."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
     zero, one = const_like(graph, 0, x.real), const_like(graph, 1, x.real)
     at_zero = op.And(op.Equal(x.real, zero), op.Equal(x.imag, zero))
@@ -221,5 +222,5 @@ def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
 
 def c_where(graph: Graph, mask: Result, a: Complex, b: Complex) -> Complex:
     """``a`` where the mask is true, else ``b``."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     return ComplexValue(op.Where(mask, a.real, b.real), op.Where(mask, a.imag, b.imag), a.dtype)

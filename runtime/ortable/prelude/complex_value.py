@@ -1,8 +1,8 @@
-"""Complex tensors while a graph is converted. ONNX Runtime has no complex kernels, so a complex
-result is a pair of real results, which no ONNX node can take by accident: it is no name.
+"""Complex tensors while a graph is converted.
 
-Where a complex tensor enters or leaves the graph it is one real tensor with a last dimension of 2,
-torch.view_as_real's layout.
+ONNX Runtime has no complex kernels, so a complex result is a pair of real results. It is no
+name, so that no ONNX node can take it by accident. Where a complex tensor enters or leaves the
+graph it is one real tensor with a last dimension of 2, torch.view_as_real's layout.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ class ComplexValue:
 P = ParamSpec("P")
 
 
-def by_parts(word: Callable[Concatenate[Graph, Any, P], Any]) -> Callable[..., Any]:
-    """A word that only moves or adds up elements of its first argument, for pairs as well: it does
-    the same with both parts."""
+def by_parts(function: Callable[Concatenate[Graph, Any, P], Any]) -> Callable[..., Any]:
+    """Apply a function that only moves or adds elements of its first argument to both parts of a
+    pair.
+    """
 
-    @wraps(word)
+    @wraps(function)
     def each_part(graph: Graph, x: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         if x.__class__ is not ComplexValue:
-            return word(graph, x, *args, **kwargs)
-        real = word(graph, x.real, *args, **kwargs)
-        return ComplexValue(real, word(graph, x.imag, *args, **kwargs), x.dtype)
+            return function(graph, x, *args, **kwargs)
+        real = function(graph, x.real, *args, **kwargs)
+        return ComplexValue(real, function(graph, x.imag, *args, **kwargs), x.dtype)
 
     return each_part
 
@@ -64,8 +65,8 @@ def complex_type(part: int | None) -> Any:
 def split_pair(graph: Graph, name: str) -> ComplexValue:
     """The complex tensor that a real one with a last dimension of 2 stands for."""
     parts = []
-    for place in (0, 1):
-        index = graph.make_initializer("", np.array(place, dtype=np.int64))
+    for part in (0, 1):
+        index = graph.make_initializer("", np.array(part, dtype=np.int64))
         parts.append(graph.make_node("Gather", [name, index], axis=-1))
     return ComplexValue(parts[0], parts[1], complex_type(graph.get_type(name)))
 

@@ -1,8 +1,6 @@
-"""Words for the error function, its complement and quotients of polynomials, to a few ulp.
-
-In comes a float result, out goes the name of a new one. Called by generated converters of
-activations, unary and special functions, and by `lowerings.special`. The coefficients are in
-`rational_tables`."""
+"""The error function, its complement and quotients of polynomials, to a few ulp. The coefficients
+are in `rational_tables`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from ortable import dtypes
 from ortable.ir import Graph
 
 from .facts import Result, Str
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .pointwise import const_like, polynomial
 from .rational_tables import TABLES
 
@@ -32,7 +30,7 @@ def ratio_of(graph: Graph, x: Result, above: Str, below: Str) -> Result:
 
 def erf_of(graph: Graph, x: Result) -> Result:
     """The error function; for float64, which has no kernel, Cephes ndtr.c (error 4e-16)."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if graph.get_type(x) != dtypes.float64:
         return op.Erf(x)
     one = const_like(graph, 1, x)
@@ -44,29 +42,29 @@ def erf_of(graph: Graph, x: Result) -> Result:
 
 def erf_near(graph: Graph, x: str) -> str:
     """erf for abs(x) < 1."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     square = op.Mul(x, x)
     return op.Mul(x, ratio_of(graph, square, "erf_t", "erf_u"))
 
 
 def erfc_tail(graph: Graph, x: Result) -> Result:
     """exp(x * x) * erfc(x) for x >= 1; beyond 50 five terms of the continued fraction."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     middle = ratio_of(graph, x, "erfc_p", "erfc_q")
-    late = ratio_of(graph, x, "erfc_r", "erfc_s")
+    outer = ratio_of(graph, x, "erfc_r", "erfc_s")
     w = op.Reciprocal(op.Mul(x, x))
     above = polynomial(graph, w, (2.0, 4.5, 1.0))
     below = op.Mul(x, polynomial(graph, w, (3.75, 5.0, 1.0)))
     far = op.Div(op.Mul(above, 1 / math.sqrt(math.pi)), below)
-    late = op.Where(op.Greater(x, 50), far, late)
-    return op.Where(op.Less(x, 8), middle, late)
+    outer = op.Where(op.Greater(x, 50), far, outer)
+    return op.Where(op.Less(x, 8), middle, outer)
 
 
 def erfc_wide(graph: Graph, x: Result) -> Result:
     """``1 - erf(x)``: ``erfc_of`` for float32, Cephes ndtr.c for float64."""
     if graph.get_type(x) != dtypes.float64:
         return erfc_of(graph, x)
-    op, one = nodes(graph), const_like(graph, 1, x)
+    op, one = OpBuilder(graph), const_like(graph, 1, x)
     size = op.Abs(x)
     tail = op.Mul(op.Exp(op.Neg(op.Mul(x, x))), erfc_tail(graph, size))
     # the square of infinity over itself is no number; the tail there is 0
@@ -82,7 +80,7 @@ def erfc_of(graph: Graph, x: Result) -> Result:
 
     Source: the Chebyshev fit of Numerical Recipes in C, 6.2 (erfcc), used for x > 0.5.
     """
-    op, one = nodes(graph), const_like(graph, 1, x)
+    op, one = OpBuilder(graph), const_like(graph, 1, x)
     half = const_like(graph, 0.5, x)
     t = op.Div(one, op.Add(op.Mul(op.Abs(x), half), one))
     fit = (

@@ -1,8 +1,8 @@
-"""Lower-case words of the spec language that answer while converting: dtypes, ranks, axes, static
-ints. No nodes.
+"""Functions of the spec language that answer while converting: dtypes, ranks, axes, static ints.
+They add no nodes.
 
-Codegen reads the annotations: ``Graph`` first means that the word gets the graph, the others say
-what a value must be.
+Codegen reads the annotations: ``Graph`` first means that the function gets the graph, the others
+say what a value must be.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def dtype_of(graph: Graph, x: Result) -> Dtype:
         return graph.get_type(x)
     if isinstance(x, bool | int | float | complex | SymDim):
         return number_dtype(x)
-    return _said(x.dtype, "dtype")
+    return _require_known(x.dtype, "dtype")
 
 
 def rank_of(graph: Graph, x: Result) -> Int:
@@ -124,15 +124,15 @@ def rank_of(graph: Graph, x: Result) -> Int:
     return len(shape_of(graph, x))
 
 
-def _said(fact: Any, word: str) -> Any:
-    """What torch says of a result.
+def _require_known(fact: Any, name: str) -> Any:
+    """Return a dtype or shape that torch's metadata must have.
 
     Raises:
-        UnsupportedCase: it says nothing, in a graph that was traced without example inputs.
+        UnsupportedCase: it is None, in a graph that was traced without example inputs.
     """
     if fact is None:
         raise UnsupportedCase(
-            f"the {word} of its result, which nothing says; give example inputs (args)"
+            f"the {name} of its result, which nothing says; give example inputs (args)"
         )
     return fact
 
@@ -150,7 +150,7 @@ def shape_of(graph: Graph, x: Result) -> SymInts:
         return graph.get_shape(x.real)
     if isinstance(x, bool | int | float | complex | SymDim):
         return ()
-    return _said(x.shape, "shape")
+    return _require_known(x.shape, "shape")
 
 
 def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:
@@ -197,7 +197,7 @@ def is_number(value: Scalar) -> Bool:
 def is_static(value: Any) -> Bool:
     """True when a number, or every int of a list, is known while converting."""
     if isinstance(value, list | tuple):
-        return all(type(each) is int for each in value)
+        return all(type(item) is int for item in value)
     return not isinstance(value, SymDim | str)  # a str: a result, a number read from a tensor
 
 
@@ -218,7 +218,7 @@ def static(value: SymInts) -> Ints:
         UnsupportedCase: a value is symbolic; ONNX attributes cannot depend on a dynamic dimension.
     """
     if isinstance(value, list | tuple):
-        return [static(each) for each in value]  # type: ignore[misc]
+        return [static(item) for item in value]  # type: ignore[misc]
     if isinstance(value, SymDim):
         raise UnsupportedCase(
             f"an ONNX attribute needs a known int, this one is the dynamic dimension '{value}'",
@@ -229,12 +229,12 @@ def static(value: SymInts) -> Ints:
 
 def broadcast_ints(values: Ints, count: Int) -> Ints:
     """``count`` ints: torch accepts one int, or a list of one, for all spatial dimensions."""
-    given = [values] if isinstance(values, int) else list(values)
-    if len(given) == count:
-        return given
-    if len(given) != 1:
-        raise BuilderError(f"{len(given)} values were given for {count} dimensions")
-    return given * count
+    ints = [values] if isinstance(values, int) else list(values)
+    if len(ints) == count:
+        return ints
+    if len(ints) != 1:
+        raise BuilderError(f"{len(ints)} values were given for {count} dimensions")
+    return ints * count
 
 
 def axis_of(graph: Graph, x: Result, axis: Int) -> Int:
@@ -246,11 +246,11 @@ def axis_of(graph: Graph, x: Result, axis: Int) -> Int:
 def axes_of(graph: Graph, x: Result, axes: Any) -> Ints:
     """Sorted axes counted from the front; None and an empty list mean all of them."""
     rank = rank_of(graph, x)
-    given = [axes] if isinstance(axes, int) else list(axes or ())
-    if not given or not rank:
+    requested = [axes] if isinstance(axes, int) else list(axes or ())
+    if not requested or not rank:
         # a 0-d tensor has one element and no axis, though torch accepts 0 and -1 for it
         return list(range(rank))
-    return sorted(normalize_axis(axis, rank) for axis in given)
+    return sorted(normalize_axis(axis, rank) for axis in requested)
 
 
 def transpose_perm(rank: Int, first: Int, second: Int) -> Ints:

@@ -1,7 +1,6 @@
-"""Products of groups of rows, each with a matrix of its own, as a mixture of experts computes them.
-
-In come rows that are sorted by group, the sizes of the groups and matrices, out goes the name of a
-result. Called by the lowering of grouped products and by rewrite words about experts."""
+"""Products of groups of rows with one matrix each (grouped GEMM), as a mixture of experts computes
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +9,32 @@ from ortable.dims import Dim
 from ortable.ir import Graph
 
 from .facts import dim_of, static
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .shapes import zeros_of
 from .values import cast, const, consts
 
 __all__: list[str] = []
 
 
-def products_of_groups(
+def grouped_matmul(
     graph: Graph, rows: str, sizes: str, weight: str, transposed: bool, rest: bool = False
 ) -> str:
-    """Rows [s, k] times matrices [e, k, n], or [e, n, k] where they are read ``transposed``; the
-    first ``sizes[0]`` rows take the first matrix. With ``rest`` there is one size more, of
-    rows at the end that take none and give zeros.
+    """Multiply rows [s, k] by matrices [e, k, n], or [e, n, k] where ``transposed``.
 
-    One product a group: its matrix is a constant of the session, which kernels pack once, and a row
-    is multiplied with nothing but its own. Raises UnsupportedCase when the number of groups is
-    dynamic.
+    The first ``sizes[0]`` rows take the first matrix. With ``rest`` there is one size more, of rows
+    at the end that take none and give zeros. There is one MatMul a group: its matrix is a constant
+    of the session, which kernels pack once, and a row is multiplied by nothing but its own.
+
+    Raises:
+        UnsupportedCase: the number of groups is dynamic.
     """
-    op, count = nodes(graph), static(dim_of(graph, weight, 0))
+    op, count = OpBuilder(graph), static(dim_of(graph, weight, 0))
     inner, outer = (
         dim_of(graph, weight, 2 if transposed else 1),
         dim_of(graph, weight, 1 if transposed else 2),
     )
-    found = op.Split(rows, sizes, outputs=count + rest, axis=0)
-    parts = [found] if isinstance(found, str) else list(found)
+    splits = op.Split(rows, sizes, outputs=count + rest, axis=0)
+    parts = [splits] if isinstance(splits, str) else list(splits)
     products = []
     for index, part in enumerate(parts[:count]):
         size = dims.symbol(graph.unique_name("group"))  # known when the model runs
@@ -46,16 +46,15 @@ def products_of_groups(
             products.append(op.MatMul(part, matrix))
         graph.set_shape(products[-1], (size, outer))
     if rest:
-        products.append(_zeros(graph, parts[-1], inner, outer, graph.get_type(weight)))
+        products.append(_zero_rows(graph, parts[-1], inner, outer, graph.get_type(weight)))
     return products[0] if len(products) == 1 else op("Concat", products, axis=0)
 
 
-def _zeros(graph: Graph, rows: str, inner: Dim, outer: Dim, dtype: int) -> str:
-    """Zeros, as many as a product of rows [s, k] has, in a form whose shape follows from that of
-    the rows: their number is known to no one but the model."""
-    op = nodes(graph)
+def _zero_rows(graph: Graph, rows: str, inner: Dim, outer: Dim, dtype: int) -> str:
+    """Zeros [s, n] whose shape follows from that of the rows, whose number only the model knows."""
+    op = OpBuilder(graph)
     graph.set_shape(rows, (dims.symbol(graph.unique_name("group")), inner))
-    ends = [consts(graph, [each], dtypes.int64) for each in (0, 1, 1)]
+    ends = [consts(graph, [value], dtypes.int64) for value in (0, 1, 1)]
     column = op.Slice(rows, *ends)
     finite = cast(graph, cast(graph, column, dtypes.boolean), dtype)  # 0 or 1, also of NaN
     return op.Mul(finite, zeros_of(graph, [1, outer], dtype))

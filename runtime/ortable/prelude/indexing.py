@@ -1,8 +1,8 @@
-"""Words that find indices, gather and scatter by them, and sort; each adds nodes.
+"""Find indices, gather and scatter by them, and sort; each function adds nodes.
 
-ONNX Runtime's gaps are closed here: reductions of half floats and bools, NaN in maxima and in
-sorted sequences. In come results, axes and indices, out go names of results. Called by generated
-converters and by the lowerings of sorting, scattering and advanced indexing."""
+They work around gaps of ONNX Runtime: reductions of half floats and bools, NaN in maxima and
+in sorted sequences.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
 from .facts import Bool, Int, Result, Str, SymInt, SymInts, dim_of, rank_of, shape_of
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .shapes import along_axis, expanded, iota, zeros_of
 from .values import (
     as_vec,
@@ -54,7 +54,7 @@ def argsort(graph: Graph, x: Result, axis: Int) -> Result:
 def run_ids(graph: Graph, starts: Result) -> Result:
     """The number of the run in which each place stands, from the marks of ``run_starts``; along the
     last axis."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     axis = const(graph, rank_of(graph, starts) - 1, dtypes.int64)
     count = op.CumSum(cast(graph, starts, dtypes.int64), axis)
     return op.Sub(count, 1)
@@ -66,7 +66,7 @@ def window_indices(graph: Graph, count: SymInt, window: Int, step: Int, spacing:
     if isinstance(count, int):
         return graph.make_initializer("", (np.arange(count)[:, None] * step + inner))
     starts = unsqueezed(graph, iota(graph, 0, count, step), [1])
-    return nodes(graph).Add(starts, consts(graph, inner, dtypes.int64))
+    return OpBuilder(graph).Add(starts, consts(graph, inner, dtypes.int64))
 
 
 def scatter_slices(
@@ -74,32 +74,32 @@ def scatter_slices(
 ) -> Result:
     """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is
     ScatterND's reduction, for which an index may occur twice."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     rank = rank_of(graph, x)
-    compute_dtype = _sum_dtype(graph, x, how)
+    compute_dtype = _reduction_dtype(graph, x, how)
     base, updates = cast(graph, x, compute_dtype), cast(graph, values, compute_dtype)
-    if how != "none" and not names_each_once(graph, index):
-        wanted = op.Shape(updates)
-        places = op.Expand(along_axis(graph, index, axis, rank), wanted)
+    if how != "none" and not has_unique_indices(graph, index):
+        shape = op.Shape(updates)
+        places = op.Expand(along_axis(graph, index, axis, rank), shape)
         written = op.ScatterElements(base, places, updates, axis=axis, reduction=how)
         return cast(graph, written, graph.get_type(x))
     if how == "none" and axis > 0:  # a cache of keys: nothing but the rows is touched
-        wanted = op.Shape(updates)
-        places = op.Expand(along_axis(graph, index, axis, rank), wanted)
+        shape = op.Shape(updates)
+        places = op.Expand(along_axis(graph, index, axis, rank), shape)
         return op.ScatterElements(x, places, values, axis=axis)
-    order = [axis, *(each for each in range(rank) if each != axis)]
-    back = [order.index(each) for each in range(rank)]
+    order = [axis, *(other for other in range(rank) if other != axis)]
+    back = [order.index(other) for other in range(rank)]
     rows = unsqueezed(graph, index, [1])
     parts = [permuted(graph, base, order), rows, permuted(graph, updates, order)]
     written = graph.make_node("ScatterND", parts, reduction=how)
     return cast(graph, permuted(graph, written, back), graph.get_type(x))
 
 
-def names_each_once(graph: Graph, index: Result) -> Bool:
-    """Whether an index (or the tuples in the last axis of one) is known to name no place twice.
+def has_unique_indices(graph: Graph, index: Result) -> Bool:
+    """Whether an index (or the tuples in its last axis) is known to contain no duplicate.
 
-    ONNX Runtime's ScatterND runs through its updates in several threads, and of two that add to one
-    place at a time it loses one; ScatterElements takes one after the other.
+    ONNX Runtime's ScatterND applies its updates in several threads, and loses one of two that are
+    added to one element at a time; ScatterElements applies them in order.
     """
     if not graph.is_constant(index):
         return False
@@ -118,24 +118,24 @@ def scatter_elements(
     """
     if 0 in shape_of(graph, index):
         return x
-    kind = dtypes.int32 if graph.get_type(index) == dtypes.int32 else dtypes.int64
-    places = cast(graph, at_least_1d(graph, index), kind)
-    wanted = list(shape_of(graph, places))
+    index_dtype = dtypes.int32 if graph.get_type(index) == dtypes.int32 else dtypes.int64
+    places = cast(graph, at_least_1d(graph, index), index_dtype)
+    sizes = list(shape_of(graph, places))
     if rank_of(graph, values):
         short = [
             axis
-            for axis, size in enumerate(wanted)
+            for axis, size in enumerate(sizes)
             if not dims.same(size, dim_of(graph, values, axis))
         ]
         if short:
-            ends = as_vec(graph, [wanted[axis] for axis in short])
+            ends = as_vec(graph, [sizes[axis] for axis in short])
             zeros = consts(graph, [0] * len(short), dtypes.int64)
-            values = nodes(graph).Slice(values, zeros, ends, consts(graph, short, dtypes.int64))
+            values = OpBuilder(graph).Slice(values, zeros, ends, consts(graph, short, dtypes.int64))
     else:
-        values = expanded(graph, values, wanted)
+        values = expanded(graph, values, sizes)
     base = at_least_1d(graph, x)
     axis = normalize_axis(dim_, rank_of(graph, base))
-    result = _reduced(graph, base, places, values, axis, how)
+    result = _scatter_reduced(graph, base, places, values, axis, how)
     return squeezed(graph, result, [0]) if rank_of(graph, x) == 0 else result
 
 
@@ -148,14 +148,14 @@ def marked_indices(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
     places = unsqueezed(graph, cast(graph, at_least_1d(graph, index), dtypes.int64), [1])
     count = dim_of(graph, places, 0)
     yes = expanded(graph, const(graph, True, dtypes.boolean), [count])
-    result = nodes(graph).ScatterND(nowhere, places, yes)
+    result = OpBuilder(graph).ScatterND(nowhere, places, yes)
     return along_axis(graph, result, axis, rank) if rank else squeezed(graph, result, [0])
 
 
 def nonzero_rows(graph: Graph, x: Result) -> Result:
     """The coordinates of what is not zero, one row an element (torch.nonzero): int64 [count,
     rank]."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     result = op.NonZero(cast(graph, at_least_1d(graph, x), dtypes.boolean))
     if rank_of(graph, x) == 0:
         result = op.Slice(result, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0))
@@ -170,7 +170,7 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     dtype of ``x`` reaches, and NaN becomes +inf. Numbers of float64 are halved for that: only
     denormals lose a bit.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     wide = at_least_1d(graph, x)
     dtype = graph.get_type(wide)
     if dtype == dtypes.boolean:
@@ -188,12 +188,11 @@ def sort_keys(graph: Graph, x: Result) -> Result:
 
 def take_along_dim(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
     """``x`` taken along one axis at ``places`` (GatherElements), at least 1-d."""
-    return nodes(graph).GatherElements(at_least_1d(graph, x), places, axis=axis)
+    return OpBuilder(graph).GatherElements(at_least_1d(graph, x), places, axis=axis)
 
 
-def _sum_dtype(graph: Graph, x: str, how: str) -> int:
-    """Where ONNX Runtime has no reduction: half floats are reduced in float32, bool (torch's or,
-    and) in int32."""
+def _reduction_dtype(graph: Graph, x: str, how: str) -> int:
+    """The dtype that ONNX Runtime reduces: float32 for half floats, int32 for bool (or, and)."""
     dtype = graph.get_type(x)
     if how == "none":
         return dtype
@@ -202,16 +201,17 @@ def _sum_dtype(graph: Graph, x: str, how: str) -> int:
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
-def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: str) -> str:
-    """ScatterElements in a dtype that ONNX Runtime reduces, NaN included: there max and min pass
-    over it."""
-    op = nodes(graph)
+def _scatter_reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: str) -> str:
+    """ScatterElements in a dtype that ONNX Runtime reduces; its max and min ignore NaN, eager's do
+    not.
+    """
+    op = OpBuilder(graph)
     dtype = graph.get_type(base)
-    compute_dtype = _sum_dtype(graph, base, how)
+    compute_dtype = _reduction_dtype(graph, base, how)
     base, values = cast(graph, base, compute_dtype), cast(graph, values, compute_dtype)
     result = op.ScatterElements(base, places, values, axis=axis, reduction=how)
     if how in ("max", "min") and dtypes.is_float_type(compute_dtype):
-        flags = [cast(graph, op.IsNaN(each), dtypes.int32) for each in (base, values)]
+        flags = [cast(graph, op.IsNaN(part), dtypes.int32) for part in (base, values)]
         marks = op.ScatterElements(flags[0], places, flags[1], axis=axis, reduction="max")
         result = op.Where(
             cast(graph, marks, dtypes.boolean), const(graph, nan, compute_dtype), result

@@ -1,8 +1,6 @@
-"""Words for matrices: products that are as exact as torch's, triangles and blocks of matrices,
-linear maps of single axes taken backwards.
-
-In come results, sizes and matrices of known numbers, out go names of results or sizes. Called by
-generated converters of linear algebra, of recurrent cells and of gradients, and by lowerings."""
+"""Matrices: products that are as exact as torch's, triangles and blocks, and the transposes of
+linear maps of single axes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from ortable.ir import Graph
 
 from .complex_value import ComplexValue, by_parts
 from .facts import Bool, Opaque, Result, SymInt, Tensor, dim_of, rank_of, shape_of
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .promotion import opmath_dtype
 from .shapes import zeros_of
 from .sums import summed_over
@@ -46,36 +44,36 @@ def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
     own = graph.get_type(grad)
     result = cast(graph, grad, opmath_dtype(own))
     first = rank_of(graph, grad) - len(weights)
-    for place, through in enumerate(weights):
+    for index, through in enumerate(weights):
         if isinstance(through, np.ndarray):
-            result = _through_axis(graph, result, first + place, through)
+            result = _apply_axis_map(graph, result, first + index, through)
         else:
-            result = through(graph, result, first + place)
+            result = through(graph, result, first + index)
     return cast(graph, result, own)
 
 
-def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
+def _apply_axis_map(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
     """``result[i] = sum of matrix[i, o] * x[o]`` along one axis."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     rows, columns = matrix.shape
     if rows == columns and np.array_equal(matrix, np.eye(rows)):
         return x
-    rank, kept = rank_of(graph, x), matrix != 0
-    width = max(int(kept.sum(axis=1).max(initial=0)), 1)
-    places = np.full((rows, width), columns, np.int64)
+    rank, nonzero = rank_of(graph, x), matrix != 0
+    width = max(int(nonzero.sum(axis=1).max(initial=0)), 1)
+    indices = np.full((rows, width), columns, np.int64)
     factors = np.zeros((rows, width), matrix.dtype)
     for row in range(rows):
-        used = np.flatnonzero(kept[row])
-        places[row, : len(used)], factors[row, : len(used)] = used, matrix[row, used]
-    if (places == columns).any():  # one more element, 0, for rows that read fewer
+        used = np.flatnonzero(nonzero[row])
+        indices[row, : len(used)], factors[row, : len(used)] = used, matrix[row, used]
+    if (indices == columns).any():  # one more element, 0, for rows that read fewer
         amounts = [0] * (2 * rank)
         amounts[rank + axis] = 1
         x = op.Pad(x, consts(graph, amounts, dtypes.int64))
     if width == 1:
-        x = op.Gather(x, graph.make_initializer("", places[:, 0]), axis=axis)
+        x = op.Gather(x, graph.make_initializer("", indices[:, 0]), axis=axis)
         shape = [rows] + [1] * (rank - axis - 1)
     else:
-        x = op.Gather(x, graph.make_initializer("", places), axis=axis)
+        x = op.Gather(x, graph.make_initializer("", indices), axis=axis)
         shape = [rows, width] + [1] * (rank - axis - 1)
     if (factors != 1).any():
         factors = factors.astype(dtypes.to_numpy(graph.get_type(x)))
@@ -98,7 +96,7 @@ def matrix_transpose(graph: Graph, x: Tensor) -> Tensor:
 @by_parts
 def triu(graph: Graph, x: Tensor, wanted: Bool = True) -> Tensor:
     """The upper triangle of matrices, or the lower one."""
-    return nodes(graph).Trilu(x, upper=int(wanted))
+    return OpBuilder(graph).Trilu(x, upper=int(wanted))
 
 
 def smaller_side(graph: Graph, x: Result) -> SymInt:
@@ -109,10 +107,10 @@ def smaller_side(graph: Graph, x: Result) -> SymInt:
 def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> Result:
     """``x`` times the transposed weight, plus the bias: the linear map of a layer."""
     result = matrix_product(graph, x, permuted(graph, weight, [1, 0]))
-    return result if bias is None else nodes(graph).Add(result, bias)
+    return result if bias is None else OpBuilder(graph).Add(result, bias)
 
 
-_MOST_PRODUCTS = 2**15  # of more, a single sum is not as exact as torch's
+_MAX_PRODUCTS = 2**15  # of more, a single sum is not as exact as torch's
 
 
 def untransposed(graph: Graph, x: Result) -> Any:
@@ -127,11 +125,11 @@ def untransposed(graph: Graph, x: Result) -> Any:
 def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
     int32, whose low bits are theirs. Complex ones are four products."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if a.__class__ is ComplexValue or b.__class__ is ComplexValue:
         return _complex_product(graph, a, b)
     dtype = graph.get_type(a)
-    if any(0 in shape_of(graph, each) for each in (a, b)):
+    if any(0 in shape_of(graph, operand) for operand in (a, b)):
         # ONNX Runtime leaves what was in memory, or stops at a matrix without rows times a vector
         return _empty_product(graph, a, b)
     if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
@@ -148,7 +146,7 @@ def matrix_product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
 
 def _complex_product(graph: Graph, a: Any, b: Any) -> ComplexValue:
     """The product of a pair with a pair or a real result."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if a.__class__ is not ComplexValue:
         parts = [matrix_product(graph, a, part) for part in (b.real, b.imag)]
         return ComplexValue(parts[0], parts[1], b.dtype)
@@ -156,11 +154,11 @@ def _complex_product(graph: Graph, a: Any, b: Any) -> ComplexValue:
         parts = [matrix_product(graph, part, b) for part in (a.real, a.imag)]
         return ComplexValue(parts[0], parts[1], a.dtype)
 
-    def times(x: str, y: str) -> Any:
-        return matrix_product(graph, x, y)
+    def multiply_parts(left: str, right: str) -> Any:
+        return matrix_product(graph, left, right)
 
-    real = op.Sub(times(a.real, b.real), times(a.imag, b.imag))
-    imag = op.Add(times(a.real, b.imag), times(a.imag, b.real))
+    real = op.Sub(multiply_parts(a.real, b.real), multiply_parts(a.imag, b.imag))
+    imag = op.Add(multiply_parts(a.real, b.imag), multiply_parts(a.imag, b.real))
     return ComplexValue(real, imag, a.dtype)
 
 
@@ -168,13 +166,13 @@ def _vector_product(graph: Graph, a: str, b: str) -> str:
     """A vector, matrix or batch of matrices times a vector. ONNX Runtime's MatMul with a vector
     takes 20 times as long as with a matrix, adds up one product after the other, and is wrong where
     a Transpose of ``a`` is fused into it."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     rank, dtype = rank_of(graph, a), graph.get_type(a)
     if rank > 2 or not dtypes.is_float_type(dtype):
         column = matrix_product(graph, a, unsqueezed(graph, b, [1]))
         return squeezed(graph, column, [rank - 1])
     count = dim_of(graph, b, 0)
-    if rank == 1 and isinstance(count, int) and count > _MOST_PRODUCTS:
+    if rank == 1 and isinstance(count, int) and count > _MAX_PRODUCTS:
         return summed_over(graph, op.Mul(a, b), [0], keepdim=False)
     left, turned = untransposed(graph, a if rank == 2 else unsqueezed(graph, a, [0]))
     row = unsqueezed(graph, b, [0])
@@ -183,7 +181,7 @@ def _vector_product(graph: Graph, a: str, b: str) -> str:
 
 
 def _empty_product(graph: Graph, a: str, b: str) -> str:
-    """Zeros: ONNX Runtime leaves what a product over nothing writes as it finds it."""
+    """Zeros: ONNX Runtime does not write the result of a product over an empty axis."""
     first, second = shape_of(graph, a)[:-1], shape_of(graph, b)
     second, last = (second[:-2], second[-1:]) if len(second) > 1 else ((), ())
     rows = first[len(first) - 1 :]

@@ -1,4 +1,4 @@
-"""What the graph knows of a value, asked by generated rules: None where nothing is known."""
+"""Dtypes and shapes of values for generated rules; None where they are unknown."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def default_float() -> int:
 
 
 def given_shape(sizes: Any) -> Shape | None:
-    """A shape that the caller gave; None when it holds a -1 that is still to be found."""
+    """A shape that the caller passes; None when it holds a -1, which must be inferred."""
     shape = (sizes,) if isinstance(sizes, int | SymDim) else tuple(sizes)
     return None if any(type(size) is int and size < 0 for size in shape) else shape
 
@@ -70,7 +70,7 @@ def scalar_shape() -> Shape:
     return ()
 
 
-def swap(shape: Shape | None, first: int, second: int) -> Shape | None:
+def swap_dims(shape: Shape | None, first: int, second: int) -> Shape | None:
     """``shape`` with two dimensions exchanged (torch.transpose)."""
     if not shape:
         return shape

@@ -1,7 +1,4 @@
-"""Calls of one operator's lowering by another's: ``aten_sinh(x)`` in a block.
-
-In come the generated tables, the name of an operator and its arguments, out go its results. Called
-by generated converters."""
+"""Call one operator's lowering from another's: ``aten_sinh(x)`` in a block of a spec."""
 
 from __future__ import annotations
 
@@ -13,13 +10,16 @@ from .complex_value import ComplexValue
 
 
 def call_operator(graph: Graph, tables: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    """The results of an operator: of its form for complex tensors where an argument is one, or
-    where it has no other. What it says of dtypes and shapes is by the rules of its entry."""
-    case, given = graph.case, (*args, *kwargs.values())
-    is_complex = name not in tables.CONVERTERS or any(map(_is_complex, given))
+    """Lower another operator and return its results.
+
+    Its complex form is used where an argument is complex or where it has no other; the rules of
+    its entry give dtypes and shapes.
+    """
+    case, arguments = graph.case, (*args, *kwargs.values())
+    is_complex = name not in tables.CONVERTERS or any(map(_is_complex, arguments))
     rules = tables.RULES[name](graph, *args, **kwargs)
     dtypes, shapes = zip(*rules, strict=True)
-    names = [graph.unique_name(f"{name.partition('::')[2]}{place}") for place in range(len(rules))]
+    names = [graph.unique_name(f"{name.partition('::')[2]}{index}") for index in range(len(rules))]
     convert = (tables.COMPLEX_CONVERTERS if is_complex else tables.CONVERTERS)[name]
     result = convert(graph, ResultSpec(names, dtypes, shapes), *args, **kwargs)
     graph.case = case

@@ -1,9 +1,9 @@
-"""Words for pointwise operators that many families share: constants like a result, elementary
-functions, ranges.
+"""Pointwise operations that many families share: constants like a result, elementary functions,
+ranges.
 
 Each follows torch's CPU kernel where ONNX has no operator, or one that rounds or treats NaN
-differently. In come results and numbers, out goes the name of a result. Called by generated
-converters and by lowerings; what one family needs alone is in `lowerings.pointwise`."""
+differently. Those of a single family are in `lowerings.pointwise`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ortable.ir import Graph
 
 from .complex_value import by_parts
 from .facts import Bool, Dtype, Int, Result, Scalar, SymInt, Tensor, is_static, shape_of
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .promotion import machine_epsilon, opmath, opmath_beside
 from .rational_tables import TABLES
 from .values import as_scalar, as_vec, cast, const, filled
@@ -56,7 +56,7 @@ def const_like(graph: Graph, value: Scalar, x: Result) -> Result:
 
 def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
     """One value everywhere, in the shape that ``x`` has at run time."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if graph.has_shape(x) and is_static(list(shape_of(graph, x))):
         return filled(graph, shape_of(graph, x), value, dtype)
     return op.Expand(const(graph, value, dtype), op.Shape(x))
@@ -65,8 +65,8 @@ def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
 @by_parts
 def expanded_like(graph: Graph, x: Tensor, like: Result) -> Tensor:
     """``x`` broadcast to the shape of ``like``; no node when it has that shape."""
-    op = nodes(graph)
-    shapes = [graph.get_shape(each) if graph.has_shape(each) else None for each in (x, like)]
+    op = OpBuilder(graph)
+    shapes = [graph.get_shape(tensor) if graph.has_shape(tensor) else None for tensor in (x, like)]
     if shapes[0] is not None and shapes[0] == shapes[1]:
         return x
     static = shapes[1] is not None and is_static(list(shapes[1]))
@@ -79,7 +79,7 @@ def expanded_like(graph: Graph, x: Tensor, like: Result) -> Tensor:
 
 def is_sign_set(graph: Graph, x: Result) -> Result:
     """True where a float or int is negative or -0.0."""
-    op, zero = nodes(graph), const_like(graph, 0, x)
+    op, zero = OpBuilder(graph), const_like(graph, 0, x)
     less = op.Less(x, zero)
     if not dtypes.is_float_type(graph.get_type(x)):
         return less
@@ -89,7 +89,7 @@ def is_sign_set(graph: Graph, x: Result) -> Result:
 
 def log1p_of(graph: Graph, x: Result) -> Result:
     """``log(1 + x)`` without rounding 1 + x: x * log(u) / (u - 1), u = 1 + x (Higham)."""
-    op, own = nodes(graph), graph.get_type(x)
+    op, own = OpBuilder(graph), graph.get_type(x)
     x = opmath(graph, x)
     dtype, one = graph.get_type(x), const_like(graph, 1, x)
     u = op.Add(x, one)
@@ -108,7 +108,7 @@ def larger_of(graph: Graph, a: Result, b: Result) -> Result:
     """The larger of two numbers of one dtype, NaN kept.
 
     ONNX Runtime before 1.32 compares vectors of int64 by their lower halves: those are chosen."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if dtype == dtypes.int64:
         return op.Where(op.Less(a, b), b, a)
@@ -119,7 +119,7 @@ def larger_of(graph: Graph, a: Result, b: Result) -> Result:
 
 def smaller_of(graph: Graph, a: Result, b: Result) -> Result:
     """The smaller of two numbers of one dtype, NaN kept; int64 is chosen as in `larger_of`."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if dtype == dtypes.int64:
         return op.Where(op.Less(a, b), a, b)
@@ -131,14 +131,14 @@ def smaller_of(graph: Graph, a: Result, b: Result) -> Result:
 def relu_of(graph: Graph, x: Result) -> Result:
     """``x`` where it is above 0, else 0; ONNX Runtime has no Relu kernel for every int."""
     if dtypes.is_float_type(graph.get_type(x)):
-        return nodes(graph).Relu(x)
+        return OpBuilder(graph).Relu(x)
     return larger_of(graph, x, const_like(graph, 0, x))
 
 
 def polynomial(graph: Graph, x: Result, coefficients: Any) -> Result:
     """Horner's scheme; the coefficients, or the name of their table, begin with the highest
     power."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if isinstance(coefficients, str):
         coefficients = TABLES[coefficients]
     result = const_like(graph, coefficients[0], x)
@@ -150,7 +150,7 @@ def polynomial(graph: Graph, x: Result, coefficients: Any) -> Result:
 
 def atan_of(graph: Graph, x: Result) -> Result:
     """The arc tangent; for float64, which has no kernel, that of float32 and one Newton step."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if graph.get_type(x) != dtypes.float64:
         return cast(graph, op.Atan(opmath(graph, x)), graph.get_type(x))
     rough = cast(graph, op.Atan(cast(graph, x, dtypes.float32)), dtypes.float64)
@@ -180,7 +180,7 @@ def triangle_indices(
 
 def in_interval(graph: Graph, x: Result, low: Scalar, high: Scalar) -> Result:
     """Where the elements lie between two numbers, which count; NaN lies nowhere."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(x)
     above = op.GreaterOrEqual(x, const(graph, low, dtype))
     return op.And(above, op.LessOrEqual(x, const(graph, high, dtype)))
@@ -193,7 +193,7 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
     multiplied and moved: where a Gather reads a Range, ONNX Runtime's GatherToSliceFusion makes a
     Slice of both, for which -1 is the last element.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if not isinstance(start, int | SymDim):
         start = int(start)
     if not isinstance(step, int | SymDim):
@@ -213,7 +213,7 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
 
 def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
     """The angle of the point (x, y), signs of zeros and infinities as in C."""
-    op, zero = nodes(graph), const_like(graph, 0, x)
+    op, zero = OpBuilder(graph), const_like(graph, 0, x)
     across, up = op.Abs(x), op.Abs(y)
     long, short = op.Max(across, up), op.Min(across, up)
     ratio = op.Where(op.Equal(long, zero), zero, op.Div(short, long))
@@ -230,7 +230,7 @@ def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
 
 def hypot_of(graph: Graph, x: Result, y: Result) -> Result:
     """``sqrt(x * x + y * y)`` without overflow of the squares; infinite when one side is."""
-    op, zero = nodes(graph), const_like(graph, 0, x)
+    op, zero = OpBuilder(graph), const_like(graph, 0, x)
     across, up = op.Abs(x), op.Abs(y)
     long, short = op.Max(across, up), op.Min(across, up)
     ratio = op.Div(short, long)
@@ -245,7 +245,7 @@ def int_pow(graph: Graph, x: Result, times: Result) -> Result:
 
     A negative power is 1 / x truncated, as torch's: 0 unless x is 1 or -1.
     """
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
     negative = op.Less(times, zero)
     odd = op.Equal(op.Mod(times, two), one)
@@ -256,20 +256,20 @@ def int_pow(graph: Graph, x: Result, times: Result) -> Result:
         x,
         larger_of(graph, times, zero),
     )
-    result = _squaring_loop(graph, result, base, left)
+    result = _power_loop(graph, result, base, left)
     return op.Where(negative, flipped, result)
 
 
-def _squaring_loop(graph: Graph, found: str, base: str, left: str) -> str:
-    """Loop(found, base, left) while some bit of an exponent is left."""
-    dtype = graph.get_type(found)
+def _power_loop(graph: Graph, product_so_far: str, base: str, left: str) -> str:
+    """Loop over (result, base, exponent) while some bit of an exponent is left."""
+    dtype = graph.get_type(product_so_far)
     body = graph.subgraph("power")
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     names = [graph.unique_name(text) for text in ("found", "base", "left")]
-    for name, like in zip(names, (found, base, left), strict=True):
+    for name, like in zip(names, (product_so_far, base, left), strict=True):
         body.make_tensor_input(name, dtype, graph.get_shape(like))
-    op, two = nodes(body), const(graph, 2, dtype)
+    op, two = OpBuilder(body), const(graph, 2, dtype)
     odd = op.Equal(op.Mod(names[2], two), 1)
     product = op.Where(odd, op.Mul(names[0], names[1]), names[0])
     square, half = op.Mul(names[1], names[1]), op.Div(names[2], two)
@@ -282,24 +282,24 @@ def _squaring_loop(graph: Graph, found: str, base: str, left: str) -> str:
     for name in (more, product, square, half):
         body.make_tensor_output(name)
     start = const(graph, 8 * dtypes.itemsize(dtype), dtypes.int64)
-    return nodes(graph).Loop(start, "", found, base, left, outputs=3, body=body)[0]
+    return OpBuilder(graph).Loop(start, "", product_so_far, base, left, outputs=3, body=body)[0]
 
 
 def arange_of(graph: Graph, count: SymInt, start: Scalar, step: Scalar, dtype: Dtype) -> Result:
     """``count`` numbers from ``start``; ints are exact, floats computed in double as torch does."""
-    op = nodes(graph)
-    whole = all(isinstance(value, int | SymDim) for value in (start, step))
-    if dtypes.is_int_type(dtype) or whole:
+    op = OpBuilder(graph)
+    is_int = all(isinstance(value, int | SymDim) for value in (start, step))
+    if dtypes.is_int_type(dtype) or is_int:
         return cast(graph, int_range(graph, start, count, step), dtype)
-    places = cast(graph, int_range(graph, 0, count, 1), dtypes.float64)
-    steps = op.Mul(places, const(graph, step, dtypes.float64))
+    counts = cast(graph, int_range(graph, 0, count, 1), dtypes.float64)
+    steps = op.Mul(counts, const(graph, step, dtypes.float64))
     return cast(graph, op.Add(steps, const(graph, start, dtypes.float64)), dtype)
 
 
 def scaled(graph: Graph, x: Result, factor: Scalar, lazy: Bool = False) -> Result:
     """``x`` times a number; no node for 1. ``lazy``: 0 where a number that only the call tells is
     0, since torch does not read ``x`` then, and its NaN must not leak."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     is_known = not isinstance(factor, dims.SymDim)
     if is_known and factor == 1:
         return x
@@ -316,10 +316,10 @@ def scaled(graph: Graph, x: Result, factor: Scalar, lazy: Bool = False) -> Resul
 def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False) -> Result:
     """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact, and the smallest
     one by -1 wraps. ``positive``: no element of ``b`` is below 1."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
-        floor = _float_floor if dtype == dtypes.float64 else _wide_floor
+        floor = _float_floor if dtype == dtypes.float64 else _widened_floor
         return cast(graph, floor(graph, a, b), dtype)
     if dtype not in dtypes.SIGNED_INT_TYPES:
         return op.Div(a, b)
@@ -330,10 +330,10 @@ def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False
 
 
 def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) -> str:
-    """Where truncating division lies above the floor: it leaves something of the other sign."""
-    op, zero = nodes(graph), const_like(graph, 0, a)
+    """Where truncating division is above the floor: its remainder has the other sign."""
+    op, zero = OpBuilder(graph), const_like(graph, 0, a)
     rest = truncated_remainder(graph, a, b, quotient)
-    if positive or _holds(graph, b, lambda values: values > 0):
+    if positive or _is_constant_where(graph, b, lambda values: values > 0):
         return op.Less(rest, zero)
     differ = op.Less(op.BitwiseXor(rest, b), zero)
     return op.And(differ, cast(graph, rest, dtypes.boolean))
@@ -345,10 +345,10 @@ def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
     x86 stops the process at the smallest int32 or int64 by -1, and ONNX Runtime does not look. C++
     widens narrower ints first.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(b)
     safe_kernel = dtypes.itemsize(dtype) < 4 or dtype not in dtypes.SIGNED_INT_TYPES
-    if safe_kernel or _holds(graph, b, lambda values: values != -1):
+    if safe_kernel or _is_constant_where(graph, b, lambda values: values != -1):
         return b, None
     traps = op.Equal(b, -1)
     return op.Where(traps, 1, b), traps
@@ -356,7 +356,7 @@ def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
 
 def negated_at(graph: Graph, quotient: Result, traps: Result | None) -> Result:
     """A quotient by `trap_free_divisor` as the divisor itself gives it; the smallest int wraps."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if traps is None:
         return quotient
     one, minus = const_like(graph, 1, quotient), const_like(graph, -1, quotient)
@@ -365,7 +365,7 @@ def negated_at(graph: Graph, quotient: Result, traps: Result | None) -> Result:
 
 def truncated(graph: Graph, x: Result) -> Result:
     """``x`` rounded towards zero; ints as they are."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if not dtypes.is_float_type(graph.get_type(x)):
         return x
     # ONNX Runtime's Where gives 0.0 for a -0.0 that it takes from its first choice
@@ -375,7 +375,7 @@ def truncated(graph: Graph, x: Result) -> Result:
 
 def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
     """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
         result = op.Div(opmath(graph, a), opmath(graph, b))
@@ -384,20 +384,22 @@ def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
     return negated_at(graph, op.Div(a, safe), traps)
 
 
-def _holds(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) -> bool:
-    """Whether ``x`` is a constant with a condition that all of its elements fulfil."""
+def _is_constant_where(graph: Graph, x: str, condition: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Whether ``x`` is a constant whose elements all fulfil a condition."""
     return graph.is_constant(x) and bool(condition(graph.get_constant(x)).all())
 
 
 def truncated_remainder(graph: Graph, a: str, b: str, quotient: str) -> str:
-    """What truncating division of ints leaves; fmod=1 of ONNX Runtime's Mod goes through double."""
-    op = nodes(graph)
+    """The remainder of truncating int division; fmod=1 of ONNX Runtime's Mod goes through
+    double.
+    """
+    op = OpBuilder(graph)
     return op.Sub(a, op.Mul(quotient, b))
 
 
 def _float_floor(graph: Graph, a: str, b: str) -> str:
     """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
-    op, zero, one = nodes(graph), const_like(graph, 0, a), const_like(graph, 1, a)
+    op, zero, one = OpBuilder(graph), const_like(graph, 0, a), const_like(graph, 1, a)
     plain = op.Div(a, b)
     rest = op.Mod(a, b, fmod=1)
     quotient = op.Div(op.Sub(a, rest), b)
@@ -411,10 +413,10 @@ def _float_floor(graph: Graph, a: str, b: str) -> str:
     return op.Where(op.Equal(b, zero), plain, floor)
 
 
-def _wide_floor(graph: Graph, a: str, b: str) -> str:
+def _widened_floor(graph: Graph, a: str, b: str) -> str:
     """The same for narrower floats: of these, a quotient in float64 that is not an integer does not
     round to one, as far as the result holds integers."""
-    op, wide = nodes(graph), dtypes.float64
+    op, wide = OpBuilder(graph), dtypes.float64
     # more than any of them instead of infinity: a negative quotient by it is rounded down to -1
     ends = [const(graph, end, wide) for end in (-1e50, 1e50)]
     bounded = op.Clip(cast(graph, b, wide), *ends)
@@ -425,6 +427,6 @@ def _wide_floor(graph: Graph, a: str, b: str) -> str:
 
 def signs_differ(graph: Graph, rest: str, divisor: str) -> str:
     """Where a remainder is not zero and has not the sign of its divisor."""
-    op, zero = nodes(graph), const_like(graph, 0, rest)
-    signs = [op.Less(each, zero) for each in (rest, divisor)]
+    op, zero = OpBuilder(graph), const_like(graph, 0, rest)
+    signs = [op.Less(value, zero) for value in (rest, divisor)]
     return op.And(op.Not(op.Equal(rest, zero)), op("Xor", signs))

@@ -1,10 +1,9 @@
 """Type promotion: torch's ELEMENTWISE_TYPE_PROMOTION_KIND, with tensors, 0-d tensors and numbers at
-their priorities, and the dtypes in which torch computes.
+their priorities, and the dtypes in which torch computes. Generated converters promote before
+their first statement (``promote:``).
 
-In come results and numbers, out go dtypes or the values cast to one. Called by generated
-converters, before their first statement (``promote:``) and as words.
-
-Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/``result_type``."""
+Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/``result_type``.
+"""
 
 from __future__ import annotations
 
@@ -42,17 +41,17 @@ def promote_values(graph: Graph, kind: str, values: Sequence[Any], opmath: Any =
     """Each value cast to the common computation dtype; numbers become 0-d constants, None stays
     None. ``opmath`` is the one of ``values`` that torch's kernel reads in float32 beside half
     floats when it is a number or 0-d (`opmath_beside`); all are float32 then."""
-    wanted = computation_dtype(graph, kind, values)
+    common = computation_dtype(graph, kind, values)
     if opmath is not None:
-        wanted = opmath_beside(graph, opmath, wanted)
+        common = opmath_beside(graph, opmath, common)
     result: list[Any] = []
     for value in values:
         if value is None:
             result.append(None)
         elif type(value) is str:
-            result.append(cast(graph, value, wanted))
+            result.append(cast(graph, value, common))
         else:
-            result.append(const(graph, value, wanted))
+            result.append(const(graph, value, common))
     return result
 
 
@@ -67,18 +66,18 @@ def result_type(graph: Graph, values: Iterable[Any]) -> int:
             continue
         if type(value) is ComplexValue:
             if graph.get_rank(value.real) == 0:
-                single = _promoted(single, value.dtype)
+                single = _promote_pair(single, value.dtype)
             else:
-                sized = _promoted(sized, value.dtype)
+                sized = _promote_pair(sized, value.dtype)
         elif type(value) is not str:
-            number = _promoted(number, number_dtype(value))
+            number = _promote_pair(number, number_dtype(value))
         elif value in graph.numbers:
-            number = _promoted(number, graph.numbers[value])
+            number = _promote_pair(number, graph.numbers[value])
         elif graph.get_rank(value) == 0:
-            single = _promoted(single, graph.get_type(value))
+            single = _promote_pair(single, graph.get_type(value))
         else:
-            sized = _promoted(sized, graph.get_type(value))
-    result = _combine(_combine(sized, single), number)
+            sized = _promote_pair(sized, graph.get_type(value))
+    result = _combine_categories(_combine_categories(sized, single), number)
     if result is None:
         raise UnsupportedCase("no value to take a dtype from")
     return result
@@ -116,11 +115,11 @@ def scalar_dtype(value: Any) -> int:
     return number_dtype(value)
 
 
-def _promoted(left: int | None, right: int) -> int:
+def _promote_pair(left: int | None, right: int) -> int:
     return right if left is None else int(promote_types(left, right) or right)
 
 
-def _combine(higher: int | None, lower: int | None) -> int | None:
+def _combine_categories(higher: int | None, lower: int | None) -> int | None:
     """c10's combine_categories: the lower priority counts only when its category is higher."""
     if higher is None or lower is None:
         return lower if higher is None else higher
@@ -129,7 +128,7 @@ def _combine(higher: int | None, lower: int | None) -> int | None:
     if dtypes.is_float_type(higher):
         return _complex_of(higher) if dtypes.is_complex_type(lower) else higher
     if higher == dtypes.boolean or not (dtypes.is_int_type(lower) or lower == dtypes.boolean):
-        return _promoted(higher, lower)
+        return _promote_pair(higher, lower)
     return higher
 
 
@@ -168,8 +167,9 @@ def opmath_beside(graph: Graph, other: Any, dtype: Dtype) -> Dtype:
 
 
 def _is_held(number: float, dtype: Dtype) -> bool:
-    """Whether a float dtype rounds a number to a normal one: not to an infinity, and not to one so
-    small that digits are lost, all of them perhaps."""
+    """Whether a float dtype rounds a number to a normal one: neither to an infinity nor to a
+    denormal, which loses digits.
+    """
     limits = ml_dtypes.finfo(dtypes.to_numpy(dtype))
     rounded = abs(float(dtypes.as_array(number, dtype)))
     return (

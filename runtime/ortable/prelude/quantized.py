@@ -1,8 +1,6 @@
-"""Words about quantized values: whether they fit into the dtype of a kernel, and zero points that
-are all 0.
-
-In come results whose values may be known while converting, out go facts. Called by generated
-converters of quantized operators and by `lowerings.quantize`."""
+"""Facts about quantized values: whether they fit into the dtype of a kernel. Used by converters of
+quantized operators and by `lowerings.quantize`.
+"""
 
 from __future__ import annotations
 
@@ -26,30 +24,31 @@ def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
     dtype subtracts them as torch does: none at all, constants, or clipped ones."""
     if zero is None:
         return True
-    known = constant_array(graph, zero)
-    if known is not None:
-        return _within(known, dtype)
+    array = constant_array(graph, zero)
+    if array is not None:
+        return _all_in_range(array, dtype)
     name = before_widening(graph, zero)
     node = graph.values[name].producer
     if node is None:
         return False
     if node.op_type == "DynamicQuantizeLinear":
         return dtype == dtypes.uint8
-    names = node.inputs[1:3] if node.op_type == "Clip" else _chosen_bounds(graph, name)
-    bounds = [constant_array(graph, each) for each in names]
-    return len(bounds) == 2 and all(b is not None and _within(b, dtype) for b in bounds)
+    names = node.inputs[1:3] if node.op_type == "Clip" else _clip_bounds(graph, name)
+    bounds = [constant_array(graph, bound) for bound in names]
+    return len(bounds) == 2 and all(b is not None and _all_in_range(b, dtype) for b in bounds)
 
 
-def _chosen_bounds(graph: Graph, name: str) -> list[str]:
-    """The bounds that `larger_of` and then `smaller_of` keep ints of 64 bits within; empty for a
-    result that is no such choice."""
+def _clip_bounds(graph: Graph, name: str) -> list[str]:
+    """The bounds that `larger_of` and then `smaller_of` clamp int64 values to; empty for other
+    results.
+    """
     bounds: list[str] = []
-    for place in (2, 1):  # Where(Less(x, high), x, high), then Where(Less(x, low), low, x)
+    for index in (2, 1):  # Where(Less(x, high), x, high), then Where(Less(x, low), low, x)
         node = graph.values[name].producer
         test = graph.values[node.inputs[0]].producer if node and node.op_type == "Where" else None
         if node is None or test is None or test.op_type != "Less":
             return []
-        name, bound = node.inputs[3 - place], node.inputs[place]
+        name, bound = node.inputs[3 - index], node.inputs[index]
         if test.inputs != [name, bound]:
             return []
         bounds.append(bound)
@@ -62,16 +61,16 @@ def zero_codes(
     """Zero points that ``fits`` accepts, in ``dtype``, and perhaps in another shape."""
     if zero is None:
         return None
-    known = constant_array(graph, zero)
-    if known is not None:
-        codes = known.astype(dtypes.to_numpy(dtype))
+    array = constant_array(graph, zero)
+    if array is not None:
+        codes = array.astype(dtypes.to_numpy(dtype))
         return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
     result = cast(graph, before_widening(graph, zero), dtype)
     return result if shape is None else reshape_to(graph, result, shape)
 
 
 def before_widening(graph: Graph, name: str) -> str:
-    """What a vector of one element was, or what was cast to a dtype that keeps it."""
+    """The 0-d source of a vector of one element, or the source of a cast that keeps every value."""
     node = graph.values[name].producer
     if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:
         name = node.inputs[0]
@@ -79,8 +78,8 @@ def before_widening(graph: Graph, name: str) -> str:
     if node is None or node.op_type != "Cast":
         return name
     before = graph.values[node.inputs[0]].dtype
-    kept = {dtypes.float64: (dtypes.float32,), dtypes.int64: (dtypes.uint8, dtypes.int8)}
-    return node.inputs[0] if before in kept.get(node.attrs["to"], ()) else name
+    exact_sources = {dtypes.float64: (dtypes.float32,), dtypes.int64: (dtypes.uint8, dtypes.int8)}
+    return node.inputs[0] if before in exact_sources.get(node.attrs["to"], ()) else name
 
 
 def constant_array(graph: Graph, name: str) -> np.ndarray | None:
@@ -91,6 +90,6 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
         return None  # a tensor without data: its values are not known here
 
 
-def _within(values: np.ndarray, dtype: Dtype) -> bool:
+def _all_in_range(values: np.ndarray, dtype: Dtype) -> bool:
     inside = (values >= dtype_min(dtype)) & (values <= dtype_max(dtype))
     return bool(np.all(inside & (values == np.rint(values))))

@@ -1,8 +1,6 @@
-"""Words for extremes, truth and norms over axes, NaN kept as torch keeps it, and for the reduction
-of a loss.
-
-In come a result and axes counted from the front, out goes the name of the reduced result. Called by
-generated converters and by lowerings; sums are in `sums`."""
+"""Extremes, truth and norms over axes, with eager's NaN, and the reduction of a loss. Sums are in
+`sums`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph
 
 from .facts import Bool, Float, Int, Ints, Result, dim_of, is_static, rank_of, shape_of
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .promotion import opmath_dtype
 from .shapes import other_axes
 from .sums import count_true, l1_norm, l2_norm, largest_int, summed_over
@@ -32,10 +30,10 @@ __all__ = [
 
 def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The p-norm of a float result over ``axes``."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     if power in (1, 2):
-        word = l1_norm if power == 1 else l2_norm
-        return word(graph, x, axes, keepdim)
+        norm = l1_norm if power == 1 else l2_norm
+        return norm(graph, x, axes, keepdim)
     if power == 0:
         marks = count_true(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
         return cast(graph, marks, dtype)
@@ -52,16 +50,16 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; a sum of numbers between -1 and 1
     is NaN where one of them is.
     """
-    node = nodes(graph)
+    node = OpBuilder(graph)
     dtype = graph.get_type(x)
     if dtype == dtypes.int64 and axes and largest_int(graph, x) > 2**32:
-        return _extreme_of_long(graph, x, axes, keepdim, largest)
+        return _int64_extreme(graph, x, axes, keepdim, largest)
     over = consts(graph, axes, dtypes.int64)
     # older opsets have no ReduceMax of bool, none has one of int16
     computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
     op = "ReduceMax" if largest else "ReduceMin"
     wide = cast(graph, x, computed)
-    result = cast(graph, _extreme(graph, op, wide, axes, keepdim), dtype)
+    result = cast(graph, _reduce_extreme(graph, op, wide, axes, keepdim), dtype)
     if not dtypes.is_float_type(dtype):
         return result
     ends = [const(graph, end, dtype) for end in (-1, 1)]
@@ -71,9 +69,10 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     return node.Where(lost, float("nan"), result)
 
 
-def _extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
+def _reduce_extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
     """ReduceMax or ReduceMin; many rows in two steps: ONNX Runtime has a fast path for an axis
-    between others, and none for the first."""
+    between others, and none for the first.
+    """
     sizes = list(shape_of(graph, x)) if graph.has_shape(x) else []
     count = len(axes)
     if 0 < count < len(sizes) and list(axes) == list(range(count)) and is_static(sizes):
@@ -89,18 +88,19 @@ def _extreme(graph: Graph, op: str, x: str, axes: Ints, keepdim: bool) -> str:
     return graph.make_node(op, [x, over], keepdims=int(keepdim))
 
 
-def _extreme_of_long(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: bool) -> str:
-    """The same by TopK: ONNX Runtime before 1.32 compares vectors of int64 by their lower halves in
-    ReduceMax and ReduceMin, where the upper ones are equal."""
+def _int64_extreme(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: bool) -> str:
+    """The largest or smallest int64 by TopK: ONNX Runtime before 1.32 compares vectors of int64 by
+    their lower halves in ReduceMax and ReduceMin, where the upper ones are equal.
+    """
     rank = rank_of(graph, x)
     axis, flat = axes[0], x
     if len(axes) > 1:
         rest = other_axes(rank, axes)
-        sizes, count = ([dim_of(graph, x, place) for place in each] for each in (rest, axes))
+        sizes, count = ([dim_of(graph, x, axis_) for axis_ in group] for group in (rest, axes))
         axis = len(rest)
         flat = reshape_to(graph, permuted(graph, x, [*rest, *axes]), [*sizes, dims.prod(count)])
     one = consts(graph, [1], dtypes.int64)
-    top = nodes(graph).TopK(flat, one, outputs=2, axis=axis, largest=int(largest))[0]
+    top = OpBuilder(graph).TopK(flat, one, outputs=2, axis=axis, largest=int(largest))[0]
     alone = squeezed(graph, top, [axis])
     return unsqueezed(graph, alone, sorted(axes)) if keepdim else alone
 
@@ -110,13 +110,13 @@ def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.float32)
     # a sum of no elements is 0, where there is no largest one
     over = consts(graph, axes, dtypes.int64)
-    total = nodes(graph).ReduceSum(marks, over, keepdims=int(keepdim)) if axes else marks
+    total = OpBuilder(graph).ReduceSum(marks, over, keepdims=int(keepdim)) if axes else marks
     return cast(graph, total, dtypes.boolean)
 
 
 def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """Whether no element over ``axes`` is 0; True for no elements."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     zeros = op.Not(cast(graph, x, dtypes.boolean))
     return op.Not(any_true(graph, zeros, axes, keepdim))
 
@@ -131,5 +131,5 @@ def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
     total = summed_over(graph, wide, axes, False)
     if reduction == 1:
         count = const(graph, dims.prod(shape_of(graph, x)), opmath_dtype(dtype))
-        total = nodes(graph).Div(total, count)
+        total = OpBuilder(graph).Div(total, count)
     return cast(graph, total, dtype)

@@ -1,8 +1,6 @@
-"""Words for the scores of attention: scaling and masking them, heads that queries share, what a
-row without a score to keep is worth.
-
-In come queries, keys, values, scores and masks, out go names of results. Called by generated
-converters of attention, those for CUDA among them, and by the lowering of its gradient."""
+"""Scores of attention: scaling and masking them, heads that queries share, rows that are masked
+entirely. Used by the converters of attention and by the lowering of its gradient.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 
 from .facts import Bool, Float, Result, SymInt, SymInts, dim_of, rank_of, shape_of
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .pointwise import scaled
 from .values import as_vec, cast, const, consts, filled, reshape_to, unsqueezed
 
@@ -32,7 +30,7 @@ def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt
     """Attention scores times ``scale``; by default over the square root of the width of a head.
     Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
     was in memory."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if dims.same(width, 0):
         nothing = const(graph, 0, graph.get_type(x))
         return op.Expand(nothing, op.Shape(x))
@@ -56,13 +54,14 @@ def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result
     times = heads // own
     wide = unsqueezed(graph, x, [rank - 2])
     sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
-    spread_out = nodes(graph).Expand(wide, as_vec(graph, sizes))
+    spread_out = OpBuilder(graph).Expand(wide, as_vec(graph, sizes))
     return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
 
 
-def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
+def regroup_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
     """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
-    rows as heads again; no node when the numbers are equal."""
+    rows as heads again; no node when the numbers are equal.
+    """
     if not graph.has_shape(x):
         raise UnsupportedCase("attention heads that share keys, where both numbers are dynamic")
     shape = list(shape_of(graph, x))
@@ -75,17 +74,17 @@ def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
 def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
     """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
     the first share: these become rows of one head, so that nothing is copied."""
-    rows = heads_as(graph, x, dim_of(graph, y, -3))
-    product = nodes(graph).MatMul(rows, y)
+    rows = regroup_heads(graph, x, dim_of(graph, y, -3))
+    product = OpBuilder(graph).MatMul(rows, y)
     if not graph.has_shape(product):  # batches of two names, which torch's kernels take for one
         graph.set_shape(product, (*shape_of(graph, rows)[:-1], dim_of(graph, y, -1)))
-    return heads_as(graph, product, dim_of(graph, x, -3))
+    return regroup_heads(graph, product, dim_of(graph, x, -3))
 
 
 def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     """0 in the rows of an attention output that the mask hides from every key, where a softmax
     alone gives NaN."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if mask is None:
         return x
     last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
@@ -99,10 +98,13 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
 
 
 def above_lowest(graph: Graph, mask: Result) -> Result:
-    """A mask that is added to scores, without the lowest number of its dtype: the next one stands
-    there. A row that has nothing else averages all values, and ONNX Runtime's Attention takes it
-    for one without a key, which gives 0. Masks of bools as they are."""
-    op = nodes(graph)
+    """Replace the lowest number of an additive mask's dtype by the next one; bool masks are
+    returned.
+
+    A row with nothing else averages all values, but ONNX Runtime's Attention treats it as a row
+    without a key, which gives 0.
+    """
+    op = OpBuilder(graph)
     if graph.get_type(mask) == dtypes.boolean:
         return mask
     dtype = graph.get_type(mask)
@@ -116,7 +118,7 @@ def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None
     """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
     of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
     ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
-    op, last = nodes(graph), consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
+    op, last = OpBuilder(graph), consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
     top, most = (op.ReduceMax(x, last, keepdims=0) for x in (scores, probs))
     sums = op.Sub(top, op.Log(most))
     if mask is None:
@@ -129,10 +131,10 @@ def attention_mask(
 ) -> Result:
     """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
     or none of them."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if causal:
-        kept = op.Trilu(filled(graph, sizes, True, dtypes.boolean), upper=0)
-        scores = op.Where(kept, scores, const(graph, -np.inf, graph.get_type(scores)))
+        visible = op.Trilu(filled(graph, sizes, True, dtypes.boolean), upper=0)
+        scores = op.Where(visible, scores, const(graph, -np.inf, graph.get_type(scores)))
     if mask is None:
         return scores
     if graph.get_type(mask) == dtypes.boolean:

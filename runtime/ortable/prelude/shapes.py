@@ -1,7 +1,8 @@
-"""Words about the shapes of tensors: sizes of views, permutations, pads, slices, broadcasting.
+"""Shapes of tensors: sizes of views, permutations, pads, slices, broadcasting.
 
-In come results and sizes. The first group answers while converting and adds no node; the second one
-gives results of the graph. Called by generated converters and by lowerings."""
+The first group of functions answers while converting and adds no node; the second one gives
+results of the graph.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from .facts import (
     shape_of,
 )
 from .metadata import shape_or_none
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .values import as_scalar, as_vec, const, consts, reshape_to, unsqueezed
 
 __all__ = [
@@ -66,17 +67,16 @@ def expanded_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
         raise BuilderError(
             f"a result of rank {len(shape)} cannot be expanded to {len(sizes)} sizes: {list(sizes)}"
         )
-    return [shape[place - lead] if is_inferred(size) else size for place, size in enumerate(sizes)]
+    return [shape[axis - lead] if is_inferred(size) else size for axis, size in enumerate(sizes)]
 
 
-def is_expansion(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
-    """What Expand must be told to give ``x`` these sizes: 1 where the dimension of ``x`` has that
-    size anyway."""
+def expand_target(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
+    """The shape input of an Expand of ``x`` to ``sizes``: 1 where ``x`` has that size already."""
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     return [
-        1 if place >= lead and dims.same(shape[place - lead], size) else size
-        for place, size in enumerate(expanded_sizes(graph, x, sizes))
+        1 if axis >= lead and dims.same(shape[axis - lead], size) else size
+        for axis, size in enumerate(expanded_sizes(graph, x, sizes))
     ]
 
 
@@ -90,16 +90,17 @@ def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
     others keep their order; none where there is no axis, whose number may be 0 or -1."""
     if rank == 0:
         return []
-    given = [
+    sources = [
         normalize_axis(axis, rank) for axis in ([source] if isinstance(source, int) else source)
     ]
-    wanted = [
+    destinations = [
         normalize_axis(axis, rank)
         for axis in ([destination] if isinstance(destination, int) else destination)
     ]
-    others = iter(axis for axis in range(rank) if axis not in given)
+    others = iter(axis for axis in range(rank) if axis not in sources)
     return [
-        given[wanted.index(place)] if place in wanted else next(others) for place in range(rank)
+        sources[destinations.index(position)] if position in destinations else next(others)
+        for position in range(rank)
     ]
 
 
@@ -121,10 +122,10 @@ def torch_pads(rank: Int, pads: SymInts) -> SymInts:
 def iota(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
     """The int64 vector start, start + step, ... of ``count`` elements; a constant when all are
     known."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if isinstance(count, int) and is_static([start, step]):
-        return consts(graph, [start + place * step for place in range(count)], dtypes.int64)
-    ramp = graph.make_node("Range", [as_scalar(graph, each) for each in (0, count, 1)])
+        return consts(graph, [start + index * step for index in range(count)], dtypes.int64)
+    ramp = graph.make_node("Range", [as_scalar(graph, value) for value in (0, count, 1)])
     if step != 1 or isinstance(step, SymDim):
         ramp = op.Mul(ramp, as_vec(graph, step))
     return ramp if isinstance(start, int) and start == 0 else op.Add(ramp, as_vec(graph, start))
@@ -137,11 +138,11 @@ def sliced(
     """``x[start:end:step]`` along one axis, with ONNX's clamping; no node when it takes the whole
     axis."""
     # sys.maxsize and its like mean the end, also of an axis whose size is not known
-    whole = is_open_end(end) or (graph.has_shape(x) and end >= dim_of(graph, x, axis))
-    if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and whole:
+    is_full = is_open_end(end) or (graph.has_shape(x) and end >= dim_of(graph, x, axis))
+    if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and is_full:
         return x
     steps = None if isinstance(step, int) and step == 1 else as_vec(graph, step)
-    return nodes(graph).Slice(
+    return OpBuilder(graph).Slice(
         x, as_vec(graph, start), as_vec(graph, end), as_vec(graph, axis), steps
     )
 
@@ -155,7 +156,7 @@ def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
     if any(type(size) is int and size == 0 for size in sizes):
         # ONNX Runtime's optimizer drops an Expand to a constant size of 0
         return zeros_of(graph, sizes, graph.get_type(x))
-    result = nodes(graph).Expand(x, as_vec(graph, is_expansion(graph, x, sizes)))
+    result = OpBuilder(graph).Expand(x, as_vec(graph, expand_target(graph, x, sizes)))
     graph.set_shape(result, tuple(sizes))
     return result
 
@@ -179,12 +180,12 @@ def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
     if is_static(list(sizes)) and dims.prod(sizes) == 0:
         return reshape_to(graph, consts(graph, [], dtype), list(sizes))
     zero = const(graph, 0, dtype)
-    return zero if not sizes else nodes(graph).Expand(zero, as_vec(graph, list(sizes)))
+    return zero if not sizes else OpBuilder(graph).Expand(zero, as_vec(graph, list(sizes)))
 
 
-def is_open_end(place: SymInt) -> bool:
+def is_open_end(end: SymInt) -> bool:
     """True for an end of a slice that is beyond every size: torch writes 2**63 - 1."""
-    return isinstance(place, int) and place >= 2**31
+    return isinstance(end, int) and end >= 2**31
 
 
 def is_inferred(size: SymInt) -> bool:

@@ -1,12 +1,11 @@
-"""Words for sums, products and lengths over axes, as exact as torch's and in the forms that ONNX
-Runtime computes fastest.
+"""Sums, products and lengths over axes, as exact as torch's, in the forms that ONNX Runtime
+computes fastest; means and variances are in `lowerings.reductions`.
 
-ONNX Runtime adds the elements of a row one after the other in float32, so that a sum of a million
-elements has lost a digit or two, and reduces int64 in double. Long sums of float32 are therefore
-sums of equal parts, which are added up in float64, and sums of int64 are products of matrices,
-which wrap around as torch's do. In come a result and axes counted from the front, out goes the name
-of the sum. Called by generated converters and by lowerings; means and variances are in
-`lowerings.reductions`."""
+ONNX Runtime adds the elements of a row one after the other in float32, so that a sum of a
+million elements loses a digit or two, and reduces int64 in double. Long sums of float32 are
+therefore sums of equal parts, which are added up in float64, and sums of int64 are products of
+matrices, which wrap around as torch's do.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from ortable.ir import Graph
 
 from .complex_value import by_parts
 from .facts import Bool, Ints, Result, SymInts, Tensor, dim_of, is_static, shape_of
-from .nodes import nodes
+from .op_builder import OpBuilder
 from .promotion import opmath
 from .values import cast, const, consts, filled, permuted, reshape_to
 
@@ -33,13 +32,13 @@ _FEW_ROWS = 8  # below, a sum and a product cost the same
 
 # How many elements one kernel adds up as exactly as torch: along the last axes it has eight sums
 # or more at a time, elsewhere one for each result. The parts of a longer sum are smaller still.
-_MOST_LAST, _MOST_ALL, _PART_LAST = 4096, 512, 1024
+_MAX_LAST, _MAX_ALL, _PART_LAST = 4096, 512, 1024
 
 
-_MOST, _PART = 256, 128
+_MAX_TERMS, _PART = 256, 128
 
 
-_FEWEST = 16  # parts that are smaller leave too much to float64
+_MIN_PART = 16  # parts that are smaller leave too much to float64
 
 
 _FEW_COLUMNS = 64  # below, sums are as good as alone
@@ -79,7 +78,7 @@ def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result
 def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The root of the sum of squares of floats over non-negative ``axes``; squares of half floats
     may not fit into one."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     wide = opmath(graph, x)
     total = summed_over(graph, op.Mul(wide, wide), axes, keepdim)
     return cast(graph, op.Sqrt(total), graph.get_type(x))
@@ -87,12 +86,12 @@ def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
 
 def l1_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The sum of the absolute values over non-negative ``axes``."""
-    return summed_over(graph, nodes(graph).Abs(x), axes, keepdim)
+    return summed_over(graph, OpBuilder(graph).Abs(x), axes, keepdim)
 
 
 def _plain_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     over = consts(graph, axes, dtypes.int64)
-    return nodes(graph).ReduceSum(x, over, keepdims=int(keepdim))
+    return OpBuilder(graph).ReduceSum(x, over, keepdims=int(keepdim))
 
 
 def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
@@ -101,7 +100,7 @@ def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     sizes, count = list(shape_of(graph, x)), len(axes)
     rows, columns = dims.prod(sizes[:count]), dims.prod(sizes[count:])
     ones = filled(graph, [1, rows], 1, graph.get_type(x))
-    total = nodes(graph).MatMul(ones, reshape_to(graph, x, [rows, columns]))
+    total = OpBuilder(graph).MatMul(ones, reshape_to(graph, x, [rows, columns]))
     return reshape_to(graph, total, [1] * count * keepdim + sizes[count:])
 
 
@@ -114,8 +113,8 @@ def float_sum(graph: Graph, x: str, axes: Ints, keepdim: bool, fine: bool) -> st
     if not graph.has_shape(x):
         return _plain_sum(graph, x, axes, keepdim)
     sizes = list(shape_of(graph, x))
-    x, done = _shortened(graph, x, axes, fine)
-    if done or _ends_open(graph, x, axes):
+    x, done = _add_partial_sums(graph, x, axes, fine)
+    if done or _is_open_ended(graph, x, axes):
         return _plain_sum(graph, cast(graph, x, dtypes.float64), axes, keepdim)
     count = len(axes)
     leading = 0 < count < len(sizes) and sorted(axes) == list(range(count))
@@ -135,7 +134,8 @@ def is_long_sum(graph: Graph, x: str, axes: Ints) -> bool:
     """Whether a sum over ``axes`` is added up in parts."""
     sizes = shape_of(graph, x) if graph.has_shape(x) else ()
     return any(
-        dims.prod(sizes[first:end]) > _most(sizes, first, end) for first, end in _runs(sizes, axes)
+        dims.prod(sizes[first:end]) > _max_terms(sizes, first, end)
+        for first, end in _axis_runs(sizes, axes)
     )
 
 
@@ -143,41 +143,46 @@ def _is_last(sizes: SymInts, end: int) -> bool:
     return all(isinstance(size, int) and size == 1 for size in sizes[end:])
 
 
-def _most(sizes: SymInts, first: int, end: int) -> int:
-    """How much one kernel may add up, of a run of axes that begins at ``first`` and ends before
-    ``end``; the error of a single result stands out more than that of one among many."""
+def _max_terms(sizes: SymInts, first: int, end: int) -> int:
+    """How many elements of a run of axes [first, end) one kernel may add up. The error of a single
+    result stands out more than that of one among many.
+    """
     if not _is_last(sizes, end):
-        return _MOST
+        return _MAX_TERMS
     alone = dims.same(dims.prod(sizes[:first]), 1)
-    return _MOST_ALL if alone else _MOST_LAST
+    return _MAX_ALL if alone else _MAX_LAST
 
 
-def _runs(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
-    """Runs of neighbours among ``axes`` whose sizes are known, and single ones whose size is not:
-    (first, behind the last)."""
+def _axis_runs(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
+    """Runs of adjacent ``axes`` of static size, and single axes of dynamic size, as (first,
+    end).
+    """
     result: list[tuple[int, int]] = []
     for axis in sorted(axes) if sizes else []:
-        known = isinstance(sizes[axis], int)
-        if known and result and result[-1][1] == axis and isinstance(sizes[axis - 1], int):
+        is_known = isinstance(sizes[axis], int)
+        if is_known and result and result[-1][1] == axis and isinstance(sizes[axis - 1], int):
             result[-1] = (result[-1][0], axis + 1)
         else:
             result.append((axis, axis + 1))
     return result
 
 
-def _shortened(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]:
-    """``x`` with parts of a long sum over ``axes`` added up, which are kept as 1 or shortened, and
-    whether the rest is to be added up in float64. Of several dynamic sizes all but the first are
-    summed up: an image or a batch of texts is long, its sizes are not."""
+def _add_partial_sums(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]:
+    """Add up parts of a long sum over ``axes``; returns the result, in which these axes are 1 or
+    shorter, and whether the rest must be added up in float64.
+
+    Of several dynamic sizes all but the first are summed up: an image or a batch of texts is long,
+    its sizes are not.
+    """
     sizes = list(shape_of(graph, x))
-    runs = _runs(sizes, axes)
+    runs = _axis_runs(sizes, axes)
     unknown = [axis for axis in axes if not isinstance(sizes[axis], int)]
     for first, end in reversed(runs):
         count = dims.prod(sizes[first:end])
-        if isinstance(count, int) and count > (_PART if fine else _most(sizes, first, end)):
+        if isinstance(count, int) and count > (_PART if fine else _max_terms(sizes, first, end)):
             rows = _is_last(sizes, end) and not fine
             most = min(_PART_LAST, count // 8) if rows else _PART
-            return _in_parts(graph, x, first, end, most), True
+            return _sum_in_parts(graph, x, first, end, most), True
         if fine or (first > min(unknown, default=first) and count != 1):
             x = _plain_sum(graph, x, list(range(first, end)), True)
         if fine:
@@ -185,20 +190,21 @@ def _shortened(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]
     return x, False
 
 
-def _in_parts(graph: Graph, x: str, first: int, end: int, most: int) -> str:
-    """``x`` with the sums of equal parts of up to ``most`` in place of the elements of a run of
-    axes, all in the last of them."""
+def _sum_in_parts(graph: Graph, x: str, first: int, end: int, most: int) -> str:
+    """Replace a run of axes by the sums of equal parts of up to ``most`` elements, in its last
+    axis.
+    """
     sizes = list(shape_of(graph, x))
     before, after = sizes[:first] + [1] * (end - first - 1), sizes[end:]
     count, columns = math.prod(sizes[first:end]), dims.prod(after)
-    part = _part(count, most)
-    if part < _FEWEST:
+    part = _largest_divisor(count, most)
+    if part < _MIN_PART:
         # a prime, or nearly: zeros behind make parts that are equal
         part, missing = most, -count % most
         x = reshape_to(graph, x, [*before, count, *after])
         pads = [0] * (len(sizes) + end - 1) + [missing] + [0] * (len(sizes) - end)
         zero = const(graph, 0, graph.get_type(x))
-        x = nodes(graph).Pad(x, consts(graph, pads, dtypes.int64), zero)
+        x = OpBuilder(graph).Pad(x, consts(graph, pads, dtypes.int64), zero)
         count += missing
     # sums of whole blocks of rows use the processor's vectors, sums of a few columns do not
     narrow = isinstance(columns, int) and 1 < columns < _FEW_COLUMNS
@@ -207,20 +213,20 @@ def _in_parts(graph: Graph, x: str, first: int, end: int, most: int) -> str:
     return _plain_sum(graph, x, [end - 1 if narrow else end], False)
 
 
-def _part(count: int, most: int) -> int:
+def _largest_divisor(count: int, most: int) -> int:
     """The largest divisor of ``count`` up to ``most``."""
     return next(part for part in range(most, 0, -1) if count % part == 0)
 
 
-def _ends_open(graph: Graph, x: str, axes: Ints) -> bool:
+def _is_open_ended(graph: Graph, x: str, axes: Ints) -> bool:
     """Whether few results are sums of an unknown number of float32: they are added in float64."""
     if graph.get_type(x) != dtypes.float32:
         return False
     sizes = shape_of(graph, x)
-    kept = dims.prod([size for axis, size in enumerate(sizes) if axis not in axes])
+    count = dims.prod([size for axis, size in enumerate(sizes) if axis not in axes])
     return (
-        isinstance(kept, int)
-        and kept < _FEW_COLUMNS
+        isinstance(count, int)
+        and count < _FEW_COLUMNS
         and not is_static([sizes[axis] for axis in axes])
     )
 
@@ -236,21 +242,23 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     if largest_int(graph, x) * (count if isinstance(count, int) else 2**37) <= _EXACT:
         return _plain_sum(graph, x, axes, keepdim)
     sizes = list(shape_of(graph, x))
-    kept = [axis for axis in range(len(sizes)) if axis not in axes]
-    wanted = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
-    wanted = wanted if keepdim else [sizes[axis] for axis in kept]
-    rows = dims.prod([sizes[axis] for axis in kept])
-    if sorted(axes) == list(range(len(axes))) and kept:
+    kept_axes = [axis for axis in range(len(sizes)) if axis not in axes]
+    out_shape = [size if axis in kept_axes else 1 for axis, size in enumerate(sizes)]
+    out_shape = out_shape if keepdim else [sizes[axis] for axis in kept_axes]
+    rows = dims.prod([sizes[axis] for axis in kept_axes])
+    if sorted(axes) == list(range(len(axes))) and kept_axes:
         flat = reshape_to(graph, x, [count, rows])
         pair = [filled(graph, [1, count], 1, dtypes.int64), flat]
     else:
-        flat = reshape_to(graph, permuted(graph, x, [*kept, *sorted(axes)]), [rows, count])
+        flat = reshape_to(graph, permuted(graph, x, [*kept_axes, *sorted(axes)]), [rows, count])
         pair = [flat, filled(graph, [count, 1], 1, dtypes.int64)]
-    return reshape_to(graph, graph.make_node("MatMul", pair), wanted)
+    return reshape_to(graph, graph.make_node("MatMul", pair), out_shape)
 
 
 def largest_int(graph: Graph, x: str) -> int:
-    """What the absolute values of an int result are at most, by the dtypes that it is cast from."""
+    """An upper bound of the absolute values of an int result, by the dtypes that it is cast
+    from.
+    """
     result = 2**64
     while True:
         dtype = graph.get_type(x)
@@ -266,48 +274,49 @@ def largest_int(graph: Graph, x: str) -> int:
 
 
 def int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
-    """The halves of the rows multiplied by each other until one column is left: ONNX Runtime's
-    ReduceProd computes in double."""
+    """Multiply the halves of each row until one column is left; ONNX Runtime's ReduceProd computes
+    in double.
+    """
     sizes = list(shape_of(graph, x))
-    kept = [axis for axis in range(len(sizes)) if axis not in axes]
-    wanted = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
-    wanted = wanted if keepdim else [sizes[axis] for axis in kept]
+    kept_axes = [axis for axis in range(len(sizes)) if axis not in axes]
+    out_shape = [size if axis in kept_axes else 1 for axis, size in enumerate(sizes)]
+    out_shape = out_shape if keepdim else [sizes[axis] for axis in kept_axes]
     count = dims.prod([sizes[axis] for axis in axes])
-    rows = dims.prod([sizes[axis] for axis in kept])
-    flat = reshape_to(graph, permuted(graph, x, [*kept, *sorted(axes)]), [rows, count])
+    rows = dims.prod([sizes[axis] for axis in kept_axes])
+    flat = reshape_to(graph, permuted(graph, x, [*kept_axes, *sorted(axes)]), [rows, count])
     if not isinstance(count, int) or not isinstance(rows, int):
-        return reshape_to(graph, _halved_by_loop(graph, flat), wanted)
+        return reshape_to(graph, _product_by_loop(graph, flat), out_shape)
     if count == 0:
-        return filled(graph, wanted, 1, graph.get_type(x))
+        return filled(graph, out_shape, 1, graph.get_type(x))
     rest = []
     while count > 1:
         half = count // 2
         if count % 2:
-            rest.append(_columns(graph, flat, count - 1, count))
-        pair = [_columns(graph, flat, 0, half), _columns(graph, flat, half, 2 * half)]
+            rest.append(_slice_columns(graph, flat, count - 1, count))
+        pair = [_slice_columns(graph, flat, 0, half), _slice_columns(graph, flat, half, 2 * half)]
         flat, count = graph.make_node("Mul", pair), half
-    for each in rest:
-        flat = nodes(graph).Mul(flat, each)
-    return reshape_to(graph, flat, wanted)
+    for column in rest:
+        flat = OpBuilder(graph).Mul(flat, column)
+    return reshape_to(graph, flat, out_shape)
 
 
-def _columns(graph: Graph, x: str, start: int, end: int) -> str:
-    places = [consts(graph, [place], dtypes.int64) for place in (start, end, 1)]
-    return nodes(graph).Slice(x, *places)
+def _slice_columns(graph: Graph, x: str, start: int, end: int) -> str:
+    places = [consts(graph, [bound], dtypes.int64) for bound in (start, end, 1)]
+    return OpBuilder(graph).Slice(x, *places)
 
 
-def _halved_by_loop(graph: Graph, x: str) -> str:
-    """The same for an unknown number of columns, with one of ones in front."""
+def _product_by_loop(graph: Graph, x: str) -> str:
+    """`int_product` for a dynamic number of columns, with a column of ones in front."""
     dtype = graph.get_type(x)
     rows = dim_of(graph, x, 0)
     ones = filled(graph, [rows, 1], 1, dtype)
-    start = nodes(graph).Concat(ones, x, axis=1)
+    start = OpBuilder(graph).Concat(ones, x, axis=1)
     body = graph.subgraph("halve")
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     whole = graph.unique_name("whole")
     body.make_tensor_input(whole, dtype, None)
-    op = nodes(body)
+    op = OpBuilder(body)
     size = op.Shape(whole, start=1, end=2)
     two, zero, one = (consts(body, [value], dtypes.int64) for value in (2, 0, 1))
     half = op.Div(size, two)
@@ -321,8 +330,8 @@ def _halved_by_loop(graph: Graph, x: str) -> str:
     for name in (more, result):
         body.make_tensor_output(name)
     rounds, going = const(graph, 63, dtypes.int64), const(graph, True, dtypes.boolean)
-    made = nodes(graph).Loop(rounds, going, start, outputs=1, body=body)
-    name = made if isinstance(made, str) else made[0]
+    outputs = OpBuilder(graph).Loop(rounds, going, start, outputs=1, body=body)
+    name = outputs if isinstance(outputs, str) else outputs[0]
     graph.set_shape(name, (rows, 1))
     return name
 
@@ -339,4 +348,4 @@ def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     if not dtypes.is_float_type(dtype) and largest_int(graph, x) > 1:
         return int_product(graph, x, axes, keepdim)
     over = consts(graph, axes, dtypes.int64)
-    return nodes(graph).ReduceProd(x, over, keepdims=int(keepdim))
+    return OpBuilder(graph).ReduceProd(x, over, keepdims=int(keepdim))

@@ -1,5 +1,5 @@
-"""Lower-case words of the spec language that give a result of the graph: constants, casts, shapes
-as int64 vectors.
+"""Functions of the spec language that give a result of the graph: constants, casts, shapes as int64
+vectors.
 
 Each may add no node, one, or several: that is why they are not written as CapWords.
 """
@@ -102,20 +102,20 @@ def as_vec(graph: Graph, value: SymInts) -> Result:
         return consts(graph, [value], dtypes.int64)
     if not isinstance(value, list | tuple):
         return graph.dim_as_vector(value)
-    if all(isinstance(each, int) for each in value):
+    if all(isinstance(size, int) for size in value):
         return consts(graph, list(value), dtypes.int64)
-    if any(isinstance(each, int) and each < 0 for each in value):
+    if any(isinstance(size, int) and size < 0 for size in value):
         # a size of -1 is no size, so the builder would refuse it in a shape
-        return graph.make_node("Concat", [as_vec(graph, each) for each in value], axis=0)
+        return graph.make_node("Concat", [as_vec(graph, size) for size in value], axis=0)
     return graph.shape_as_vector(value)
 
 
 def as_scalar(graph: Graph, value: Any) -> Result:
     """An int or symbolic int as a 0-d int64 result."""
     if isinstance(value, SymDim):
-        known = graph.dim_results.scalar(value)
-        if known is not None:
-            return known
+        scalar = graph.dim_results.scalar(value)
+        if scalar is not None:
+            return scalar
         return graph.make_node(
             "Squeeze", [graph.dim_as_vector(value), consts(graph, [0], dtypes.int64)]
         )
@@ -139,14 +139,14 @@ def reshape_to(graph: Graph, x: Tensor, shape: SymInts) -> Tensor:
         return x
     if _has_shape(graph, x, shape):
         return x
-    symbolic = [place for place, size in enumerate(shape) if isinstance(size, SymDim)]
+    symbolic = [axis for axis, size in enumerate(shape) if isinstance(size, SymDim)]
     sizes = list(shape)
     if len(symbolic) == 1 and -1 not in sizes and 0 not in sizes:
         # one unknown size is what ONNX can find by itself: no node is needed to compute it
         sizes[symbolic[0]] = -1
     allowzero = 1 if 0 in sizes or any(isinstance(size, SymDim) for size in sizes) else 0
     if allowzero and -1 in sizes:
-        sizes, allowzero = _without_hole(graph, x, sizes)
+        sizes, allowzero = _fill_inferred_size(graph, x, sizes)
     result = graph.make_node("Reshape", [x, as_vec(graph, sizes)], allowzero=allowzero or None)
     if not graph.has_shape(result) and -1 not in shape:
         graph.set_shape(result, tuple(shape))
@@ -157,14 +157,14 @@ def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:
     """Whether ``x`` has all the sizes but the one that is -1: then it has that one too."""
     if not graph.has_shape(x) or -1 not in shape:
         return False
-    known = graph.get_shape(x)
-    return len(known) == len(shape) and all(
+    current = graph.get_shape(x)
+    return len(current) == len(shape) and all(
         (type(size) is int and size == -1) or dims.same(size, own)
-        for size, own in zip(shape, known, strict=True)
+        for size, own in zip(shape, current, strict=True)
     )
 
 
-def _without_hole(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[Any], int]:
+def _fill_inferred_size(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[Any], int]:
     """ONNX forbids -1 beside a 0 that means empty; the missing size is then computed here."""
     rest: Any = 1
     for size in sizes:
@@ -190,8 +190,8 @@ def permuted(graph: Graph, x: Tensor, perm: Ints) -> Tensor:
     """``x`` with permuted axes; no node when the order stays. Of a transposed result, the source is
     permuted: the first Transpose is left to its other readers."""
     order = list(perm)
-    known = graph.values.get(x)
-    before = None if known is None else known.producer
+    value = graph.values.get(x)
+    before = None if value is None else value.producer
     if before is not None and before.op_type == "Transpose" and not before.domain:
         first = before.attrs.get("perm")
         if first is not None and before.inputs[0] in graph.values:

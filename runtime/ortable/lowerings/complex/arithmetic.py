@@ -23,7 +23,7 @@ from ortable.prelude.complex_arithmetic import (
 )
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.facts import Bool, Int, Str, dim_of, rank_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, log1p_of
 from ortable.prelude.promotion import computation_dtype, promote_values
 from ortable.prelude.sums import product_over
@@ -47,7 +47,7 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
         power = sum(choice) % 4  # of i
         result = sums[power % 2]
         if result is None:
-            result = nodes(graph).Neg(term) if power > 1 else term
+            result = OpBuilder(graph).Neg(term) if power > 1 else term
         else:
             result = graph.make_node("Sub" if power > 1 else "Add", [result, term])
         sums[power % 2] = result
@@ -56,7 +56,7 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
 
 def c_log1p(graph: Graph, x: Complex) -> Complex:
     """``log(1 + x)``, without rounding 1 + x where x is small."""
-    op, one = nodes(graph), const_like(graph, 1, x.real)
+    op, one = OpBuilder(graph), const_like(graph, 1, x.real)
     across = op.Add(x.real, one)
     squares = op.Mul(x.real, op.Add(x.real, 2))
     squares = op.Add(squares, op.Mul(x.imag, x.imag))
@@ -69,7 +69,7 @@ def c_log1p(graph: Graph, x: Complex) -> Complex:
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
     """The product along one axis of static size, by halves; of a real tensor as of any other."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if type(x) is not ComplexValue:
         return product_over(graph, x, [axis] if rank_of(graph, x) else [], keepdim)
     if not rank_of(graph, x):
@@ -105,14 +105,16 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
         first = _stretch(graph, x, axis, 0, step)
         earlier = _stretch(graph, x, axis, 0, size - step)
         later = c_mul(graph, _stretch(graph, x, axis, step, size), earlier)
-        x = on_both_parts(graph, lambda a, b: nodes(graph).Concat(a, b, axis=axis), first, later)
+        x = on_both_parts(
+            graph, lambda a, b: OpBuilder(graph).Concat(a, b, axis=axis), first, later
+        )
         step *= 2
     return x
 
 
 def _stretch(graph: Graph, x: Any, axis: int, first: int, last: int) -> Any:
     bounds = [consts(graph, [each], dtypes.int64) for each in (first, last, axis)]
-    return on_both_parts(graph, lambda part: nodes(graph).Slice(part, *bounds), x)
+    return on_both_parts(graph, lambda part: OpBuilder(graph).Slice(part, *bounds), x)
 
 
 def promote_complex(

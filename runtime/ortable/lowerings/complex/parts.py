@@ -9,7 +9,7 @@ from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import filled_like
 
 
@@ -73,7 +73,7 @@ def products_of_parts(
 ) -> Any:
     """``complex: products(a, b, c)``: a converter of real tensors that is linear in ``a`` and in
     ``b``, and adds ``c``, called for the four products of their parts."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     wanted, names = part_type(res.dtype), list(given)
 
     def of_parts(first: int, second: int, added: int | None) -> str:
@@ -106,7 +106,7 @@ def _part(graph: Graph, value: Any, place: int, wanted: int | None) -> Any:
         return value
     if wanted is None or graph.get_type(name) == wanted:
         return name
-    return nodes(graph).Cast(name, to=wanted)
+    return OpBuilder(graph).Cast(name, to=wanted)
 
 
 def _part_record(graph: Graph, res: ResultSpec, suffix: str) -> ResultSpec:

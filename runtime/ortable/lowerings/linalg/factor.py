@@ -10,7 +10,7 @@ from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue, part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of
 from ortable.prelude.matrices import smaller_side, triu
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, squeezed, unsqueezed
@@ -44,7 +44,7 @@ def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
 
     def step(body: Graph, place: str, a: Tensor, order: str, pivots: str) -> list[Tensor]:
-        op, at = nodes(body), first_axis(body, place)
+        op, at = OpBuilder(body), first_axis(body, place)
         size = rough_size(body, each(body, "Gather", [a, at], axis=2))
         open_ = op.GreaterOrEqual(rows, place)
         size = op.Where(open_, size, -1)
@@ -63,14 +63,14 @@ def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
 
 def exchanged(body: Graph, line: str, first: str, second: str) -> str:
     """[batch, rows]: the places 0, 1, ... with ``first`` and ``second`` [batch, 1] exchanged."""
-    op = nodes(body)
+    op = OpBuilder(body)
     result = op.Where(op.Equal(line, second), first, line)
     return op.Where(op.Equal(line, first), second, result)
 
 
 def _eliminated(body: Graph, a: Tensor, place: str, rows: str, columns: str) -> Tensor:
     """The column at ``place`` divided by its pivot, and taken away from the columns after it."""
-    op, at = nodes(body), first_axis(body, place)
+    op, at = OpBuilder(body), first_axis(body, place)
     column, across = (each(body, "Gather", [a, at], axis=axis) for axis in (2, 1))
     pivot = each(body, "Gather", [column, at], axis=1)
     # a pivot of zero stands over zeros
@@ -91,7 +91,7 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
     pivots = cast(graph, pivots, dtypes.int64)
 
     def step(body: Graph, place: str, order: str) -> list[str]:
-        op = nodes(body)
+        op = OpBuilder(body)
         other = op.Gather(pivots, first_axis(body, place), axis=1)
         other = op.Sub(other, 1)
         source = unsqueezed(body, exchanged(body, line, place, other), [2])
@@ -103,14 +103,14 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
 def permutation_matrix(graph: Graph, order: str, dtype: int) -> Tensor:
     """[batch, rows, rows]: P of A = P L U."""
     line = unsqueezed(graph, iota(graph, 0, dim_of(graph, order, 1), 1), [1])
-    return as_kind(graph, nodes(graph).Equal(line, unsqueezed(graph, order, [1])), dtype)
+    return as_kind(graph, OpBuilder(graph).Equal(line, unsqueezed(graph, order, [1])), dtype)
 
 
 def reordered(graph: Graph, x: Tensor, order: str, back: bool) -> Tensor:
     """The rows of ``x`` [batch, rows, columns] in ``order`` [batch, rows], or put back from it."""
     if back:
         hits = cast(graph, permutation_matrix(graph, order, dtypes.int32), dtypes.int32)
-        order = nodes(graph).ArgMax(hits, axis=2, keepdims=0)
+        order = OpBuilder(graph).ArgMax(hits, axis=2, keepdims=0)
     return each(graph, "GatherND", [x, unsqueezed(graph, order, [2])], batch_dims=1)
 
 
@@ -120,7 +120,7 @@ def triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool) -> T
     last = as_scalar(graph, dim_of(graph, a, 1) - 1)
 
     def step(body: Graph, place: str, x: Tensor) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         place = op.Sub(last, place) if upper else place
         at = first_axis(body, place)
         row = each(body, "Gather", [a, at], axis=1)
@@ -154,7 +154,7 @@ def cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
     info = zeros_of(graph, [dim_of(graph, a, 0), 1, 1], dtypes.int64)
 
     def step(body: Graph, place: str, a: Tensor, info: str) -> list[Tensor]:
-        op, at = nodes(body), first_axis(body, place)
+        op, at = OpBuilder(body), first_axis(body, place)
         column = each(body, "Gather", [a, at], axis=2)
         head = op.Gather(real_of(column), at, axis=1)
         root = op.Sqrt(head)
@@ -170,7 +170,7 @@ def cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
         return [a, op.Where(op.Or(fine, known), info, number)]
 
     a, info = run_loop(graph, dim_of(graph, a, 1), [a, info], step)
-    info = nodes(graph).Squeeze(info, consts(graph, [1, 2], dtypes.int64))
+    info = OpBuilder(graph).Squeeze(info, consts(graph, [1, 2], dtypes.int64))
     return triu(graph, a, False), cast(graph, info, dtypes.int32)
 
 
@@ -182,7 +182,7 @@ def reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     scale = scale_of(graph, a)
 
     def step(body: Graph, place: str, a: Tensor, tau: Tensor) -> list[Tensor]:
-        op, at = nodes(body), first_axis(body, place)
+        op, at = OpBuilder(body), first_axis(body, place)
         zero, one = number(body, 0, a), number(body, 1, a)
         column = each(body, "Gather", [a, at], axis=2)
         head = each(body, "Gather", [column, at], axis=1)
@@ -202,14 +202,14 @@ def reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
         return [a, each(body, "Where", [op.Equal(marks, place), own, tau])]
 
     a, tau = run_loop(graph, count, [each(graph, "Div", [a, scale]), tau], step)
-    above = nodes(graph).LessOrEqual(rows, columns)  # reflectors have no scale
+    above = OpBuilder(graph).LessOrEqual(rows, columns)  # reflectors have no scale
     return each(graph, "Where", [above, product(graph, a, scale), a]), tau
 
 
 def _reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Tensor, str]:
     """(beta, tau, done): what the head becomes, the factor of the reflector, and whether nothing
     is to be done, since there is nothing below and the head is real."""
-    op, real = nodes(body), real_of(head)
+    op, real = OpBuilder(body), real_of(head)
     zero, one = const_like(body, 0, real), const_like(body, 1, real)
     done, square = op.Equal(squares, zero), op.Mul(real, real)
     if is_pair(head):
@@ -239,7 +239,7 @@ def apply_reflectors(graph: Graph, a: Tensor, tau: Tensor, x: Tensor, across: bo
     last = as_scalar(graph, count - 1)
 
     def step(body: Graph, place: str, x: Tensor) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         place = place if across else op.Sub(last, place)
         at = first_axis(body, place)
         column = each(body, "Gather", [a, at], axis=2)

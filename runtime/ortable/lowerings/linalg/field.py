@@ -13,7 +13,7 @@ from ortable.prelude.complex_arithmetic import c_abs, c_conj, c_div, c_mul
 from ortable.prelude.complex_value import ComplexValue, complex_type, part_type
 from ortable.prelude.facts import Dtype, Tensor, dtype_of
 from ortable.prelude.matrices import matrix_product
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import filled_like
 from ortable.prelude.values import cast, const
 
@@ -75,7 +75,7 @@ def multiplied(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """The product of matrices."""
     if is_pair(a):
         return matrix_product(graph, a, b)
-    return nodes(graph).MatMul(a, b)
+    return OpBuilder(graph).MatMul(a, b)
 
 
 def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
@@ -90,12 +90,12 @@ def conjugate(graph: Graph, x: Tensor) -> Tensor:
 
 def modulus(graph: Graph, x: Tensor) -> str:
     """The absolute value."""
-    return c_abs(graph, x) if is_pair(x) else nodes(graph).Abs(x)
+    return c_abs(graph, x) if is_pair(x) else OpBuilder(graph).Abs(x)
 
 
 def rough_size(graph: Graph, x: Tensor) -> str:
     """What LAPACK compares pivots by: the absolute value, of a pair that of both parts added."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     if not is_pair(x):
         return op.Abs(x)
     parts = [op.Abs(part) for part in (x.real, x.imag)]
@@ -104,7 +104,7 @@ def rough_size(graph: Graph, x: Tensor) -> str:
 
 def is_zero(graph: Graph, x: Tensor) -> str:
     """True where the number is 0."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     zero = const(graph, 0, part_type(dtype_of(graph, x)))
     if not is_pair(x):
         return op.Equal(x, zero)

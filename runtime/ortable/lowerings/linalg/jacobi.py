@@ -13,7 +13,7 @@ from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of, shape_of
 from ortable.prelude.matrices import matrix_transpose
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like, hypot_of
 from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.shapes import expanded
@@ -49,7 +49,7 @@ class _Rounds:
 
     def partners(self, body: Graph, place: str, own: str) -> str:
         """int64[size]: the partner of each in the round at ``place``."""
-        op = nodes(body)
+        op = OpBuilder(body)
         result = op.Mod(op.Sub(place, own), self.odd)
         alone = op.And(op.Equal(result, own), self.even)
         result = op.Where(alone, self.last, result)
@@ -59,9 +59,9 @@ class _Rounds:
 
     def is_over(self, body: Graph, place: str) -> str:
         """True in the last round of a sweep."""
-        after = nodes(body).Add(place, 1)
-        rest = nodes(body).Mod(after, self.odd)
-        return nodes(body).Equal(rest, 0)
+        after = OpBuilder(body).Add(place, 1)
+        rest = OpBuilder(body).Mod(after, self.odd)
+        return OpBuilder(body).Equal(rest, 0)
 
 
 def _rotation(
@@ -72,10 +72,10 @@ def _rotation(
     if is_pair(products):
         size = modulus(body, products)
         cosine, sine = _rotation(body, lengths, size, own, partner, idle)
-        safe = nodes(body).Where(is_zero(body, products), 1, size)
+        safe = OpBuilder(body).Where(is_zero(body, products), 1, size)
         phase = quotient(body, conjugate(body, products), safe)
         return cosine, product(body, sine, phase)
-    op, one = nodes(body), const_like(body, 1, lengths)
+    op, one = OpBuilder(body), const_like(body, 1, lengths)
     zero, two = const_like(body, 0, lengths), const_like(body, 2, lengths)
     idle = op.Or(idle, op.Equal(own, partner))
     divisor = op.Where(idle, one, op.Mul(two, products))
@@ -97,13 +97,13 @@ def _rotated(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -
 
 def _largest(body: Graph, marks: str, before: str) -> str:
     """``before`` or whether a pair was rotated."""
-    total = nodes(body).ReduceSum(cast(body, marks, dtypes.int32), keepdims=0)
-    return nodes(body).Or(before, nodes(body).Greater(total, 0))
+    total = OpBuilder(body).ReduceSum(cast(body, marks, dtypes.int32), keepdims=0)
+    return OpBuilder(body).Or(before, OpBuilder(body).Greater(total, 0))
 
 
 def _next_round(body: Graph, rounds: _Rounds, place: str, busy: str, idle: str) -> list[str]:
     """(whether to go on, whether this sweep rotated something)."""
-    op = nodes(body)
+    op = OpBuilder(body)
     busy = _largest(body, op.Not(idle), busy)
     over = rounds.is_over(body, place)
     return [op.Or(busy, op.Not(over)), op.And(busy, op.Not(over))]
@@ -114,8 +114,8 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
     matrices."""
     size = dim_of(graph, a, 1)
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
-    diagonal = nodes(graph).Equal(places(graph, a, -2), own)
-    op, over = nodes(graph), consts(graph, [1], dtypes.int64)
+    diagonal = OpBuilder(graph).Equal(places(graph, a, -2), own)
+    op, over = OpBuilder(graph), consts(graph, [1], dtypes.int64)
     both = consts(graph, [1, 2], dtypes.int64)
     epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part(graph, a))
     length = op.ReduceL2(real_of(a), both, keepdims=1)
@@ -128,7 +128,7 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
         return each(body, "ReduceSum", [kept, over], keepdims=1)
 
     def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         partner = rounds.partners(body, place, own)
         other = each(body, "Gather", [a, partner], axis=2)
         products = on_diagonal(body, other)
@@ -161,7 +161,7 @@ def _whole_square(graph: Graph, a: Tensor) -> str:
     """[batch, 1, 1]: the sum of the squares of all elements."""
     over = consts(graph, [1, 2], dtypes.int64)
     if not is_pair(a):
-        return nodes(graph).ReduceSumSquare(a, over, keepdims=1)
+        return OpBuilder(graph).ReduceSumSquare(a, over, keepdims=1)
     return graph.make_node("Add", [_whole_square(graph, part) for part in (a.real, a.imag)])
 
 
@@ -169,7 +169,7 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
     """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
     if dims.same(dim_of(graph, x, 2), 0):  # ONNX Runtime drops the Expand below
         return x
-    index = nodes(graph).Unsqueeze(order, consts(graph, [1], dtypes.int64))
+    index = OpBuilder(graph).Unsqueeze(order, consts(graph, [1], dtypes.int64))
     index = expanded(graph, index, shape_of(graph, x))
     return each(graph, "GatherElements", [x, index], axis=2)
 
@@ -177,7 +177,7 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
 def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
     """(a v, sigma, v): orthogonal columns [batch, m, n] up to a factor, the singular values
     [batch, n], descending, and the orthogonal v [batch, n, n]."""
-    size, op = dim_of(graph, a, 2), nodes(graph)
+    size, op = dim_of(graph, a, 2), OpBuilder(graph)
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
     scale = scale_of(graph, a)
     a = each(graph, "Div", [a, scale])
@@ -187,7 +187,7 @@ def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
     floor = op.Mul(_whole_square(graph, a), far)
 
     def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         partner = rounds.partners(body, place, own)
         other = each(body, "Gather", [a, partner], axis=2)
         lengths = sum_of_squares(body, a)

@@ -18,7 +18,7 @@ from ortable.prelude.complex_arithmetic import matrix_adjoint
 from ortable.prelude.complex_value import ComplexValue
 from ortable.prelude.facts import Bool, Tensor, Tensors, dim_of
 from ortable.prelude.matrices import matrix_transpose, triu
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import expanded, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, unsqueezed
@@ -95,7 +95,7 @@ def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
     def step(
         body: Graph, place: str, a: Tensor, pivots: str, info: str, second: str
     ) -> list[Tensor]:
-        op, zero = nodes(body), const(body, 0, dtypes.int64)
+        op, zero = OpBuilder(body), const(body, 0, dtypes.int64)
         whole = _whole(body, frame, a)
         pivot = _pivot(body, frame, whole, place)
         first = op.Not(second)
@@ -133,20 +133,20 @@ def _frame(graph: Graph, a: Tensor, hermitian: bool) -> _Frame:
 
 def _whole(body: Graph, frame: _Frame, a: Tensor) -> Tensor:
     """The symmetric or Hermitian matrix of which ``a`` has the lower triangle."""
-    lower = nodes(body).GreaterOrEqual(frame.rows, frame.columns)
+    lower = OpBuilder(body).GreaterOrEqual(frame.rows, frame.columns)
     whole = each(body, "Where", [lower, a, frame.mirrored(body, a)])
     if not frame.hermitian or not is_pair(whole):
         return whole
     # as LAPACK does, what stands beside the real diagonal is not read
-    diagonal = nodes(body).Equal(frame.rows, frame.columns)
-    imag = nodes(body).Where(diagonal, 0, whole.imag)
+    diagonal = OpBuilder(body).Equal(frame.rows, frame.columns)
+    imag = OpBuilder(body).Where(diagonal, 0, whole.imag)
     return ComplexValue(whole.real, imag, whole.dtype)
 
 
 def _pivot(body: Graph, frame: _Frame, whole: Tensor, place: str) -> _Pivot:
     """What Bunch and Kaufman do at ``place``: keep its row, exchange it for that of the largest
     number in its column, or take both."""
-    op, at = nodes(body), first_axis(body, place)
+    op, at = OpBuilder(body), first_axis(body, place)
     column = rough_size(body, each(body, "Gather", [whole, at], axis=2))
     zero, alpha = const_like(body, 0, column), const_like(body, _ALPHA, column)
     head = op.Gather(column, at, axis=1)
@@ -171,14 +171,14 @@ def _pivot(body: Graph, frame: _Frame, whole: Tensor, place: str) -> _Pivot:
 
 def _largest(body: Graph, mask: str, x: str, axis: int) -> str:
     """The largest of the sizes under the mask, 0 for none."""
-    kept = nodes(body).Where(mask, x, 0)
-    return nodes(body).ReduceMax(kept, consts(body, [axis], dtypes.int64), keepdims=1)
+    kept = OpBuilder(body).Where(mask, x, 0)
+    return OpBuilder(body).ReduceMax(kept, consts(body, [axis], dtypes.int64), keepdims=1)
 
 
 def _eliminated(body: Graph, frame: _Frame, whole: Tensor, place: str, two: str) -> Tensor:
     """``whole`` with the factors below the block at ``place`` in place of its columns, and what
     they make of the numbers behind it."""
-    op, one = nodes(body), const(body, 1, dtypes.int64)
+    op, one = OpBuilder(body), const(body, 1, dtypes.int64)
     at = first_axis(body, place)
     left, right = _columns(body, frame, whole, place)
     pivot = each(body, "Gather", [left, at], axis=1)
@@ -201,8 +201,8 @@ def _eliminated(body: Graph, frame: _Frame, whole: Tensor, place: str, two: str)
 
 def _columns(body: Graph, frame: _Frame, x: Tensor, place: str) -> list[Tensor]:
     """The columns of ``x`` at ``place`` and after it; the last one twice."""
-    after = nodes(body).Add(place, 1)
-    after = nodes(body).Min(after, frame.last)
+    after = OpBuilder(body).Add(place, 1)
+    after = OpBuilder(body).Min(after, frame.last)
     return [each(body, "Gather", [x, first_axis(body, at)], axis=2) for at in (place, after)]
 
 
@@ -267,7 +267,7 @@ def ldl_solved(graph: Graph, factors: Tensor, pivots: Tensor, b: Tensor, hermiti
 def _step(body: Graph, pivots: str, place: str, second: str, alone: str) -> tuple[str, str]:
     """(row, two): the row to exchange and whether two are taken, [batch, 1, 1] each; at the place
     ``alone`` and in the second trip of a block one is."""
-    op = nodes(body)
+    op = OpBuilder(body)
     told = op.Gather(pivots, first_axis(body, place), axis=1)
     two = op.Less(told, 0)
     two = op.And(two, op.Not(op.Or(second, op.Equal(place, alone))))
@@ -279,7 +279,7 @@ def _divided(graph: Graph, frame: _Frame, factors: Tensor, pivots: str, b: Tenso
     """x of L D x = b, from the first row to the last."""
 
     def step(body: Graph, place: str, x: Tensor, second: str) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         row, two = _step(body, pivots, place, second, frame.last)
         end = op.Add(place, cast(body, two, dtypes.int64))
         source = exchanged(body, frame.rows, end, op.Where(second, end, row))
@@ -328,7 +328,7 @@ def _back(graph: Graph, frame: _Frame, factors: Tensor, pivots: str, b: Tensor) 
     start = const(graph, 0, dtypes.int64)
 
     def step(body: Graph, place: str, x: Tensor, second: str) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         place = op.Sub(frame.last, place)
         row, two = _step(body, pivots, place, second, start)
         before = op.Max(op.Sub(place, 1), start)

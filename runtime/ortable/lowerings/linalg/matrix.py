@@ -14,7 +14,7 @@ from ortable.inference.shape import broadcast
 from ortable.ir import Graph
 from ortable.prelude.complex_value import ComplexValue, part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of, shape_of
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, unsqueezed
 
@@ -66,7 +66,7 @@ def places(graph: Graph, x: Tensor, axis: int) -> str:
 
 def scale_of(graph: Graph, a: Tensor) -> str:
     """[batch, 1, 1]: what to divide matrices by, 1 but for very large and very small ones."""
-    op, own = nodes(graph), part_type(dtype_of(graph, a))
+    op, own = OpBuilder(graph), part_type(dtype_of(graph, a))
     both = consts(graph, [1, 2], dtypes.int64)
     parts = (a.real, a.imag) if isinstance(a, ComplexValue) else (a,)
     # a sum, not a maximum: that of no elements is 0
@@ -84,7 +84,7 @@ def scale_of(graph: Graph, a: Tensor) -> str:
 def unit_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:
     """[batch, rows, columns] with ones on the diagonal, for as many matrices as ``like`` has."""
     down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
-    ones = nodes(graph).Equal(down, iota(graph, 0, columns, 1))
+    ones = OpBuilder(graph).Equal(down, iota(graph, 0, columns, 1))
     shape = [dim_of(graph, like, 0), rows, columns]
     dtype = dtype_of(graph, like)
     one = expanded(graph, cast(graph, ones, part_type(dtype)), shape)
@@ -95,7 +95,7 @@ def unit_batch(graph: Graph, like: Tensor, rows: Dim, columns: Dim) -> Tensor:
 
 def first_axis(graph: Graph, x: str) -> str:
     """An int as a vector of one, to Gather with it and keep the dimension."""
-    return nodes(graph).Unsqueeze(x, consts(graph, [0], dtypes.int64))
+    return OpBuilder(graph).Unsqueeze(x, consts(graph, [0], dtypes.int64))
 
 
 def run_loop(
@@ -117,10 +117,10 @@ def run_loop(
         for state in states
     ]
     out = _in_parts(step(body, place, *_as_given(names, given)))
-    for name in out if going else [nodes(body).Identity(still), *out]:
+    for name in out if going else [OpBuilder(body).Identity(still), *out]:
         body.make_tensor_output(name)
     count = trips if isinstance(trips, str) else as_scalar(graph, trips)
-    result = nodes(graph).Loop(
+    result = OpBuilder(graph).Loop(
         count, const(graph, True, dtypes.boolean), *states, outputs=len(states), body=body
     )
     results = [result] if isinstance(result, str) else list(result)
@@ -150,4 +150,4 @@ def sum_of_squares(graph: Graph, x: Tensor) -> str:
     if x.__class__ is ComplexValue:
         parts = [sum_of_squares(graph, part) for part in (x.real, x.imag)]
         return graph.make_node("Add", parts)
-    return nodes(graph).ReduceSumSquare(x, consts(graph, [1], dtypes.int64), keepdims=1)
+    return OpBuilder(graph).ReduceSumSquare(x, consts(graph, [1], dtypes.int64), keepdims=1)

@@ -10,7 +10,7 @@ from ortable.ir import Graph, ResultSpec
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import Tensor, dim_of, dtype_of
 from ortable.prelude.matrices import matrix_product
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import cast, const, consts
@@ -60,7 +60,7 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     dtype = part_type(dtype_of(graph, self))
     if dtype not in _REACH:
         raise UnsupportedCase("aten::linalg_matrix_exp of another dtype than float32 and float64")
-    op, batch, x = nodes(graph), batch_of(graph, self), flat_batch(graph, self)
+    op, batch, x = OpBuilder(graph), batch_of(graph, self), flat_batch(graph, self)
     size = op.ReduceSum(modulus(graph, x), consts(graph, [1], dtypes.int64), keepdims=1)
     nothing = op.ReduceMax(
         op.Concat(size, _zero_like_batch(graph, size), axis=2),
@@ -93,7 +93,7 @@ def _taylor(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
     """Horner's scheme for 1 + x / 1 (1 + x / 2 (1 + ...))."""
 
     def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         number = op.Sub(const(body, _DEGREE, dtypes.int64), place)
         part = quotient(body, x, cast(body, number, part_type(dtype_of(graph, x))))
         return [each(body, "Add", [multiplied(body, part, found), one])]
@@ -103,13 +103,13 @@ def _taylor(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
 
 def _squared(graph: Graph, x: Tensor, times: str) -> Tensor:
     """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     zero = consts(graph, [0], graph.get_type(times))
     flat = op.Concat(op.Reshape(times, consts(graph, [-1], dtypes.int64)), zero, axis=0)
     most = cast(graph, op.ReduceMax(flat, keepdims=0), dtypes.int64)
 
     def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
-        op = nodes(body)
+        op = OpBuilder(body)
         open_ = op.Less(cast(body, place, graph.get_type(times)), times)
         return [each(body, "Where", [open_, multiplied(body, found, found), found])]
 

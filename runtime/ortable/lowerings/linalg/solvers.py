@@ -30,7 +30,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.matrices import matrix_product, matrix_transpose, smaller_side
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.reductions import power_norm, reduced_extreme
@@ -79,7 +79,7 @@ __all__ = [
 def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Result:
     """[rows, columns] with ones on the diagonal."""
     down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
-    same = nodes(graph).Equal(down, iota(graph, 0, columns, 1))
+    same = OpBuilder(graph).Equal(down, iota(graph, 0, columns, 1))
     return field.as_kind(graph, same, dtype)
 
 
@@ -149,7 +149,7 @@ def lu_permutation(graph: Graph, pivots: Tensor, rows: SymInt, dtype: Dtype) -> 
 
 def lu_info(graph: Graph, factors: Tensor) -> Result:
     """int32: the first column, from 1, whose pivot is exactly zero; else 0."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     zeros = field.is_zero(graph, diagonal_elements(graph, factors))
     size = smaller_side(graph, factors)
     # large for the first one: the largest is what counts
@@ -168,7 +168,7 @@ def lu_info(graph: Graph, factors: Tensor) -> Result:
 def _exchange_sign(graph: Graph, factors: Tensor, pivots: str) -> Tensor:
     """1 or -1: the sign of the exchanges of rows that ``pivots`` tell; complex for complex factors,
     whose zeros have signs, too."""
-    op, count = nodes(graph), smaller_side(graph, factors)
+    op, count = OpBuilder(graph), smaller_side(graph, factors)
     own = cast(graph, iota(graph, 1, count, 1), dtypes.int32)
     moved = op.Not(op.Equal(pivots, own))
     ones = cast(graph, moved, dtypes.int64)
@@ -256,7 +256,7 @@ def reflected(graph: Graph, x: Tensor, tau: Tensor, other: Tensor, adjoint: Bool
 def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     """[values, vectors] of symmetric or Hermitian matrices, ascending; one triangle of ``x`` is
     read."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     dtype = dtype_of(graph, x)
     # sweeps add up rounding errors
     x = field.in_precision(graph, x, dtypes.complex128 if is_complex(graph, x) else dtypes.float64)
@@ -283,7 +283,7 @@ def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
     """The principal square root of symmetric or Hermitian matrices, of which the lower triangle is
     read; NaN for those with negative eigenvalues."""
     values, vectors = symmetric_parts(graph, x)
-    roots = nodes(graph).Sqrt(values)
+    roots = OpBuilder(graph).Sqrt(values)
     scaled = field.product(graph, vectors, unsqueezed(graph, roots, [-2]))
     return matrix_product(graph, scaled, matrix_adjoint(graph, vectors))
 
@@ -297,7 +297,7 @@ def singular_lengths(graph: Graph, x: Tensor) -> Result:
 
 def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     """[u, s, v'] of matrices; ``full`` completes u and v to squares."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     count, batch = smaller_side(graph, x), matrix.batch_of(graph, x)
     flat, wide = _tall(graph, x)
     scaled, lengths, right = jacobi.singular(graph, flat)
@@ -335,7 +335,7 @@ def noise_floor(
 ) -> Result:
     """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
     defaults for matrices whose longer side is ``size``."""
-    op, own = nodes(graph), graph.get_type(values)
+    op, own = OpBuilder(graph), graph.get_type(values)
     zero = const(graph, 0, own)
     atol = None if atol is None else cast(graph, atol, own)
     if rtol is None:
@@ -356,7 +356,7 @@ def pseudo_inverse(
     graph: Graph, x: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: Bool
 ) -> Tensor:
     """The inverse on the space of the singular values (or eigenvalues) above ``noise_floor``."""
-    op, own = nodes(graph), part_type(dtype_of(graph, x))
+    op, own = OpBuilder(graph), part_type(dtype_of(graph, x))
     zero, one = const(graph, 0, own), const(graph, 1, own)
     if hermitian:
         values, right = symmetric_parts(graph, x)
@@ -416,7 +416,7 @@ def matrix_norm(graph: Graph, x: Tensor, power: Any, axes: Ints, keepdim: Bool) 
         last = [rank - 2]
         if power == "nuc":
             over = consts(graph, last, dtypes.int64)
-            result = nodes(graph).ReduceSum(values, over, keepdims=0)
+            result = OpBuilder(graph).ReduceSum(values, over, keepdims=0)
         else:
             result = reduced_extreme(graph, values, last, False, power > 0)
         return unsqueezed(graph, result, sorted(axes)) if keepdim else result
@@ -433,7 +433,7 @@ def determinant(graph: Graph, x: Tensor) -> Tensor:
     """The determinants of square matrices; from LU factors where Det has no kernel."""
     size = dim_of(graph, x, -1)
     if dtype_of(graph, x) == dtypes.float32 and not (isinstance(size, int) and size == 0):
-        return nodes(graph).Det(x)
+        return OpBuilder(graph).Det(x)
     factors, pivots = lu_factors(graph, x)
     result = _product_of(graph, _with_one(graph, factors))
     return field.product(graph, result, _exchange_sign(graph, factors, pivots))
@@ -442,7 +442,7 @@ def determinant(graph: Graph, x: Tensor) -> Tensor:
 def log_determinant(graph: Graph, x: Tensor) -> Tensors:
     """[sign, log of the absolute value] of the determinants of square matrices."""
     factors, pivots = lu_factors(graph, x)
-    op, diagonal = nodes(graph), _with_one(graph, factors)
+    op, diagonal = OpBuilder(graph), _with_one(graph, factors)
     last = _last_axis(graph, diagonal)
     size = field.modulus(graph, diagonal)
     logs = op.ReduceSum(op.Log(size), last, keepdims=0)
@@ -459,7 +459,7 @@ def _product_of(graph: Graph, x: Tensor) -> Tensor:
     """The product along the last axis, which is not empty."""
     last = rank_of(graph, x) - 1
     if not field.is_pair(x):
-        return nodes(graph).ReduceProd(x, _last_axis(graph, x), keepdims=0)
+        return OpBuilder(graph).ReduceProd(x, _last_axis(graph, x), keepdims=0)
 
     def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
         return [field.product(body, found, field.each(body, "Gather", [x, place], axis=last))]

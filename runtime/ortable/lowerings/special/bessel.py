@@ -9,7 +9,7 @@ import math
 from ortable.ir import Graph
 from ortable.prelude.error_functions import ratio_of
 from ortable.prelude.facts import Bool, Float, Floats, Result, ResultSpec, Str
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like, polynomial
 from ortable.prelude.rational_tables import TABLES
 
@@ -23,7 +23,7 @@ __all__ = [
 def bessel_series(graph: Graph, x: Result, name: Str) -> Result:
     """``exp(-x) I(x)`` of the modified Bessel functions ``i0`` and ``i1 / x`` (below 8), x >= 0:
     Chebyshev series of Cephes' i0.c and i1.c, relative error 5e-16."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     low, high = TABLES[f"{name}_low"], TABLES[f"{name}_high"]
     two = const_like(graph, 2, x)
     half = op.Mul(x, 0.5)
@@ -40,7 +40,7 @@ def bessel_tail(graph: Graph, x: Result, name: Str, shift: Float, second: Bool) 
 
     ``shift`` is the phase; functions of the second kind exchange sine and cosine.
     """
-    op = nodes(graph)
+    op = OpBuilder(graph)
     five = op.Div(5, x)
     square = op.Mul(five, five)
     even = ratio_of(graph, square, f"{name}_pp", f"{name}_pq")
@@ -58,7 +58,7 @@ def bessel_tail(graph: Graph, x: Result, name: Str, shift: Float, second: Bool) 
 def bessel_k(graph: Graph, x: Result, name: Str, grown: Bool) -> Result:
     """The modified Bessel functions of the second kind ``k0`` and ``k1``, or ``exp(x)`` times them:
     Cephes k0.c and k1.c. Infinite at 0, NaN below."""
-    op, zero = nodes(graph), const_like(graph, 0, x)
+    op, zero = OpBuilder(graph), const_like(graph, 0, x)
     square = op.Sub(op.Mul(x, x), 2)
     log = op.Log(op.Mul(x, 0.5))
     wave = op.Mul(log, op.Mul(op.Exp(x), bessel_series(graph, x, f"i{name[1]}")))
@@ -77,7 +77,7 @@ def bessel_k(graph: Graph, x: Result, name: Str, grown: Bool) -> Result:
 
 def airy_ai(graph: Graph, res: ResultSpec, x: Result) -> Result:
     """The Airy function: its power series near 0, Cephes airy.c beyond."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     near, right, left = (f(graph, x) for f in (_airy_near, _airy_right, _airy_left))
     result = op.Where(op.Less(x, -2.09), left, near)
     inside = op.GreaterOrEqual(x, 2.09)
@@ -89,7 +89,7 @@ def airy_ai(graph: Graph, res: ResultSpec, x: Result) -> Result:
 
 def _airy_near(graph: Graph, x: Result) -> Result:
     """The Airy function for abs(x) < 2.1 by its power series: error 1e-16."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     cube = op.Mul(op.Mul(x, x), x)
     even, odd = [0.355028053887817239260], [0.258819403792806798405]
     for k in range(1, 14):
@@ -101,7 +101,7 @@ def _airy_near(graph: Graph, x: Result) -> Result:
 
 def _airy_right(graph: Graph, x: Result) -> Result:
     """The Airy function for x > 2.09: Cephes airy.c."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     root = op.Sqrt(x)
     zeta = op.Div(op.Mul(op.Add(x, x), root), 3)
     ratio = ratio_of(graph, op.Reciprocal(zeta), "airy_an", "airy_ad")
@@ -112,7 +112,7 @@ def _airy_right(graph: Graph, x: Result) -> Result:
 
 def _airy_left(graph: Graph, x: Result) -> Result:
     """The Airy function for x < -2.09: Cephes airy.c."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     size = op.Abs(x)
     root = op.Sqrt(size)
     zeta = op.Div(op.Mul(op.Add(size, size), root), 3)
@@ -130,7 +130,7 @@ def _airy_left(graph: Graph, x: Result) -> Result:
 def chebyshev_sum(graph: Graph, x: Result, values: Floats) -> Result:
     """A Chebyshev series by Clenshaw's recurrence, as Cephes' chbevl: ``x`` is twice the variable,
     the coefficient of the highest order comes first."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     before: str | None = None
     last = const_like(graph, 0, x)
     result = const_like(graph, values[0], x)

@@ -11,7 +11,7 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Result
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like, polynomial
 from ortable.prelude.rational_tables import TABLES, ZETA
 from ortable.prelude.values import cast, const
@@ -24,7 +24,7 @@ __all__ = ["digamma_of", "gcd_of", "lgamma_of", "trigamma_of", "zeta_of"]
 def lgamma_of(graph: Graph, x: Result) -> Result:
     """``log(abs(gamma(x)))``, computed in float64: Stirling's series from 8 on, eight steps of the
     recurrence below, reflection for x < 0; absolute error 1e-14 near the zeros."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     x = cast(graph, x, dtypes.float64)
     size = op.Abs(x)
     result = _lgamma_positive(graph, size)
@@ -40,7 +40,7 @@ def lgamma_of(graph: Graph, x: Result) -> Result:
 
 def _lgamma_positive(graph: Graph, x: str) -> str:
     """lgamma of a float64 >= 0; x * (x + 1) * ... * (x + 7) is a product in u = x * (x + 7)."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     small = op.Less(x, 8)
     low = op.Where(small, x, 1)
     u = op.Mul(low, op.Add(low, 7))
@@ -64,7 +64,7 @@ _STIRLING = 0.5 * math.log(2 * math.pi) - 0.5
 def digamma_of(graph: Graph, x: Result) -> Result:
     """The logarithmic derivative of gamma, computed in float64: Cephes psi.c, with its ten steps of
     the recurrence paired in u = x * (x + 9)."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     x = cast(graph, x, dtypes.float64)
     zero, one, ten = (const_like(graph, value, x) for value in (0, 1, 10))
     negative = op.Less(x, zero)
@@ -92,7 +92,7 @@ def digamma_of(graph: Graph, x: Result) -> Result:
 
 def _digamma_reflected(graph: Graph, x: str, found: str, negative: str) -> str:
     """digamma(1 - x) - pi / tan(pi * x) where x is negative, NaN at the poles."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     off = op.Sub(x, op.Round(x))
     angle = op.Mul(off, math.pi)
     cotangent = op.Div(op.Cos(angle), op.Sin(angle))
@@ -104,7 +104,7 @@ def _digamma_reflected(graph: Graph, x: str, found: str, negative: str) -> str:
 
 def trigamma_of(graph: Graph, x: Result) -> Result:
     """The second logarithmic derivative of gamma as torch computes it: relative error 1e-8."""
-    op, one = nodes(graph), const_like(graph, 1, x)
+    op, one = OpBuilder(graph), const_like(graph, 1, x)
     negative = op.Less(x, 0.5)
     sine = op.Sin(op.Mul(x, math.pi))
     pole = op.Div(math.pi**2, op.Mul(sine, sine))
@@ -124,7 +124,7 @@ def trigamma_of(graph: Graph, x: Result) -> Result:
 def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
     """The Hurwitz zeta function, computed in float64: Cephes zeta.c, the sum of q ** -x up to 9 and
     twelve terms of Euler and Maclaurin; torch's infinities and NaN at the bounds."""
-    op, dtype = nodes(graph), graph.get_type(x)
+    op, dtype = OpBuilder(graph), graph.get_type(x)
     x, q = (cast(graph, each, dtypes.float64) for each in (x, q))
     one, endless, nan = (const_like(graph, value, x) for value in (1, math.inf, math.nan))
     low = op.LessOrEqual(q, 0)
@@ -141,7 +141,7 @@ def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
 
 def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
     """``(w, sum of (q + i) ** -x for q + i <= w)`` with w > 9 and at least nine terms."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     # in the shape that both have together, which the states of a Loop keep
     q = op.Where(op.IsNaN(power), power, q)
     total = op.Pow(q, op.Neg(power))
@@ -150,12 +150,12 @@ def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
 
     def step(body: Any, names: list[str]) -> tuple[list[str], str]:
         base, result = names
-        moved = nodes(body).Add(base, 1)
-        going = nodes(body).Less(base, goal)
-        term = nodes(body).Pow(moved, nodes(body).Neg(power))
-        found_ = nodes(body).Where(going, nodes(body).Add(result, term), result)
-        base_ = nodes(body).Where(going, moved, base)
-        return [base_, found_], nodes(body).Less(base_, goal)
+        moved = OpBuilder(body).Add(base, 1)
+        going = OpBuilder(body).Less(base, goal)
+        term = OpBuilder(body).Pow(moved, OpBuilder(body).Neg(power))
+        found_ = OpBuilder(body).Where(going, OpBuilder(body).Add(result, term), result)
+        base_ = OpBuilder(body).Where(going, moved, base)
+        return [base_, found_], OpBuilder(body).Less(base_, goal)
 
     result = while_any(graph, "zeta", [q, total], step)
     return result[0], result[1]
@@ -163,7 +163,7 @@ def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
 
 def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> str:
     """What the sum lacks after the term ``last ** -power``."""
-    op, one = nodes(graph), const_like(graph, 1, power)
+    op, one = OpBuilder(graph), const_like(graph, 1, power)
     inverse = op.Reciprocal(last)
     square = op.Mul(inverse, inverse)
     result = const_like(graph, 1 / ZETA[-1], power)
@@ -185,18 +185,18 @@ def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> st
 def gcd_of(graph: Graph, a: Result, b: Result) -> Result:
     """The greatest common divisor of ints, Euclid's in a Loop; as in C the least int stays negative
     in ``abs``."""
-    op, dtype = nodes(graph), graph.get_type(a)
+    op, dtype = OpBuilder(graph), graph.get_type(a)
     zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
     blank = op.Mul(op.Add(a, b), zero)
     sides = [op.Add(op.Abs(each), blank) for each in (a, b)]
 
     def step(body: Any, names: list[str]) -> tuple[list[str], str]:
         left, right = names
-        ended = nodes(body).Equal(right, zero)
-        divisor = nodes(body).Where(ended, one, right)
-        whole = nodes(body).Mul(nodes(body).Div(left, divisor), divisor)
-        rest = nodes(body).Where(ended, zero, nodes(body).Sub(left, whole))
-        moved = nodes(body).Where(ended, left, right)
-        return [moved, rest], nodes(body).Not(nodes(body).Equal(rest, zero))
+        ended = OpBuilder(body).Equal(right, zero)
+        divisor = OpBuilder(body).Where(ended, one, right)
+        whole = OpBuilder(body).Mul(OpBuilder(body).Div(left, divisor), divisor)
+        rest = OpBuilder(body).Where(ended, zero, OpBuilder(body).Sub(left, whole))
+        moved = OpBuilder(body).Where(ended, left, right)
+        return [moved, rest], OpBuilder(body).Not(OpBuilder(body).Equal(rest, zero))
 
     return while_any(graph, "divisor", sides, step)[0]

@@ -14,7 +14,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.error_functions import erfc_wide
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like, log1p_of, polynomial
 from ortable.prelude.rational_tables import TEMME
 from ortable.prelude.values import cast, consts, unsqueezed
@@ -39,7 +39,7 @@ def igammac(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
 
 def _incomplete(graph: Graph, a: str, x: str, lower: bool) -> str:
     """Every region everywhere, with arguments that are harmless outside of it; then a choice."""
-    op, dtype = nodes(graph), graph.get_type(a)
+    op, dtype = OpBuilder(graph), graph.get_type(a)
     a, x = (cast(graph, each, dtypes.float64) for each in (a, x))
     zero, one = const_like(graph, 0, a), const_like(graph, 1, a)
     # both in the shape that they have together
@@ -59,7 +59,7 @@ def _incomplete(graph: Graph, a: str, x: str, lower: bool) -> str:
 
 
 def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
-    op, one = nodes(graph), const_like(graph, 1, a)
+    op, one = OpBuilder(graph), const_like(graph, 1, a)
     gap = op.Div(op.Abs(op.Sub(x, a)), a)
     near = op.And(
         op.Greater(a, 200),
@@ -84,7 +84,7 @@ def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
 
 def _factor(graph: Graph, a: str, x: str) -> str:
     """x ** a * exp(-x) / gamma(a)"""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     power = op.Sub(op.Mul(a, op.Log(x)), x)
     return op.Exp(op.Sub(power, lgamma_of(graph, a)))
 
@@ -92,11 +92,11 @@ def _factor(graph: Graph, a: str, x: str) -> str:
 def _series(graph: Graph, a: str, x: str) -> str:
     """The sum of x ** k / ((a + 1) ... (a + k)), k from 0."""
     one = const_like(graph, 1, a)
-    blank = nodes(graph).Sub(a, a)
-    first = nodes(graph).Add(blank, one)
+    blank = OpBuilder(graph).Sub(a, a)
+    first = OpBuilder(graph).Add(blank, one)
 
     def step(body: Graph, names: list[str]) -> tuple[list[str], str]:
-        op, (place, term, total) = nodes(body), names
+        op, (place, term, total) = OpBuilder(body), names
         moved = op.Add(place, one)
         next_ = op.Mul(term, op.Div(x, moved))
         result = op.Add(total, next_)
@@ -131,7 +131,7 @@ def _fraction(graph: Graph, a: str, x: str) -> str:
 
 def _temme(graph: Graph, a: str, x: str, lower: bool) -> str:
     """DLMF 8.12.3, 8.12.4: an erfc and a double series in eta and 1 / a, summed by MatMul."""
-    op, sign = nodes(graph), -1.0 if lower else 1.0
+    op, sign = OpBuilder(graph), -1.0 if lower else 1.0
     off = op.Div(op.Sub(x, a), a)
     # log1p(off) - off loses its digits near 0, where eta is off * (1 - off / 3 + ...)
     bend = op.Sub(off, log1p_of(graph, off))
@@ -166,7 +166,7 @@ def _counting(graph: Graph, count: int) -> str:
 
 def _small_eta(graph: Graph, off: str) -> str:
     """sign(off) * sqrt(2 (off - log1p(off))) by its series for abs(off) < 0.02: error 1e-17."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     terms = [2.0 * (-1) ** k / (k + 2) for k in range(10)]
     inner = polynomial(graph, off, terms[::-1])
     return op.Mul(off, op.Sqrt(inner))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.values import cast, const
 
 Step = Callable[["Graph", list[str]], tuple[list[str], str]]
@@ -35,11 +35,11 @@ def while_any(
         body.make_tensor_input(each, graph.get_type(like), shape)
     result, going = step(body, names)
     # a sum, unlike a maximum, exists for an empty tensor
-    count = nodes(body).ReduceSum(cast(body, going, dtypes.int64), keepdims=0)
-    more = nodes(body).Greater(count, 0)
+    count = OpBuilder(body).ReduceSum(cast(body, going, dtypes.int64), keepdims=0)
+    more = OpBuilder(body).Greater(count, 0)
     for each in (more, *result):
         body.make_tensor_output(each)
-    made = nodes(graph).Loop(
+    made = OpBuilder(graph).Loop(
         const(graph, limit, dtypes.int64), "", *states, outputs=len(states), body=body
     )
     return [made] if isinstance(made, str) else list(made)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Ints, Result
-from ortable.prelude.nodes import nodes
+from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 
 from .loops import while_any
@@ -18,7 +18,7 @@ def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints
     """Orthogonal polynomials of order ``n`` by three terms: P0 = 1, P1 = ``second``, then with the
     weights u, v, w0, w1, y: (1 + y k) P[k+1] = (u k + (1 + v k) x) P[k] - (w0 + w1 k) P[k-1].
     Zero for a negative order."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     zero, one = const_like(graph, 0, x), const_like(graph, 1, x)
     blank = op.Mul(op.Add(x, n), zero)
     first = op.Add(op.Where(op.IsNaN(blank), zero, blank), one)
@@ -26,11 +26,11 @@ def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints
 
     def step(body: Any, names: list[str]) -> tuple[list[str], str]:
         place, before, last = names
-        going = nodes(body).Less(place, n)
+        going = OpBuilder(body).Less(place, n)
         result = _three_terms(body, x, place, before, last, weights)
-        moved = nodes(body).Add(place, 1)
-        kept = [nodes(body).Where(going, a, b) for a, b in ((last, before), (result, last))]
-        return [moved, *kept], nodes(body).Less(moved, n)
+        moved = OpBuilder(body).Add(place, 1)
+        kept = [OpBuilder(body).Where(going, a, b) for a, b in ((last, before), (result, last))]
+        return [moved, *kept], OpBuilder(body).Less(moved, n)
 
     result = while_any(graph, "order", [one, first, start], step)[2]
     result = op.Where(op.Equal(n, zero), one, result)
@@ -39,7 +39,7 @@ def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints
 
 def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weights: Ints) -> str:
     """One step of ``recurrence``; weights that are 0 make no nodes."""
-    op, (u, v, w0, w1, y) = nodes(body), weights
+    op, (u, v, w0, w1, y) = OpBuilder(body), weights
 
     def times(factor: int, base: int) -> str:
         scaled = op.Mul(place, const_like(body, factor, place)) if factor != 1 else place
@@ -55,7 +55,7 @@ def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weight
 def chebyshev_wave(graph: Graph, n: Result, angle: Result, third: Bool) -> Result:
     """The Chebyshev polynomial of the third kind at cos(angle), or of the fourth; its limit at an
     angle of pi, or of 0."""
-    op, (wave, other) = nodes(graph), ("Cos", "Sin") if third else ("Sin", "Cos")
+    op, (wave, other) = OpBuilder(graph), ("Cos", "Sin") if third else ("Sin", "Cos")
     middle = op.Mul(angle, 0.5)
     above = op(wave, [op.Mul(_halfway(graph, n), angle)])
     ratio = op.Div(above, op(wave, [middle]))
@@ -66,11 +66,11 @@ def chebyshev_wave(graph: Graph, n: Result, angle: Result, third: Bool) -> Resul
 
 
 def _halfway(graph: Graph, n: str) -> str:
-    return nodes(graph).Add(n, 0.5)
+    return OpBuilder(graph).Add(n, 0.5)
 
 
 def _alternating(graph: Graph, n: str) -> str:
     """1 for even ``n``, -1 for odd."""
-    op = nodes(graph)
+    op = OpBuilder(graph)
     odd = op.Mod(n, 2, fmod=1)
     return op.Sub(1, op.Add(odd, odd))

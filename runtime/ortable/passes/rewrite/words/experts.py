@@ -15,7 +15,7 @@ from ortable.passes.analysis.constants import small_constant
 from ortable.passes.analysis.ranges import lower_bound
 from ortable.passes.weight_codes import WeightOptions
 from ortable.prelude.facts import Bool, Int, Result, dim_of, is_static, shape_of
-from ortable.prelude.groups import products_of_groups
+from ortable.prelude.groups import grouped_matmul
 from ortable.prelude.values import as_vec, consts, reshape_to
 from ortable_generated.onnx.traits import KEEPS_ORDER
 
@@ -74,7 +74,7 @@ def rows_by_expert(
     _, order = make("TopK", [ids, many], 2, axis=0, largest=0)
     _, back = make("TopK", [order, many], 2, axis=0, largest=0)
     given = make("Gather", [reshape_to(graph, _viewed(graph, x), [rows, inner]), order], axis=0)
-    found = products_of_groups(graph, given, sizes, weight, transposed)
+    found = grouped_matmul(graph, given, sizes, weight, transposed)
     return make("Gather", [found, back], axis=0)
 
 

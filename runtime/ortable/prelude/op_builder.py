@@ -1,0 +1,46 @@
+"""Build ONNX nodes in the notation of specs: ``op.Add(x, 2)``, with ``op = OpBuilder(graph)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ortable.ir import Graph
+
+from .values import const
+
+
+class OpBuilder:
+    """Appends nodes to a graph, one method for each operator.
+
+    Inputs are results, or numbers, which become constants in the dtype of the results beside them;
+    keywords are ``outputs`` and attributes.
+    """
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __call__(self, op_type: str, inputs: Any, outputs: Any = None, **attrs: Any) -> Any:
+        return self._graph.make_node(op_type, inputs, outputs, **attrs)
+
+    def __getattr__(self, op_type: str) -> Callable[..., str]:
+        return partial(self._make_node, op_type)
+
+    def _make_node(self, op_type: str, *inputs: Any, outputs: Any = None, **attrs: Any) -> Any:
+        types = [*map(type, inputs)]
+        if int in types or float in types:
+            inputs = tuple(self._as_constant(inputs, index) for index in range(len(inputs)))
+        return self._graph.make_node(op_type, inputs, outputs, **attrs)
+
+    def _as_constant(self, inputs: tuple[Any, ...], index: int) -> Any:
+        """Turn a number into a constant of its neighbour's dtype: the one before it if last, else
+        after.
+        """
+        value = inputs[index]
+        if type(value) not in (int, float):
+            return value
+        beside = inputs[index - 1 if index == len(inputs) - 1 else index + 1]
+        return const(self._graph, value, self._graph.get_type(beside))
