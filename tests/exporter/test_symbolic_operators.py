@@ -67,9 +67,9 @@ def test_an_operator_of_onnx_runs_in_every_opset_that_defines_it_alike(opset) ->
 
 
 def test_an_operator_of_another_version_than_the_models_is_refused() -> None:
-    with pytest.raises(UnsupportedCase, match=r"Gelu is asked for in version 20.*version 18"):
+    with pytest.raises(UnsupportedCase, match=r"Gelu is requested in version 20.*version 18"):
         to_onnx(symbolic("Gelu", version=20), (torch.rand(2),), target_opset=18)
-    with pytest.raises(UnsupportedCase, match="Reshape is asked for in version 5"):
+    with pytest.raises(UnsupportedCase, match="Reshape is requested in version 5"):
         to_onnx(symbolic("Reshape", version=5), (torch.rand(2), torch.tensor([2])))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import bfloat16, boolean, float16, float64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.attention import mask_of_onnx
-from ortable.lowerings.symbolic_nodes import symbolic, symbolic_multi_out
+from ortable.lowerings.symbolic_nodes import lower_symbolic, lower_symbolic_multi_out
 from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 
@@ -71,12 +71,12 @@ def onnx_RotaryEmbedding_opset23(graph: Graph, res: ResultSpec, x: Result, cos_c
 
 def onnx_symbolic__symbolic(graph: Graph, res: ResultSpec, inputs: Results, op_type: Str, onnx_dtype: Int, *, shape: SymInts, attr_keys: Strs, attr_types: Strs, attr_pos: Any, attr_ints: Ints, attr_floats: Floats, attr_strs: Strs, metadata_props_keys: Strs, metadata_props_values: Strs, domain: Str = '', version: Int | None = None) -> Result:
     '''onnx_symbolic::_symbolic(Tensor?[] inputs, str op_type, int onnx_dtype, *, SymInt[] shape, str[] attr_keys, str[] attr_types, int[][] attr_pos, int[] attr_ints, float[] attr_floats, str[] attr_strs, str[] metadata_props_keys, str[] metadata_props_values, str domain="", int? version=None) -> Tensor'''
-    return symbolic(graph, res, inputs=inputs, op_type=op_type, onnx_dtype=onnx_dtype, shape=shape, attr_keys=attr_keys, attr_types=attr_types, attr_pos=attr_pos, attr_ints=attr_ints, attr_floats=attr_floats, attr_strs=attr_strs, metadata_props_keys=metadata_props_keys, metadata_props_values=metadata_props_values, domain=domain, version=version)
+    return lower_symbolic(graph, res, inputs=inputs, op_type=op_type, onnx_dtype=onnx_dtype, shape=shape, attr_keys=attr_keys, attr_types=attr_types, attr_pos=attr_pos, attr_ints=attr_ints, attr_floats=attr_floats, attr_strs=attr_strs, metadata_props_keys=metadata_props_keys, metadata_props_values=metadata_props_values, domain=domain, version=version)
 
 
 def onnx_symbolic__symbolic_multi_out(graph: Graph, res: ResultSpec, inputs: Results, op_type: Str, onnx_dtypes: Ints, *, shapes: Any, attr_keys: Strs, attr_types: Strs, attr_pos: Any, attr_ints: Ints, attr_floats: Floats, attr_strs: Strs, metadata_props_keys: Strs, metadata_props_values: Strs, domain: Str = '', version: Int | None = None) -> Any:
     '''onnx_symbolic::_symbolic_multi_out(Tensor?[] inputs, str op_type, int[] onnx_dtypes, *, SymInt[][] shapes, str[] attr_keys, str[] attr_types, int[][] attr_pos, int[] attr_ints, float[] attr_floats, str[] attr_strs, str[] metadata_props_keys, str[] metadata_props_values, str domain="", int? version=None) -> Tensor[]'''
-    return symbolic_multi_out(graph, res, inputs=inputs, op_type=op_type, onnx_dtypes=onnx_dtypes, shapes=shapes, attr_keys=attr_keys, attr_types=attr_types, attr_pos=attr_pos, attr_ints=attr_ints, attr_floats=attr_floats, attr_strs=attr_strs, metadata_props_keys=metadata_props_keys, metadata_props_values=metadata_props_values, domain=domain, version=version)
+    return lower_symbolic_multi_out(graph, res, inputs=inputs, op_type=op_type, onnx_dtypes=onnx_dtypes, shapes=shapes, attr_keys=attr_keys, attr_types=attr_types, attr_pos=attr_pos, attr_ints=attr_ints, attr_floats=attr_floats, attr_strs=attr_strs, metadata_props_keys=metadata_props_keys, metadata_props_values=metadata_props_values, domain=domain, version=version)
 
 
 def rule_onnx_Attention_opset23(graph: Graph, Q: Result, K: Result, V: Result, attn_mask: Result | None = None, past_key: Result | None = None, past_value: Result | None = None, *, is_causal: Bool = False, kv_num_heads: SymInt = 0, q_num_heads: SymInt = 0, qk_matmul_output_mode: SymInt = 0, scale: Float | None = None, softcap: Float = 0.0, softmax_precision: SymInt | None = None) -> Rules:

@@ -7,7 +7,7 @@ from math import factorial
 from ortable.dtypes import int64
 from ortable.inference import broadcast
 from ortable.lowerings.special.gamma import digamma_of, lgamma_of, trigamma_of, zeta_of
-from ortable.lowerings.special.incomplete_gamma import igamma, igammac
+from ortable.lowerings.special.incomplete_gamma import lower_igamma, lower_igammac
 from ortable.prelude.facts import dtype_of, rank_of
 from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like
@@ -29,13 +29,13 @@ def aten_digamma(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_igamma(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::igamma(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
-    return igamma(graph, res, self=self, other=other)
+    return lower_igamma(graph, res, self=self, other=other)
 
 
 def aten_igammac(graph: Graph, res: ResultSpec, self: Result, other: Result) -> Result:
     """aten::igammac(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
-    return igammac(graph, res, self=self, other=other)
+    return lower_igammac(graph, res, self=self, other=other)
 
 
 def aten_lgamma(graph: Graph, res: ResultSpec, self: Result) -> Result:

@@ -1,5 +1,6 @@
 """Gradients of convolutions in float64 and int64, which have matrix products but no Conv: sums over
-the places of the kernel."""
+the elements of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +33,23 @@ def direct_convolution_backward(
     groups: Any,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::convolution_backward: gradients of input, weight and bias, None where the mask asks for
-    none.
+    """aten::convolution_backward: gradients of input, weight and bias, None where the mask is
+    False.
 
     Raises:
         UnsupportedCase: the gradient of the input, where a spatial size is dynamic.
     """
     n, count = rank_of(graph, weight) - 2, static(groups)
-    steps, pads, gaps = (broadcast_ints(static(each), n) for each in (stride, padding, dilation))
+    steps, pads, gaps = (
+        broadcast_ints(static(values), n) for values in (stride, padding, dilation)
+    )
     window = (steps, pads, gaps)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0] and transposed:
         wide = direct_convolution(graph, res, grad_output, weight, None, steps, pads, gaps, count)
         grad_input = cropped(graph, wide, shape_of(graph, input)[2:])
     elif output_mask[0]:
-        grad_input = _spread_back(graph, res, grad_output, input, weight, window, count)
+        grad_input = _input_gradient(graph, res, grad_output, input, weight, window, count)
     if output_mask[1]:
         large, small = (grad_output, input) if transposed else (input, grad_output)
         grad_weight = _weight_gradient(graph, large, small, weight, window, count)
@@ -55,7 +58,7 @@ def direct_convolution_backward(
     return grad_input, grad_weight, grad_bias
 
 
-def _spread_back(
+def _input_gradient(
     graph: Graph,
     res: ResultSpec,
     grad: str,
@@ -64,7 +67,7 @@ def _spread_back(
     window: tuple[list[int], ...],
     groups: int,
 ) -> str:
-    """The convolution of ``grad``, zeros between its elements, with the kernel turned round."""
+    """Convolve ``grad``, dilated by the strides, with the flipped kernel."""
     strides, pads, spacing = window
     sizes, kernel = shape_of(graph, input)[2:], static(shape_of(graph, weight)[2:])
     n = len(sizes)
@@ -112,7 +115,9 @@ def _weight_gradient(
     window: tuple[list[int], ...],
     groups: int,
 ) -> str:
-    """For each place of the kernel, the product of ``small`` with what of ``large`` it meets."""
+    """For each element of the kernel, the product of ``small`` with the slice of ``large`` it
+    reads.
+    """
     op = OpBuilder(graph)
     strides, pads, spacing = window
     shape = static(shape_of(graph, weight))
@@ -125,13 +130,13 @@ def _weight_gradient(
         large = op.Pad(large, amounts)
     axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
     terms = []
-    for place in product(*(range(size) for size in kernel)):
-        starts = [spot * gap for spot, gap in zip(place, spacing, strict=True)]
+    for offset in product(*(range(size) for size in kernel)):
+        starts = [spot * gap for spot, gap in zip(offset, spacing, strict=True)]
         ends = [
             start + (count - 1) * step + 1
             for start, count, step in zip(starts, places, strides, strict=True)
         ]
-        bounds = [as_vec(graph, each) for each in (starts, ends)]
+        bounds = [as_vec(graph, limit) for limit in (starts, ends)]
         piece = op.Slice(large, *bounds, axes, as_vec(graph, list(strides)))
         columns = reshape_to(graph, piece, [batch, groups, shape[1], flat])
         columns = permuted(graph, columns, [0, 1, 3, 2])

@@ -1,7 +1,4 @@
-"""hash_tensor: the bits of numbers as torch hashes them, folded by exclusive or.
-
-In come a real tensor and the dimensions to fold, out goes a uint64 result. Called by the generated
-converter of hash_tensor."""
+"""hash_tensor: the bits of numbers as torch hashes them, folded by exclusive or."""
 
 from __future__ import annotations
 
@@ -26,23 +23,23 @@ _MANTISSA_BITS = 52
 def hash_tensor(graph: Graph, res: ResultSpec, self: str, dim: list[int], keepdim: bool) -> str:
     """aten::hash_tensor: ints as 64 bits, floats as the bits of a double."""
     axes, shape = axes_of(graph, self, dim), list(shape_of(graph, self))
-    kept = other_axes(rank_of(graph, self), axes)
-    rows = permuted(graph, _bits(graph, self), [*kept, *axes])
+    kept_axes = other_axes(rank_of(graph, self), axes)
+    rows = permuted(graph, _hash_bits(graph, self), [*kept_axes, *axes])
     size = product([shape[axis] for axis in axes])
-    rows = reshape_to(graph, rows, [*(shape[axis] for axis in kept), size])
-    folded = accumulated(graph, len(kept), [rows], [0], _exclusive_or)[0]
-    last = sliced(graph, folded, len(kept), -1, sys.maxsize)
-    wanted = [1 if axis in axes else each for axis, each in enumerate(shape)]
+    rows = reshape_to(graph, rows, [*(shape[axis] for axis in kept_axes), size])
+    folded = accumulated(graph, len(kept_axes), [rows], [0], _exclusive_or)[0]
+    last = sliced(graph, folded, len(kept_axes), -1, sys.maxsize)
+    out_shape = [1 if axis in axes else length for axis, length in enumerate(shape)]
     if not keepdim:
-        wanted = [shape[axis] for axis in kept]
-    return cast(graph, reshape_to(graph, last, wanted), dtypes.uint64)
+        out_shape = [shape[axis] for axis in kept_axes]
+    return cast(graph, reshape_to(graph, last, out_shape), dtypes.uint64)
 
 
 def _exclusive_or(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     return [OpBuilder(graph).BitwiseXor(before[0], after[0])]
 
 
-def _bits(graph: Graph, x: str) -> str:
+def _hash_bits(graph: Graph, x: str) -> str:
     """The bits that torch hashes, as int64."""
     if not dtypes.is_float_type(graph.get_type(x)):
         return cast(graph, x, dtypes.int64)
@@ -53,8 +50,8 @@ def _bits(graph: Graph, x: str) -> str:
 
 
 def _bits_of_double(graph: Graph, x: str) -> str:
-    """The bits from exponent and significand, which is an integer below 2 ** 53. A NaN has the bits
-    of the one that Python and torch write; what else it carries, no operator before BitCast reads.
+    """The bits from exponent and significand, an integer below 2 ** 53. A NaN has the bits of the
+    one that Python and torch write; its payload cannot be read by any operator before BitCast.
     """
     op, whole = OpBuilder(graph), dtypes.int64
     size = op.Abs(x)

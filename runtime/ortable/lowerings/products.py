@@ -1,7 +1,6 @@
-"""Products of several tensors: einsum, groups of rows, products that are left out.
-
-In come results and an equation or sizes, out go names of results. Called by generated converters of
-linear algebra; the product of two matrices is a word of `prelude.matrices`."""
+"""Products of several tensors: einsum and groups of rows. The product of two matrices is in
+`prelude.matrices`.
+"""
 
 from __future__ import annotations
 
@@ -124,22 +123,22 @@ def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
         left, _, right = text.partition("->")
         terms = left.split(",")
     if nothing:
-        return _of_nothing(graph, xs, terms, right)
+        return _empty_einsum(graph, xs, terms, right)
     dropped: list[list[str]] = [[] for _ in terms]
     for letter in sorted(set("".join(terms)) - set(right) - {"."}):
-        places = [place for place, term in enumerate(terms) if letter in term]
-        wide = [at for at in places if not _is_one(graph, xs[at], terms[at], letter)]
-        for place in places if len(wide) <= 1 else []:
-            dropped[place].append(letter)
-    for place, letters in enumerate(dropped):
-        xs[place], terms[place] = _added(graph, xs[place], terms[place], letters)
+        indices = [index for index, term in enumerate(terms) if letter in term]
+        wide = [at for at in indices if not _is_one(graph, xs[at], terms[at], letter)]
+        for index in indices if len(wide) <= 1 else []:
+            dropped[index].append(letter)
+    for index, letters in enumerate(dropped):
+        xs[index], terms[index] = _sum_subscripts(graph, xs[index], terms[index], letters)
     if len(xs) == 1 and terms[0] == right:
         return xs[0]
     return graph.make_node("Einsum", xs, equation=",".join(terms) + "->" + right)
 
 
-def _of_nothing(graph: Graph, xs: Results, terms: list[str], right: str) -> Result:
-    """The zeros that a product of tensors without elements is: Einsum ends the process."""
+def _empty_einsum(graph: Graph, xs: Results, terms: list[str], right: str) -> Result:
+    """The zeros of an einsum over tensors without elements, for which Einsum ends the process."""
     sizes: dict[str, SymInt] = {}
     for x, term in zip(xs, terms, strict=True):
         for letter, size in zip(term, shape_of(graph, x), strict=True):
@@ -149,7 +148,7 @@ def _of_nothing(graph: Graph, xs: Results, terms: list[str], right: str) -> Resu
 
 
 def _letter_axis(graph: Graph, x: str, term: str, letter: str) -> int:
-    """Which axis of ``x`` a subscript is, where an ellipsis stands for any number of them."""
+    """The axis of a subscript of ``x``, where an ellipsis stands for any number of axes."""
     before, dots, _ = term.partition("...")
     at = term.index(letter)
     return at if not dots or at < len(before) else at - len(term) + rank_of(graph, x)
@@ -159,9 +158,10 @@ def _is_one(graph: Graph, x: str, term: str, letter: str) -> bool:
     return dims.same(dim_of(graph, x, _letter_axis(graph, x, term, letter)), 1)
 
 
-def _added(graph: Graph, x: str, term: str, letters: list[str]) -> tuple[str, str]:
-    """An operand with the elements along some subscripts added up, and the subscripts that are
-    left; of one that stands there twice, those of the diagonal."""
+def _sum_subscripts(graph: Graph, x: str, term: str, letters: list[str]) -> tuple[str, str]:
+    """Sum an operand over some subscripts; returns it with the remaining ones. A subscript that
+    occurs twice is its diagonal.
+    """
     for letter in letters:
         if term.count(letter) > 1:
             once = letter + term.replace(letter, "")

@@ -24,7 +24,7 @@ from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import as_vec, consts, reshape_to, squeezed, unsqueezed
 
-from .recurrent_nan import Layer, with_nan
+from .recurrent_nan import RecurrentLayer, propagate_nan
 
 __all__ = []
 
@@ -212,8 +212,8 @@ def _run(
         )
         own = [start[layer] for start in starts]
         backward = (network.attributes.get("direction") == "reverse", True)[:directions]
-        shape = Layer(x, tensors, own, len(network.gates), hidden, backward)
-        result = with_nan(graph, shape, result)
+        shape = RecurrentLayer(x, tensors, own, len(network.gates), hidden, backward)
+        result = propagate_nan(graph, shape, result)
         x = _join_directions(graph, result[0], directions, hidden)
         for kept, state in zip(last, result[1:], strict=True):
             kept.append(state)
@@ -305,7 +305,7 @@ def _projected_direction(
         hidden_size=hidden,
         direction="reverse" if direction else "forward",
     )
-    layer = Layer(
+    layer = RecurrentLayer(
         x,
         [tensors[0], None, tensors[2]],
         start,
@@ -314,7 +314,7 @@ def _projected_direction(
         (direction == 1,),
         _stack(graph, [product]),
     )
-    result = with_nan(graph, layer, result)
+    result = propagate_nan(graph, layer, result)
     projection = op.Transpose(w_hr, perm=[1, 0])
     output = op.Squeeze(result[0], consts(graph, [1], dtypes.int64))
     h_n = op.MatMul(result[1], projection)

@@ -1,9 +1,10 @@
-"""Lower-case words of the spec language that draw random numbers with ONNX's operators. The numbers
-are others than torch's: only shape, dtype and distribution are the same.
+"""Random numbers drawn with ONNX's operators. They differ from torch's: only shape, dtype and
+distribution are the same.
 
 ONNX Runtime has kernels for the random operators of opsets below 22 (RandomUniform, RandomNormal,
 Multinomial), and for none of the later ones but Dropout: from opset 22 on numbers are made of the
-bits that Dropout draws."""
+bits that Dropout draws.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ _BITS = {dtypes.float32: 24, dtypes.float64: 53}
 
 
 def check_random(graph: Graph) -> None:
-    """Random numbers may be drawn by the model.
+    """Check that the model may draw random numbers.
 
     Raises:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
@@ -65,7 +66,7 @@ def check_random(graph: Graph) -> None:
 def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Numbers in [0, 1) of a float dtype."""
     op = OpBuilder(graph)
-    result = _uniform(graph, shape, opmath_dtype(dtype))
+    result = _draw_uniform(graph, shape, opmath_dtype(dtype))
     if dtype not in _STEPS:
         return result
     steps = const(graph, _STEPS[dtype], dtypes.float32)
@@ -77,7 +78,7 @@ def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: 
     """Normally distributed numbers of a float dtype."""
     op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype)
-    result = _normal(graph, shape, compute_dtype)
+    result = _draw_normal(graph, shape, compute_dtype)
     if std != 1:
         # not the attribute: ONNX Runtime aborts the process for a deviation of 0
         result = op.Mul(result, const(graph, std, compute_dtype))
@@ -137,7 +138,9 @@ def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
     columns, edges = as_vec(graph, -1), as_vec(graph, -2)
     passed = op.GreaterOrEqual(op.Unsqueeze(draws, columns), op.Unsqueeze(ends, edges))
     ones = filled(graph, [shape[-1]], 1, dtypes.float64)
-    return cast(graph, _product(graph, cast(graph, passed, dtypes.float64), ones), dtypes.int64)
+    return cast(
+        graph, _multiply_vector(graph, cast(graph, passed, dtypes.float64), ones), dtypes.int64
+    )
 
 
 def _has_kernels(graph: Graph) -> bool:
@@ -145,45 +148,46 @@ def _has_kernels(graph: Graph) -> bool:
     return graph.opset < 22
 
 
-def _uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+def _draw_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Numbers in [0, 1) of float32 or float64."""
     if _has_kernels(graph):
-        return _drawn(graph, "RandomUniform", shape, dtype)
+        return _draw_by_kernel(graph, "RandomUniform", shape, dtype)
     check_random(graph)
     bits = _BITS[dtype]
-    mask = _kept(graph, filled(graph, [*shape, bits], 0, dtypes.float32), 0.5)
-    weights = consts(graph, [0.5 ** (place + 1) for place in range(bits)], dtype)
+    mask = _dropout_mask(graph, filled(graph, [*shape, bits], 0, dtypes.float32), 0.5)
+    weights = consts(graph, [0.5 ** (bit + 1) for bit in range(bits)], dtype)
     # a sum of distinct powers of two within the mantissa is exact in any order
-    return _product(graph, cast(graph, mask, dtype), weights)
+    return _multiply_vector(graph, cast(graph, mask, dtype), weights)
 
 
-def _product(graph: Graph, rows: Result, vector: Result) -> Result:
-    """The product of the last axis with a vector. (ONNX Runtime's MatMul refuses a vector where
-    there are no rows.)"""
+def _multiply_vector(graph: Graph, rows: Result, vector: Result) -> Result:
+    """Multiply the last axis by a vector. (ONNX Runtime's MatMul fails for a vector and no
+    rows.)
+    """
     op = OpBuilder(graph)
     column = op.MatMul(rows, reshape_to(graph, vector, [-1, 1]))
     return op.Squeeze(column, as_vec(graph, -1))
 
 
-def _normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+def _draw_normal(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Standard normally distributed numbers of float32 or float64: from opset 22 on by the formula
     of Box and Muller, as torch computes them."""
     if _has_kernels(graph):
-        return _drawn(graph, "RandomNormal", shape, dtype)
+        return _draw_by_kernel(graph, "RandomNormal", shape, dtype)
     op = OpBuilder(graph)
     length = op.Mul(random_exponential(graph, shape, dtype), 2)
-    angle = op.Mul(_uniform(graph, shape, dtype), 2 * math.pi)
+    angle = op.Mul(_draw_uniform(graph, shape, dtype), 2 * math.pi)
     return op.Mul(op.Sqrt(length), op.Cos(angle))
 
 
-def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
+def _draw_by_kernel(graph: Graph, op_type: str, shape: SymInts, dtype: int) -> str:
     check_random(graph)
     if len(shape) == 0:
-        return reshape_to(graph, _drawn(graph, word, [1], dtype), [])
+        return reshape_to(graph, _draw_by_kernel(graph, op_type, [1], dtype), [])
     if is_static(shape):
-        return graph.make_node(word, [], shape=list(shape), dtype=dtype)
+        return graph.make_node(op_type, [], shape=list(shape), dtype=dtype)
     like = filled(graph, shape, 0, dtype)
-    return graph.make_node(f"{word}Like", [like], dtype=dtype)
+    return graph.make_node(f"{op_type}Like", [like], dtype=dtype)
 
 
 # -- random -------------------------------------------------------------------------------------
@@ -204,11 +208,11 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
         raise UnsupportedCase(
             "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
         )
-    mask = _kept(graph, x, p)
+    mask = _dropout_mask(graph, x, p)
     dtype = graph.get_type(x)
     compute_dtype = opmath_dtype(dtype)
-    kept = cast(graph, const(graph, 1 / (1 - p), dtype), compute_dtype)
-    factor = op.Where(mask, kept, 0)
+    kept_scale = cast(graph, const(graph, 1 / (1 - p), dtype), compute_dtype)
+    factor = op.Where(mask, kept_scale, 0)
     return [
         cast(graph, op.Mul(cast(graph, x, compute_dtype), factor), dtype),
         mask,
@@ -220,10 +224,10 @@ def random_features(graph: Graph, x: Result, p: Float) -> Result:
     ``p``."""
     check_random(graph)
     shape = [*shape_of(graph, x)[:2], *[1] * (rank_of(graph, x) - 2)]
-    return _kept(graph, filled(graph, shape, 0, dtypes.float32), p)
+    return _dropout_mask(graph, filled(graph, shape, 0, dtypes.float32), p)
 
 
-def _kept(graph: Graph, x: Result, p: Float) -> Result:
+def _dropout_mask(graph: Graph, x: Result, p: Float) -> Result:
     """The mask of a Dropout of ``x``: each element is False with the prob ``p``."""
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
     return OpBuilder(graph).Dropout(x, ratio, training, outputs=2)[1]

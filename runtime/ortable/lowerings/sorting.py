@@ -1,7 +1,6 @@
-"""Elements in order: runs of equal elements, medians, places in a sorted sequence.
-
-In come sorted results or sorted places, out go names of results. Called by generated converters of
-sort, unique and order statistics; the sort itself is in `prelude.indexing`."""
+"""Elements in order: runs of equal elements, medians, positions in a sorted sequence. The sort
+itself is in `prelude.indexing`.
+"""
 
 from __future__ import annotations
 
@@ -107,8 +106,8 @@ def equality_codes(graph: Graph, x: Result) -> Result:
     return reshape_to(graph, codes, shape_of(graph, x))
 
 
-def reordered(graph: Graph, x: Result, order: Result | None) -> Result:
-    """``x`` along its last axis in the order of the int64 places ``order``, if there are any."""
+def gather_in_order(graph: Graph, x: Result, order: Result | None) -> Result:
+    """Gather the last axis of ``x`` by the int64 indices ``order``; None returns ``x``."""
     if order is None:
         return x
     return OpBuilder(graph).GatherElements(x, order, axis=rank_of(graph, x) - 1)
@@ -121,7 +120,7 @@ def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dty
     does, so it ends where torch's ends also in edges that are not sorted, or end in NaN.
     """
     op = "Greater" if after else "GreaterOrEqual"
-    return cast(graph, _halved(graph, edges, x, op, False), dtype)
+    return cast(graph, _binary_search(graph, edges, x, op, False), dtype)
 
 
 def is_among(graph: Graph, x: Result, tests: Result) -> Result:
@@ -132,31 +131,32 @@ def is_among(graph: Graph, x: Result, tests: Result) -> Result:
         pairs = op.Equal(unsqueezed(graph, x, [rank_of(graph, x)]), tests)
         return any_true(graph, pairs, [rank_of(graph, x)], False)
     ordered = op.GatherElements(tests, argsort(graph, tests, 0), axis=0)
-    place = as_flat(graph, _halved(graph, ordered, x, "Less", True))
+    position = as_flat(graph, _binary_search(graph, ordered, x, "Less", True))
     last = const(graph, count - 1, dtypes.int64)
-    near = op.Min(place, cast(graph, last, graph.get_type(place)))
-    found = op.GatherElements(ordered, near, axis=0)
-    return op.Equal(x, reshape_to(graph, found, shape_of(graph, x)))
+    near = op.Min(position, cast(graph, last, graph.get_type(position)))
+    nearest = op.GatherElements(ordered, near, axis=0)
+    return op.Equal(x, reshape_to(graph, nearest, shape_of(graph, x)))
 
 
-def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
-    """The place that a binary search for each element of ``x`` ends at, in a Loop: it goes on
-    behind an edge for which ``op`` of edge and element is ``passes``."""
+def _binary_search(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
+    """The index at which a binary search for each element of ``x`` ends, in a Loop. It moves past
+    an edge for which ``op`` of edge and element is ``passes``.
+    """
     last, sizes, shape = rank_of(graph, edges) - 1, list(shape_of(graph, edges)), shape_of(graph, x)
     if last == 0:  # ONNX Runtime's Gather of single elements takes 7 times as long
         x = as_flat(graph, x)
-    size, wanted = sizes[-1], list(shape_of(graph, x))
+    size, out_shape = sizes[-1], list(shape_of(graph, x))
     index = dtypes.int32 if isinstance(size, int) and size < 2**30 else dtypes.int64
     # where a search is over, its place may be behind the last edge
     nothing = filled(graph, [*sizes[:-1], 1], 0, graph.get_type(edges))
     edges = OpBuilder(graph).Concat(edges, nothing, axis=last)
     width = cast(graph, as_scalar(graph, size), index)
-    starts = [filled(graph, wanted, 0, index), expanded(graph, width, wanted)]
+    starts = [filled(graph, out_shape, 0, index), expanded(graph, width, out_shape)]
     body = graph.subgraph("search")
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     first, end, most = (graph.unique_name(text) for text in ("first", "end", "most"))
-    for name, size_ in ((first, wanted), (end, wanted), (most, ())):
+    for name, size_ in ((first, out_shape), (end, out_shape), (most, ())):
         body.make_tensor_input(name, index, tuple(size_))
     node, one, two = OpBuilder(body), const(graph, 1, index), const(graph, 2, index)
     middle = node.Div(node.Add(first, end), two)
@@ -172,6 +172,6 @@ def _halved(graph: Graph, edges: str, x: str, op: str, passes: bool) -> str:
         body.make_tensor_output(name)
     going = OpBuilder(graph).Greater(width, 0)
     rounds = const(graph, 63, dtypes.int64)
-    place = OpBuilder(graph).Loop(rounds, going, *starts, width, outputs=3, body=body)[0]
-    graph.set_shape(place, tuple(wanted))
-    return reshape_to(graph, place, list(shape))
+    position = OpBuilder(graph).Loop(rounds, going, *starts, width, outputs=3, body=body)[0]
+    graph.set_shape(position, tuple(out_shape))
+    return reshape_to(graph, position, list(shape))

@@ -13,7 +13,7 @@ from ortable.ir.schemas import find_schema
 _TAKEN = frozenset({"op_type", "inputs", "outputs", "domain", "name"})
 
 
-def symbolic(
+def lower_symbolic(
     graph: Graph,
     res: ResultSpec,
     inputs: Sequence[Any],
@@ -33,14 +33,16 @@ def symbolic(
     version: int | None = None,
 ) -> str:
     """A node with one result."""
-    attributes = _attributes(attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs))
+    attributes = _decode_attributes(
+        attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs)
+    )
     notes = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
-    (result,) = _node(graph, inputs, op_type, domain, version, 1, attributes, notes)
-    _describe(graph, result, onnx_dtype, shape)
+    (result,) = _make_symbolic_node(graph, inputs, op_type, domain, version, 1, attributes, notes)
+    _set_type_and_shape(graph, result, onnx_dtype, shape)
     return result
 
 
-def symbolic_multi_out(
+def lower_symbolic_multi_out(
     graph: Graph,
     res: ResultSpec,
     inputs: Sequence[Any],
@@ -60,15 +62,19 @@ def symbolic_multi_out(
     version: int | None = None,
 ) -> list[str]:
     """A node with several results."""
-    attributes = _attributes(attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs))
+    attributes = _decode_attributes(
+        attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs)
+    )
     notes = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
-    names = _node(graph, inputs, op_type, domain, version, len(onnx_dtypes), attributes, notes)
+    names = _make_symbolic_node(
+        graph, inputs, op_type, domain, version, len(onnx_dtypes), attributes, notes
+    )
     for name, dtype, shape in zip(names, onnx_dtypes, shapes, strict=True):
-        _describe(graph, name, dtype, shape)
+        _set_type_and_shape(graph, name, dtype, shape)
     return names
 
 
-def _node(
+def _make_symbolic_node(
     graph: Graph,
     inputs: Sequence[Any],
     op_type: str,
@@ -78,19 +84,19 @@ def _node(
     attributes: dict[str, Any],
     notes: Mapping[str, str],
 ) -> list[str]:
-    """The node, with the user's notes in its metadata; its domain is imported in the version that
-    the user asks for.
+    """Append the node with the user's metadata; its domain is imported in the requested version.
 
-    Raises UnsupportedCase when the model has another version of the domain already, in which the
-    operator may be another one.
+    Raises:
+        UnsupportedCase: the model imports another version of the domain, in which the operator may
+            differ.
     """
     plain = "" if domain == "ai.onnx" else domain
     if version is not None:
-        given = graph.opsets.setdefault(plain, version)
-        if given != version and not _is_same(op_type, plain, given, version):
+        imported = graph.opsets.setdefault(plain, version)
+        if imported != version and not _is_same_schema(op_type, plain, imported, version):
             raise UnsupportedCase(
-                f"{domain or 'ai.onnx'}::{op_type} is asked for in version {version}, but this "
-                f"model has the domain in version {given}; choose it with target_opset"
+                f"{domain or 'ai.onnx'}::{op_type} is requested in version {version}, but this "
+                f"model has the domain in version {imported}; choose it with target_opset"
             )
     origin = graph.origin
     if notes:
@@ -106,8 +112,8 @@ def _node(
     return [result] if isinstance(result, str) else list(result)
 
 
-def _is_same(op_type: str, domain: str, version: int, other: int) -> bool:
-    """Whether ONNX defines an operator alike in two versions of its domain."""
+def _is_same_schema(op_type: str, domain: str, version: int, other: int) -> bool:
+    """Whether ONNX defines an operator identically in two versions of its domain."""
     try:
         first, second = find_schema(op_type, domain, version), find_schema(op_type, domain, other)
     except BuilderError:  # it exists in one of them alone
@@ -115,23 +121,24 @@ def _is_same(op_type: str, domain: str, version: int, other: int) -> bool:
     return first is not None and second is not None and first.since == second.since
 
 
-def _attributes(
+def _decode_attributes(
     keys: Sequence[str],
     types: Sequence[str],
-    places: Sequence[Sequence[int]],
+    spans: Sequence[Sequence[int]],
     values: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
 ) -> dict[str, Any]:
-    """Attributes out of the lists in which torch keeps them: a type is i, f or s, and ``s`` behind
-    it for a list."""
+    """Attributes from torch's flattened lists: a type is i, f or s, followed by ``s`` for a
+    list.
+    """
     result = {}
-    for key, kind, (start, end) in zip(keys, types, places, strict=True):
-        part = list(values["ifs".index(kind[0])][start:end])
-        result[key] = part if len(kind) == 2 else part[0]
+    for key, type_code, (start, end) in zip(keys, types, spans, strict=True):
+        part = list(values["ifs".index(type_code[0])][start:end])
+        result[key] = part if len(type_code) == 2 else part[0]
     return result
 
 
-def _describe(graph: Graph, name: str, dtype: int, shape: Sequence[Any]) -> None:
-    """What the user says of a result, where ONNX does not know it."""
+def _set_type_and_shape(graph: Graph, name: str, dtype: int, shape: Sequence[Any]) -> None:
+    """Set the user's dtype and shape of a result, where ONNX infers none."""
     if not graph.has_type(name):
         graph.set_type(name, dtype)
     if not graph.has_shape(name):

@@ -1,5 +1,6 @@
 """Factorisations of batches of matrices [batch, rows, columns], one column in each trip of a Loop:
-LU with partial pivoting, Cholesky, Householder reflectors; and what is solved with them."""
+LU with partial pivoting, Cholesky, Householder reflectors; and solutions from these factors.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +30,17 @@ from .field import (
     real_of,
     rough_size,
 )
-from .matrix import first_axis, places, run_loop, scale_of, sum_of_squares, unit_batch
+from .matrix import axis_indices, first_axis, run_loop, scale_of, sum_of_squares, unit_batch
 
 
-def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
+def decompose_lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
     """(LU, pivots, order): the factors in one matrix, LAPACK's int32 pivots counted from 1, and
     which row of ``a`` each row of the product is."""
-    rows, columns, count = places(graph, a, -2), places(graph, a, -1), smaller_side(graph, a)
+    rows, columns, count = (
+        axis_indices(graph, a, -2),
+        axis_indices(graph, a, -1),
+        smaller_side(graph, a),
+    )
     line = iota(graph, 0, dim_of(graph, a, 1), 1)
     marks = iota(graph, 0, count, 1)
     order = expanded(
@@ -43,61 +48,64 @@ def lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
     )
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
 
-    def step(body: Graph, place: str, a: Tensor, order: str, pivots: str) -> list[Tensor]:
-        op, at = OpBuilder(body), first_axis(body, place)
+    def loop_body(body: Graph, index: str, a: Tensor, order: str, pivots: str) -> list[Tensor]:
+        op, at = OpBuilder(body), first_axis(body, index)
         size = rough_size(body, each(body, "Gather", [a, at], axis=2))
-        open_ = op.GreaterOrEqual(rows, place)
+        open_ = op.GreaterOrEqual(rows, index)
         size = op.Where(open_, size, -1)
-        best = op.Max(op.ArgMax(size, axis=1, keepdims=1), place)
+        best = op.Max(op.ArgMax(size, axis=1, keepdims=1), index)
         best = op.Squeeze(best, consts(body, [2], dtypes.int64))
-        source = unsqueezed(body, exchanged(body, line, place, best), [2])
+        source = unsqueezed(body, swapped_indices(body, line, index, best), [2])
         a = each(body, "GatherND", [a, source], batch_dims=1)
         order = op.GatherND(order, source, batch_dims=1)
         one = const(body, 1, dtypes.int64)
-        pivots = op.Where(op.Equal(marks, place), op.Add(best, one), pivots)
-        return [_eliminated(body, a, place, rows, columns), order, pivots]
+        pivots = op.Where(op.Equal(marks, index), op.Add(best, one), pivots)
+        return [_eliminate_column(body, a, index, rows, columns), order, pivots]
 
-    a, order, pivots = run_loop(graph, count, [a, order, pivots], step)
+    a, order, pivots = run_loop(graph, count, [a, order, pivots], loop_body)
     return a, cast(graph, pivots, dtypes.int32), order
 
 
-def exchanged(body: Graph, line: str, first: str, second: str) -> str:
-    """[batch, rows]: the places 0, 1, ... with ``first`` and ``second`` [batch, 1] exchanged."""
+def swapped_indices(body: Graph, line: str, first: str, second: str) -> str:
+    """[batch, rows]: the indices 0, 1, ... with ``first`` and ``second`` [batch, 1] exchanged."""
     op = OpBuilder(body)
     result = op.Where(op.Equal(line, second), first, line)
     return op.Where(op.Equal(line, first), second, result)
 
 
-def _eliminated(body: Graph, a: Tensor, place: str, rows: str, columns: str) -> Tensor:
-    """The column at ``place`` divided by its pivot, and taken away from the columns after it."""
-    op, at = OpBuilder(body), first_axis(body, place)
+def _eliminate_column(body: Graph, a: Tensor, index: str, rows: str, columns: str) -> Tensor:
+    """Divide the column at ``index`` by its pivot, and subtract its products from the columns after
+    it.
+    """
+    op, at = OpBuilder(body), first_axis(body, index)
     column, across = (each(body, "Gather", [a, at], axis=axis) for axis in (2, 1))
     pivot = each(body, "Gather", [column, at], axis=1)
     # a pivot of zero stands over zeros
     divisor = each(body, "Where", [is_zero(body, pivot), number(body, 1, a), pivot])
     factors = quotient(body, column, divisor)
-    under = op.Greater(rows, place)
-    inside = op.And(under, op.Greater(columns, place))
-    here = op.And(under, op.Equal(columns, place))
+    under = op.Greater(rows, index)
+    inside = op.And(under, op.Greater(columns, index))
+    here = op.And(under, op.Equal(columns, index))
     rest = each(body, "Sub", [a, product(body, factors, across)])
     return each(body, "Where", [inside, rest, each(body, "Where", [here, factors, a])])
 
 
 def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
-    """[batch, rows]: which row of a matrix comes to stand at each place after the exchanges that
-    ``pivots`` [batch, count] tell, in turn."""
+    """[batch, rows]: the source row of each row after the exchanges of ``pivots`` [batch, count],
+    in turn.
+    """
     line = iota(graph, 0, rows, 1)
     order = expanded(graph, unsqueezed(graph, line, [0]), [dim_of(graph, pivots, 0), rows])
     pivots = cast(graph, pivots, dtypes.int64)
 
-    def step(body: Graph, place: str, order: str) -> list[str]:
+    def loop_body(body: Graph, index: str, order: str) -> list[str]:
         op = OpBuilder(body)
-        other = op.Gather(pivots, first_axis(body, place), axis=1)
+        other = op.Gather(pivots, first_axis(body, index), axis=1)
         other = op.Sub(other, 1)
-        source = unsqueezed(body, exchanged(body, line, place, other), [2])
+        source = unsqueezed(body, swapped_indices(body, line, index, other), [2])
         return [op.GatherND(order, source, batch_dims=1)]
 
-    return run_loop(graph, dim_of(graph, pivots, 1), [order], step)[0]
+    return run_loop(graph, dim_of(graph, pivots, 1), [order], loop_body)[0]
 
 
 def permutation_matrix(graph: Graph, order: str, dtype: int) -> Tensor:
@@ -106,109 +114,116 @@ def permutation_matrix(graph: Graph, order: str, dtype: int) -> Tensor:
     return as_kind(graph, OpBuilder(graph).Equal(line, unsqueezed(graph, order, [1])), dtype)
 
 
-def reordered(graph: Graph, x: Tensor, order: str, back: bool) -> Tensor:
-    """The rows of ``x`` [batch, rows, columns] in ``order`` [batch, rows], or put back from it."""
+def permute_rows(graph: Graph, x: Tensor, order: str, back: bool) -> Tensor:
+    """Gather the rows of ``x`` [batch, rows, columns] by ``order`` [batch, rows], or invert
+    that.
+    """
     if back:
         hits = cast(graph, permutation_matrix(graph, order, dtypes.int32), dtypes.int32)
         order = OpBuilder(graph).ArgMax(hits, axis=2, keepdims=0)
     return each(graph, "GatherND", [x, unsqueezed(graph, order, [2])], batch_dims=1)
 
 
-def triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
+def solve_triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
     """The solution of a x = b by substitution; the other triangle of ``a`` is not read."""
-    rows, columns = places(graph, a, -2), places(graph, a, -1)
+    rows, columns = axis_indices(graph, a, -2), axis_indices(graph, a, -1)
     last = as_scalar(graph, dim_of(graph, a, 1) - 1)
 
-    def step(body: Graph, place: str, x: Tensor) -> list[Tensor]:
+    def loop_body(body: Graph, index: str, x: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
-        place = op.Sub(last, place) if upper else place
-        at = first_axis(body, place)
+        index = op.Sub(last, index) if upper else index
+        at = first_axis(body, index)
         row = each(body, "Gather", [a, at], axis=1)
-        known = op("Greater" if upper else "Less", [columns, place])
-        factors = each(body, "Where", [known, row, number(body, 0, a)])
+        solved = op("Greater" if upper else "Less", [columns, index])
+        factors = each(body, "Where", [solved, row, number(body, 0, a)])
         earlier = multiplied(body, factors, x)
         value = each(body, "Sub", [each(body, "Gather", [b, at], axis=1), earlier])
         if not unit:
             value = quotient(body, value, each(body, "Gather", [row, at], axis=2))
-        return [each(body, "Where", [op.Equal(rows, place), value, x])]
+        return [each(body, "Where", [op.Equal(rows, index), value, x])]
 
     nothing = filled_like(graph, real_of(b), 0, part_type(dtype_of(graph, b)))
     start = ComplexValue(nothing, nothing, b.dtype) if is_pair(b) else nothing
-    return run_loop(graph, dim_of(graph, a, 1), [start], step)[0]
+    return run_loop(graph, dim_of(graph, a, 1), [start], loop_body)[0]
 
 
 def lu_solution(graph: Graph, factors: Tensor, order: str, b: Tensor, across: bool) -> Tensor:
-    """x of A x = b, or (``across``) of its adjoint, from what ``lu`` gives."""
+    """x of A x = b, or (``across``) of its adjoint, from the results of `decompose_lu`."""
     if across:
         turned = matrix_adjoint(graph, factors)
-        middle = triangular(graph, turned, b, False, False)
-        return reordered(graph, triangular(graph, turned, middle, True, True), order, True)
-    below = triangular(graph, factors, reordered(graph, b, order, False), False, True)
-    return triangular(graph, factors, below, True, False)
+        middle = solve_triangular(graph, turned, b, False, False)
+        return permute_rows(graph, solve_triangular(graph, turned, middle, True, True), order, True)
+    below = solve_triangular(graph, factors, permute_rows(graph, b, order, False), False, True)
+    return solve_triangular(graph, factors, below, True, False)
 
 
-def cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
+def decompose_cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
     """(L, info) of the lower triangle of ``a``; info [batch] counts from 1 the first column
     where the matrix is not positive definite."""
-    rows, columns = places(graph, a, -2), places(graph, a, -1)
+    rows, columns = axis_indices(graph, a, -2), axis_indices(graph, a, -1)
     info = zeros_of(graph, [dim_of(graph, a, 0), 1, 1], dtypes.int64)
 
-    def step(body: Graph, place: str, a: Tensor, info: str) -> list[Tensor]:
-        op, at = OpBuilder(body), first_axis(body, place)
+    def loop_body(body: Graph, index: str, a: Tensor, info: str) -> list[Tensor]:
+        op, at = OpBuilder(body), first_axis(body, index)
         column = each(body, "Gather", [a, at], axis=2)
         head = op.Gather(real_of(column), at, axis=1)
         root = op.Sqrt(head)
-        top = op.Equal(rows, place)
+        top = op.Equal(rows, index)
         column = each(body, "Where", [top, from_real(body, root, a), quotient(body, column, root)])
-        inside = op.And(op.Greater(rows, place), op.Greater(columns, place))
+        inside = op.And(op.Greater(rows, index), op.Greater(columns, index))
         rest = each(body, "Sub", [a, product(body, column, matrix_adjoint(body, column))])
-        here = op.Equal(columns, place)
+        here = op.Equal(columns, index)
         a = each(body, "Where", [inside, rest, each(body, "Where", [here, column, a])])
         fine = op.Greater(head, 0)
-        known = op.Greater(info, 0)
-        number = op.Add(place, 1)
-        return [a, op.Where(op.Or(fine, known), info, number)]
+        failed_before = op.Greater(info, 0)
+        column_number = op.Add(index, 1)
+        return [a, op.Where(op.Or(fine, failed_before), info, column_number)]
 
-    a, info = run_loop(graph, dim_of(graph, a, 1), [a, info], step)
+    a, info = run_loop(graph, dim_of(graph, a, 1), [a, info], loop_body)
     info = OpBuilder(graph).Squeeze(info, consts(graph, [1, 2], dtypes.int64))
     return triu(graph, a, False), cast(graph, info, dtypes.int32)
 
 
-def reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
+def householder_reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     """(a, tau) of LAPACK's geqrf: R above the reflectors 1 - tau v v', v[place] = 1 left out."""
-    rows, columns, count = places(graph, a, -2), places(graph, a, -1), smaller_side(graph, a)
+    rows, columns, count = (
+        axis_indices(graph, a, -2),
+        axis_indices(graph, a, -1),
+        smaller_side(graph, a),
+    )
     marks = iota(graph, 0, count, 1)
     tau = zeros_of(graph, [dim_of(graph, a, 0), count], dtype_of(graph, a))
     scale = scale_of(graph, a)
 
-    def step(body: Graph, place: str, a: Tensor, tau: Tensor) -> list[Tensor]:
-        op, at = OpBuilder(body), first_axis(body, place)
+    def loop_body(body: Graph, index: str, a: Tensor, tau: Tensor) -> list[Tensor]:
+        op, at = OpBuilder(body), first_axis(body, index)
         zero, one = number(body, 0, a), number(body, 1, a)
         column = each(body, "Gather", [a, at], axis=2)
         head = each(body, "Gather", [column, at], axis=1)
-        under, here = op.Greater(rows, place), op.Equal(rows, place)
+        under, here = op.Greater(rows, index), op.Equal(rows, index)
         tail = each(body, "Where", [under, column, zero])
         squares = sum_of_squares(body, tail)
-        beta, own, done = _reflector(body, head, squares)
+        beta, own, done = _make_reflector(body, head, squares)
         divisor = each(body, "Where", [done, one, each(body, "Sub", [head, beta])])
         vector = each(body, "Where", [here, one, quotient(body, tail, divisor)])
-        rest = _reflected(body, a, vector, conjugate(body, own))
+        rest = _apply_reflector(body, a, vector, conjugate(body, own))
         changed = op.And(here, op.Not(done))
         top = each(body, "Where", [changed, beta, column])
         column = each(body, "Where", [under, vector, top])
-        kept = each(body, "Where", [op.Equal(columns, place), column, a])
-        a = each(body, "Where", [op.Greater(columns, place), rest, kept])
+        replaced = each(body, "Where", [op.Equal(columns, index), column, a])
+        a = each(body, "Where", [op.Greater(columns, index), rest, replaced])
         own = squeezed(body, own, [2])
-        return [a, each(body, "Where", [op.Equal(marks, place), own, tau])]
+        return [a, each(body, "Where", [op.Equal(marks, index), own, tau])]
 
-    a, tau = run_loop(graph, count, [each(graph, "Div", [a, scale]), tau], step)
+    a, tau = run_loop(graph, count, [each(graph, "Div", [a, scale]), tau], loop_body)
     above = OpBuilder(graph).LessOrEqual(rows, columns)  # reflectors have no scale
     return each(graph, "Where", [above, product(graph, a, scale), a]), tau
 
 
-def _reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Tensor, str]:
-    """(beta, tau, done): what the head becomes, the factor of the reflector, and whether nothing
-    is to be done, since there is nothing below and the head is real."""
+def _make_reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Tensor, str]:
+    """(beta, tau, done): the new head, the factor of the reflector, and whether nothing changes,
+    since the rest is 0 and the head is real.
+    """
     op, real = OpBuilder(body), real_of(head)
     zero, one = const_like(body, 0, real), const_like(body, 1, real)
     done, square = op.Equal(squares, zero), op.Mul(real, real)
@@ -226,7 +241,7 @@ def _reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Tensor,
     return from_real(body, beta, head), own, done
 
 
-def _reflected(body: Graph, x: Tensor, vector: Tensor, tau: Tensor) -> Tensor:
+def _apply_reflector(body: Graph, x: Tensor, vector: Tensor, tau: Tensor) -> Tensor:
     """x - tau v (v' x)"""
     across = multiplied(body, matrix_adjoint(body, vector), x)
     shift = product(body, product(body, tau, vector), across)
@@ -235,24 +250,24 @@ def _reflected(body: Graph, x: Tensor, vector: Tensor, tau: Tensor) -> Tensor:
 
 def apply_reflectors(graph: Graph, a: Tensor, tau: Tensor, x: Tensor, across: bool) -> Tensor:
     """Q x, or Q' x, for the product Q of the reflectors that ``a`` and ``tau`` hold."""
-    rows, count = places(graph, a, -2), dim_of(graph, tau, 1)
+    rows, count = axis_indices(graph, a, -2), dim_of(graph, tau, 1)
     last = as_scalar(graph, count - 1)
 
-    def step(body: Graph, place: str, x: Tensor) -> list[Tensor]:
+    def loop_body(body: Graph, index: str, x: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
-        place = place if across else op.Sub(last, place)
-        at = first_axis(body, place)
+        index = index if across else op.Sub(last, index)
+        at = first_axis(body, index)
         column = each(body, "Gather", [a, at], axis=2)
-        under = op.Greater(rows, place)
+        under = op.Greater(rows, index)
         tail = each(body, "Where", [under, column, number(body, 0, a)])
-        vector = each(body, "Where", [op.Equal(rows, place), number(body, 1, a), tail])
+        vector = each(body, "Where", [op.Equal(rows, index), number(body, 1, a), tail])
         own = unsqueezed(body, each(body, "Gather", [tau, at], axis=1), [2])
-        return [_reflected(body, x, vector, conjugate(body, own) if across else own)]
+        return [_apply_reflector(body, x, vector, conjugate(body, own) if across else own)]
 
-    return run_loop(graph, count, [x], step)[0]
+    return run_loop(graph, count, [x], loop_body)[0]
 
 
-def orthogonal(graph: Graph, a: Tensor, tau: Tensor, columns: Dim) -> Tensor:
+def orthogonal_columns(graph: Graph, a: Tensor, tau: Tensor, columns: Dim) -> Tensor:
     """The first ``columns`` columns of the product of the reflectors."""
     start = unit_batch(graph, a, dim_of(graph, a, 1), columns)
     return apply_reflectors(graph, a, tau, start, False)

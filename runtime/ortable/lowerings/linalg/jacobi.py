@@ -30,14 +30,17 @@ from .field import (
     quotient,
     real_of,
 )
-from .matrix import places, run_loop, scale_of, sum_of_squares, unit_batch
+from .matrix import axis_indices, run_loop, scale_of, sum_of_squares, unit_batch
 
 _SWEEPS = 30
 
 
-class _Rounds:
-    """Who is rotated with whom in each round: i with (round - i) mod odd, where odd is the size or
-    one less, and the last one of an even size with who would meet himself."""
+class _PairSchedule:
+    """Which columns are rotated together in each round (round robin).
+
+    Column i is paired with (round - i) mod odd, where odd is the size or one less; the last column
+    of an even size is paired with the one that would be paired with itself.
+    """
 
     def __init__(self, graph: Graph, size: Dim) -> None:
         self.size = size
@@ -47,31 +50,31 @@ class _Rounds:
         self.even = const(graph, 1 - size % 2, dtypes.boolean)
         self.trips = as_scalar(graph, (size - 1 + size % 2) * _SWEEPS)
 
-    def partners(self, body: Graph, place: str, own: str) -> str:
-        """int64[size]: the partner of each in the round at ``place``."""
+    def find_partners(self, body: Graph, round_index: str, own: str) -> str:
+        """int64[size]: the partner of each in the round at ``round_index``."""
         op = OpBuilder(body)
-        result = op.Mod(op.Sub(place, own), self.odd)
+        result = op.Mod(op.Sub(round_index, own), self.odd)
         alone = op.And(op.Equal(result, own), self.even)
         result = op.Where(alone, self.last, result)
         # the one that meets itself: 2 i = round, modulo an odd number
-        other = op.Mod(op.Mul(place, self.half), self.odd)
+        other = op.Mod(op.Mul(round_index, self.half), self.odd)
         return op.Where(op.Equal(own, self.odd), other, result)
 
-    def is_over(self, body: Graph, place: str) -> str:
+    def is_sweep_end(self, body: Graph, round_index: str) -> str:
         """True in the last round of a sweep."""
-        after = OpBuilder(body).Add(place, 1)
+        after = OpBuilder(body).Add(round_index, 1)
         rest = OpBuilder(body).Mod(after, self.odd)
         return OpBuilder(body).Equal(rest, 0)
 
 
-def _rotation(
+def _compute_rotation(
     body: Graph, lengths: str, products: Tensor, own: str, partner: str, idle: str
 ) -> tuple[str, Tensor]:
     """Cosine and sine [batch, 1, size] that make the ``products`` of partners zero. A complex sine
     has the phase of the product, conjugated."""
     if is_pair(products):
         size = modulus(body, products)
-        cosine, sine = _rotation(body, lengths, size, own, partner, idle)
+        cosine, sine = _compute_rotation(body, lengths, size, own, partner, idle)
         safe = OpBuilder(body).Where(is_zero(body, products), 1, size)
         phase = quotient(body, conjugate(body, products), safe)
         return cosine, product(body, sine, phase)
@@ -91,21 +94,23 @@ def _rotation(
     return cosine, op.Mul(tangent, cosine)
 
 
-def _rotated(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -> Tensor:
+def _rotate_columns(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -> Tensor:
     return each(body, "Sub", [product(body, x, cosine), product(body, other, sine)])
 
 
-def _largest(body: Graph, marks: str, before: str) -> str:
+def _any_rotated(body: Graph, marks: str, before: str) -> str:
     """``before`` or whether a pair was rotated."""
     total = OpBuilder(body).ReduceSum(cast(body, marks, dtypes.int32), keepdims=0)
     return OpBuilder(body).Or(before, OpBuilder(body).Greater(total, 0))
 
 
-def _next_round(body: Graph, rounds: _Rounds, place: str, busy: str, idle: str) -> list[str]:
+def _loop_conditions(
+    body: Graph, schedule: _PairSchedule, round_index: str, busy: str, idle: str
+) -> list[str]:
     """(whether to go on, whether this sweep rotated something)."""
     op = OpBuilder(body)
-    busy = _largest(body, op.Not(idle), busy)
-    over = rounds.is_over(body, place)
+    busy = _any_rotated(body, op.Not(idle), busy)
+    over = schedule.is_sweep_end(body, round_index)
     return [op.Or(busy, op.Not(over)), op.And(busy, op.Not(over))]
 
 
@@ -113,56 +118,58 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
     """Ascending eigenvalues [batch, n] and eigenvectors [batch, n, n] of symmetric or Hermitian
     matrices."""
     size = dim_of(graph, a, 1)
-    rounds, own = _Rounds(graph, size), places(graph, a, -1)
-    diagonal = OpBuilder(graph).Equal(places(graph, a, -2), own)
+    schedule, own = _PairSchedule(graph, size), axis_indices(graph, a, -1)
+    diagonal = OpBuilder(graph).Equal(axis_indices(graph, a, -2), own)
     op, over = OpBuilder(graph), consts(graph, [1], dtypes.int64)
     both = consts(graph, [1, 2], dtypes.int64)
-    epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part(graph, a))
+    epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part_dtype(graph, a))
     length = op.ReduceL2(real_of(a), both, keepdims=1)
     if is_pair(a):
         length = hypot_of(graph, length, op.ReduceL2(a.imag, both, keepdims=1))
     floor = op.Mul(length, epsilon)
 
     def on_diagonal(body: Graph, x: Tensor) -> Tensor:
-        kept = each(body, "Where", [diagonal, x, number(body, 0, x)])
-        return each(body, "ReduceSum", [kept, over], keepdims=1)
+        diagonal_only = each(body, "Where", [diagonal, x, number(body, 0, x)])
+        return each(body, "ReduceSum", [diagonal_only, over], keepdims=1)
 
-    def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
+    def loop_body(
+        body: Graph, round_index: str, busy: str, a: Tensor, vectors: Tensor
+    ) -> list[Tensor]:
         op = OpBuilder(body)
-        partner = rounds.partners(body, place, own)
+        partner = schedule.find_partners(body, round_index, own)
         other = each(body, "Gather", [a, partner], axis=2)
         products = on_diagonal(body, other)
         # NaN counts as small, or the loop would not end early
         idle = op.Not(op.Greater(modulus(body, products), floor))
         idle = op.Or(idle, op.Equal(own, partner))
         lengths = on_diagonal(body, real_of(a))
-        cosine, sine = _rotation(body, lengths, products, own, partner, idle)
-        a = _rotated(body, a, other, cosine, sine)
+        cosine, sine = _compute_rotation(body, lengths, products, own, partner, idle)
+        a = _rotate_columns(body, a, other, cosine, sine)
         down = [matrix_transpose(body, cosine), matrix_adjoint(body, sine)]
-        a = _rotated(body, a, each(body, "Gather", [a, partner], axis=1), *down)
+        a = _rotate_columns(body, a, each(body, "Gather", [a, partner], axis=1), *down)
         across = each(body, "Gather", [vectors, partner], axis=2)
-        vectors = _rotated(body, vectors, across, cosine, sine)
-        return [*_next_round(body, rounds, place, busy, idle), a, vectors]
+        vectors = _rotate_columns(body, vectors, across, cosine, sine)
+        return [*_loop_conditions(body, schedule, round_index, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
-    _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
+    _, a, vectors = run_loop(graph, schedule.trips, start, loop_body, going=True)
     values = op.Squeeze(on_diagonal(graph, real_of(a)), over)
     values, order = op("TopK", [values, as_vec(graph, size)], 2, axis=1, largest=0)
     return values, _columns_at(graph, vectors, order)
 
 
-def _part(graph: Graph, x: Tensor) -> int:
+def _part_dtype(graph: Graph, x: Tensor) -> int:
     """The dtype of a real result, or of the parts of a pair."""
     result: int = part_type(dtype_of(graph, x))
     return result
 
 
-def _whole_square(graph: Graph, a: Tensor) -> str:
+def _squared_norm(graph: Graph, a: Tensor) -> str:
     """[batch, 1, 1]: the sum of the squares of all elements."""
     over = consts(graph, [1, 2], dtypes.int64)
     if not is_pair(a):
         return OpBuilder(graph).ReduceSumSquare(a, over, keepdims=1)
-    return graph.make_node("Add", [_whole_square(graph, part) for part in (a.real, a.imag)])
+    return graph.make_node("Add", [_squared_norm(graph, part) for part in (a.real, a.imag)])
 
 
 def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
@@ -174,21 +181,25 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
     return each(graph, "GatherElements", [x, index], axis=2)
 
 
-def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
+def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
     """(a v, sigma, v): orthogonal columns [batch, m, n] up to a factor, the singular values
     [batch, n], descending, and the orthogonal v [batch, n, n]."""
     size, op = dim_of(graph, a, 2), OpBuilder(graph)
-    rounds, own = _Rounds(graph, size), places(graph, a, -1)
+    schedule, own = _PairSchedule(graph, size), axis_indices(graph, a, -1)
     scale = scale_of(graph, a)
     a = each(graph, "Div", [a, scale])
     over = consts(graph, [1], dtypes.int64)
-    epsilon = machine_epsilon(_part(graph, a)) / 2
-    near, far = (const(graph, value, _part(graph, a)) for value in (epsilon, epsilon * epsilon))
-    floor = op.Mul(_whole_square(graph, a), far)
+    epsilon = machine_epsilon(_part_dtype(graph, a)) / 2
+    near, far = (
+        const(graph, value, _part_dtype(graph, a)) for value in (epsilon, epsilon * epsilon)
+    )
+    floor = op.Mul(_squared_norm(graph, a), far)
 
-    def step(body: Graph, place: str, busy: str, a: Tensor, vectors: Tensor) -> list[Tensor]:
+    def loop_body(
+        body: Graph, round_index: str, busy: str, a: Tensor, vectors: Tensor
+    ) -> list[Tensor]:
         op = OpBuilder(body)
-        partner = rounds.partners(body, place, own)
+        partner = schedule.find_partners(body, round_index, own)
         other = each(body, "Gather", [a, partner], axis=2)
         lengths = sum_of_squares(body, a)
         pairs = product(body, conjugate(body, a), other)
@@ -197,14 +208,14 @@ def singular(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
         small = op.Max(op.Mul(pair, near), floor)
         idle = op.Not(op.Greater(modulus(body, products), small))
         idle = op.Or(idle, op.Equal(own, partner))
-        cosine, sine = _rotation(body, lengths, products, own, partner, idle)
-        a = _rotated(body, a, other, cosine, sine)
+        cosine, sine = _compute_rotation(body, lengths, products, own, partner, idle)
+        a = _rotate_columns(body, a, other, cosine, sine)
         across = each(body, "Gather", [vectors, partner], axis=2)
-        vectors = _rotated(body, vectors, across, cosine, sine)
-        return [*_next_round(body, rounds, place, busy, idle), a, vectors]
+        vectors = _rotate_columns(body, vectors, across, cosine, sine)
+        return [*_loop_conditions(body, schedule, round_index, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
-    _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
+    _, a, vectors = run_loop(graph, schedule.trips, start, loop_body, going=True)
     long = op.ReduceL2(real_of(a), over, keepdims=1)
     if is_pair(a):
         long = hypot_of(graph, long, op.ReduceL2(a.imag, over, keepdims=1))

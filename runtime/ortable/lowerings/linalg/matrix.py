@@ -1,5 +1,6 @@
-"""What the loops of linear algebra share: batches of matrices as [batch, rows, columns], a Loop
-over carried results, indices of rows and columns."""
+"""Shared parts of the loops of linear algebra: batches of matrices as [batch, rows, columns], a
+Loop over carried results, indices of rows and columns.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ Step = Callable[..., Sequence[str]]
 # scaled: rotations and reflectors multiply up to four numbers. As in LAPACK's drivers, matrices in
 # between keep every digit.
 _REACH = {dtypes.float32: 8, dtypes.float64: 70}
-_LARGEST = {each: float(np.finfo(dtypes.to_numpy(each)).max) for each in _REACH}
+_LARGEST = {dtype: float(np.finfo(dtypes.to_numpy(dtype)).max) for dtype in _REACH}
 
 
-def flat_batch(graph: Graph, x: Tensor, kept: int = 2) -> Tensor:
-    """``x`` with its leading dimensions as one, before the last ``kept``."""
+def flat_batch(graph: Graph, x: Tensor, matrix_dims: int = 2) -> Tensor:
+    """Flatten the leading dimensions of ``x``, before the last ``matrix_dims``."""
     shape = list(shape_of(graph, x))
-    batch = shape[: len(shape) - kept]
+    batch = shape[: len(shape) - matrix_dims]
     return x if len(batch) == 1 else reshape_to(graph, x, [dims.prod(batch), *shape[len(batch) :]])
 
 
@@ -39,10 +40,10 @@ def with_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
     return reshape_to(graph, x, [*batch, *shape_of(graph, x)[1:]])
 
 
-def batch_of(graph: Graph, x: Tensor, kept: int = 2) -> list[Dim]:
-    """The leading dimensions of ``x``, before the last ``kept``."""
+def batch_of(graph: Graph, x: Tensor, matrix_dims: int = 2) -> list[Dim]:
+    """The leading dimensions of ``x``, before the last ``matrix_dims``."""
     shape = list(shape_of(graph, x))
-    return shape[: len(shape) - kept]
+    return shape[: len(shape) - matrix_dims]
 
 
 def joint_batch(graph: Graph, xs: Sequence[Tensor]) -> list[Dim]:
@@ -58,14 +59,16 @@ def in_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:
     return expanded(graph, x, [*batch, *shape_of(graph, x)[-2:]])
 
 
-def places(graph: Graph, x: Tensor, axis: int) -> str:
-    """0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with a place."""
+def axis_indices(graph: Graph, x: Tensor, axis: int) -> str:
+    """The indices 0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with an
+    index.
+    """
     result = iota(graph, 0, dim_of(graph, x, axis), 1)
     return unsqueezed(graph, result, [1]) if axis == -2 else result
 
 
 def scale_of(graph: Graph, a: Tensor) -> str:
-    """[batch, 1, 1]: what to divide matrices by, 1 but for very large and very small ones."""
+    """[batch, 1, 1]: the divisor of matrices, 1 except for very large and very small ones."""
     op, own = OpBuilder(graph), part_type(dtype_of(graph, a))
     both = consts(graph, [1, 2], dtypes.int64)
     parts = (a.real, a.imag) if isinstance(a, ComplexValue) else (a,)
@@ -101,22 +104,22 @@ def first_axis(graph: Graph, x: str) -> str:
 def run_loop(
     graph: Graph, trips: Dim | str, states: Sequence[Tensor], step: Step, going: bool = False
 ) -> list[Tensor]:
-    """Loop that carries ``states``; ``step(body, place, *states)`` gives the next ones. A pair is
-    carried as its parts.
+    """Run a Loop that carries ``states``; ``step(body, index, *states)`` gives the next ones. A
+    pair is carried as its parts.
 
-    With ``going`` the first of what ``step`` gives says whether there is another trip.
+    With ``going`` the first result of ``step`` says whether there is another trip.
     """
     body = graph.subgraph("loop")
-    place = body.make_tensor_input(graph.unique_name("place"), dtypes.int64, ())
+    index = body.make_tensor_input(graph.unique_name("place"), dtypes.int64, ())
     still = body.make_tensor_input(graph.unique_name("still"), dtypes.boolean, ())
-    given, states = states, _in_parts(states)
+    templates, states = states, _split_parts(states)
     names = [
         body.make_tensor_input(
             graph.unique_name("state"), graph.get_type(state), graph.get_shape(state)
         )
         for state in states
     ]
-    out = _in_parts(step(body, place, *_as_given(names, given)))
+    out = _split_parts(step(body, index, *_join_parts(names, templates)))
     for name in out if going else [OpBuilder(body).Identity(still), *out]:
         body.make_tensor_output(name)
     count = trips if isinstance(trips, str) else as_scalar(graph, trips)
@@ -127,21 +130,23 @@ def run_loop(
     for name, state in zip(results, states, strict=True):
         if not graph.has_shape(name):
             graph.set_shape(name, graph.get_shape(state))
-    return _as_given(results, given)
+    return _join_parts(results, templates)
 
 
-def _in_parts(values: Sequence[Tensor]) -> list[str]:
+def _split_parts(values: Sequence[Tensor]) -> list[str]:
     """The results among ``values`` and the parts of the pairs, in order."""
     parts = [(x.real, x.imag) if x.__class__ is ComplexValue else (x,) for x in values]
-    return [each for pair in parts for each in pair]
+    return [part for pair in parts for part in pair]
 
 
-def _as_given(names: Sequence[str], given: Sequence[Tensor]) -> list[Tensor]:
-    """What ``_in_parts`` took apart, with pairs where ``given`` has them."""
-    left = iter(names)
+def _join_parts(names: Sequence[str], templates: Sequence[Tensor]) -> list[Tensor]:
+    """The inverse of `_split_parts`, with pairs where ``templates`` has them."""
+    remaining = iter(names)
     return [
-        ComplexValue(next(left), next(left), x.dtype) if x.__class__ is ComplexValue else next(left)
-        for x in given
+        ComplexValue(next(remaining), next(remaining), x.dtype)
+        if x.__class__ is ComplexValue
+        else next(remaining)
+        for x in templates
     ]
 
 

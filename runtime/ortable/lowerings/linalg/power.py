@@ -80,8 +80,8 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     times = op.Where(sane, times, 0)
     scaled = quotient(graph, x, op.Pow(const_like(graph, 2, times), times))
     one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
-    result = _taylor(graph, scaled, one)
-    return with_batch(graph, _squared(graph, result, times), batch)
+    result = _taylor_polynomial(graph, scaled, one)
+    return with_batch(graph, _square_repeatedly(graph, result, times), batch)
 
 
 def _zero_like_batch(graph: Graph, x: str) -> str:
@@ -89,28 +89,28 @@ def _zero_like_batch(graph: Graph, x: str) -> str:
     return zeros_of(graph, [dim_of(graph, x, 0), 1, 1], graph.get_type(x))
 
 
-def _taylor(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
+def _taylor_polynomial(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
     """Horner's scheme for 1 + x / 1 (1 + x / 2 (1 + ...))."""
 
-    def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
+    def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
-        number = op.Sub(const(body, _DEGREE, dtypes.int64), place)
+        number = op.Sub(const(body, _DEGREE, dtypes.int64), index)
         part = quotient(body, x, cast(body, number, part_type(dtype_of(graph, x))))
-        return [each(body, "Add", [multiplied(body, part, found), one])]
+        return [each(body, "Add", [multiplied(body, part, result), one])]
 
-    return run_loop(graph, _DEGREE, [one], step)[0]
+    return run_loop(graph, _DEGREE, [one], loop_body)[0]
 
 
-def _squared(graph: Graph, x: Tensor, times: str) -> Tensor:
+def _square_repeatedly(graph: Graph, x: Tensor, times: str) -> Tensor:
     """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
     op = OpBuilder(graph)
     zero = consts(graph, [0], graph.get_type(times))
     flat = op.Concat(op.Reshape(times, consts(graph, [-1], dtypes.int64)), zero, axis=0)
     most = cast(graph, op.ReduceMax(flat, keepdims=0), dtypes.int64)
 
-    def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
+    def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
-        open_ = op.Less(cast(body, place, graph.get_type(times)), times)
-        return [each(body, "Where", [open_, multiplied(body, found, found), found])]
+        open_ = op.Less(cast(body, index, graph.get_type(times)), times)
+        return [each(body, "Where", [open_, multiplied(body, result, result), result])]
 
-    return run_loop(graph, most, [x], step)[0]
+    return run_loop(graph, most, [x], loop_body)[0]

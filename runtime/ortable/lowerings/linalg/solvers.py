@@ -120,7 +120,7 @@ def _last_axis(graph: Graph, x: Tensor) -> str:
 def lu_factors(graph: Graph, x: Tensor) -> Tensors:
     """[LU, pivots]: L without its unit diagonal below U; LAPACK's int32 pivots, from 1."""
     batch = matrix.batch_of(graph, x)
-    factors, pivots, _ = factor.lu(graph, matrix.flat_batch(graph, x))
+    factors, pivots, _ = factor.decompose_lu(graph, matrix.flat_batch(graph, x))
     return [matrix.with_batch(graph, each, batch) for each in (factors, pivots)]
 
 
@@ -214,14 +214,14 @@ def triangular_solved(
     together = matrix.joint_batch(graph, [a, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (a, b)]
     return matrix.with_batch(
-        graph, factor.triangular(graph, flat[0], flat[1], upper, unit), together
+        graph, factor.solve_triangular(graph, flat[0], flat[1], upper, unit), together
     )
 
 
 def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
     """[factor, info] of positive definite matrices, of which the triangle in question is read."""
     flat = matrix.flat_batch(graph, x)
-    result, info = factor.cholesky(graph, matrix_adjoint(graph, flat) if upper else flat)
+    result, info = factor.decompose_cholesky(graph, matrix_adjoint(graph, flat) if upper else flat)
     result = matrix_adjoint(graph, result) if upper else result
     batch = matrix.batch_of(graph, x)
     return [matrix.with_batch(graph, result, batch), matrix.with_batch(graph, info, batch)]
@@ -229,7 +229,7 @@ def cholesky_factor(graph: Graph, x: Tensor, upper: Bool) -> Tensors:
 
 def reflectors_of(graph: Graph, x: Tensor) -> Tensors:
     """[a, tau] of LAPACK's geqrf: R and below it Householder's reflectors."""
-    result = factor.reflectors(graph, matrix.flat_batch(graph, x))
+    result = factor.householder_reflectors(graph, matrix.flat_batch(graph, x))
     batch = matrix.batch_of(graph, x)
     return [matrix.with_batch(graph, each, batch) for each in result]
 
@@ -237,7 +237,7 @@ def reflectors_of(graph: Graph, x: Tensor) -> Tensors:
 def orthogonal_part(graph: Graph, x: Tensor, tau: Tensor, columns: SymInt) -> Tensor:
     """The first columns of the product of the reflectors ``x`` and ``tau``."""
     flat = matrix.flat_batch(graph, x)
-    result = factor.orthogonal(graph, flat, matrix.flat_batch(graph, tau, 1), columns)
+    result = factor.orthogonal_columns(graph, flat, matrix.flat_batch(graph, tau, 1), columns)
     return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
 
 
@@ -266,7 +266,9 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
         graph, matrix.flat_batch(graph, x), [dims.prod(matrix.batch_of(graph, x)), rows, rows]
     )
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
-    kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
+    kept = graph.make_node(
+        order, [matrix.axis_indices(graph, flat, -2), matrix.axis_indices(graph, flat, -1)]
+    )
     flat = field.each(graph, "Where", [kept, flat, matrix_adjoint(graph, flat)])
     if field.is_pair(flat):
         # as LAPACK does, what stands beside the real diagonal is not read
@@ -291,7 +293,7 @@ def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
 def singular_lengths(graph: Graph, x: Tensor) -> Result:
     """The singular values of matrices, descending."""
     flat = _tall(graph, x)[0]
-    result = _first(graph, jacobi.singular(graph, flat)[1], smaller_side(graph, x))
+    result = _first(graph, jacobi.singular_decomposition(graph, flat)[1], smaller_side(graph, x))
     return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
 
 
@@ -300,11 +302,11 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     op = OpBuilder(graph)
     count, batch = smaller_side(graph, x), matrix.batch_of(graph, x)
     flat, wide = _tall(graph, x)
-    scaled, lengths, right = jacobi.singular(graph, flat)
+    scaled, lengths, right = jacobi.singular_decomposition(graph, flat)
     rows = dim_of(graph, flat, 1)
     # the columns of u * s are orthogonal: reflectors normalise and complete them
-    packed, tau = factor.reflectors(graph, _first(graph, scaled, count))
-    left = factor.orthogonal(graph, packed, tau, rows if full else count)
+    packed, tau = factor.householder_reflectors(graph, _first(graph, scaled, count))
+    left = factor.orthogonal_columns(graph, packed, tau, rows if full else count)
     heads = diagonal_elements(graph, field.real_of(packed))
     negative = op.Less(heads, 0)
     flips = op.Where(negative, *(const_like(graph, n, heads) for n in (-2, 0)))

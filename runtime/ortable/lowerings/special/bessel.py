@@ -1,5 +1,5 @@
-"""Lower-case words of the spec language for Bessel and Airy functions: the formulas of Cephes,
-which torch uses, in the dtype of their argument.
+"""Bessel and Airy functions: the formulas of Cephes, which torch uses, in the dtype of the
+argument.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def bessel_k(graph: Graph, x: Result, name: Str, grown: Bool) -> Result:
     wave = op.Mul(log, op.Mul(op.Exp(x), bessel_series(graph, x, f"i{name[1]}")))
     near = chebyshev_sum(graph, square, TABLES[f"{name}_low"])
     near = op.Sub(near, wave) if name == "k0" else op.Add(wave, op.Div(near, x))
-    place = op.Sub(op.Div(8, x), 2)
-    tail = op.Div(chebyshev_sum(graph, place, TABLES[f"{name}_high"]), op.Sqrt(x))
+    mapped = op.Sub(op.Div(8, x), 2)
+    tail = op.Div(chebyshev_sum(graph, mapped, TABLES[f"{name}_high"]), op.Sqrt(x))
     if grown:
         near = op.Mul(near, op.Exp(x))
     else:

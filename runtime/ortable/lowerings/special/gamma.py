@@ -1,4 +1,4 @@
-"""Lower-case words of the spec language for gamma functions and what is computed by a Loop.
+"""Gamma functions and iterative functions computed by a Loop.
 
 They compute in float64 and round once.
 """
@@ -90,16 +90,16 @@ def digamma_of(graph: Graph, x: Result) -> Result:
     return cast(graph, op.Where(op.Equal(x, zero), bare, result), dtype)
 
 
-def _digamma_reflected(graph: Graph, x: str, found: str, negative: str) -> str:
+def _digamma_reflected(graph: Graph, x: str, positive: str, negative: str) -> str:
     """digamma(1 - x) - pi / tan(pi * x) where x is negative, NaN at the poles."""
     op = OpBuilder(graph)
     off = op.Sub(x, op.Round(x))
     angle = op.Mul(off, math.pi)
     cotangent = op.Div(op.Cos(angle), op.Sin(angle))
-    left = op.Sub(found, op.Mul(cotangent, math.pi))
+    left = op.Sub(positive, op.Mul(cotangent, math.pi))
     pole = op.Equal(off, 0)
     left = op.Where(pole, math.nan, left)
-    return op.Where(negative, left, found)
+    return op.Where(negative, left, positive)
 
 
 def trigamma_of(graph: Graph, x: Result) -> Result:
@@ -125,7 +125,7 @@ def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
     """The Hurwitz zeta function, computed in float64: Cephes zeta.c, the sum of q ** -x up to 9 and
     twelve terms of Euler and Maclaurin; torch's infinities and NaN at the bounds."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
-    x, q = (cast(graph, each, dtypes.float64) for each in (x, q))
+    x, q = (cast(graph, tensor, dtypes.float64) for tensor in (x, q))
     one, endless, nan = (const_like(graph, value, x) for value in (1, math.inf, math.nan))
     low = op.LessOrEqual(q, 0)
     pole = op.And(low, op.Equal(q, op.Floor(q)))
@@ -148,30 +148,30 @@ def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
     ahead = op.Add(q, 9)
     goal = op.Max(ahead, 9)
 
-    def step(body: Any, names: list[str]) -> tuple[list[str], str]:
+    def loop_body(body: Any, names: list[str]) -> tuple[list[str], str]:
         base, result = names
         moved = OpBuilder(body).Add(base, 1)
         going = OpBuilder(body).Less(base, goal)
         term = OpBuilder(body).Pow(moved, OpBuilder(body).Neg(power))
-        found_ = OpBuilder(body).Where(going, OpBuilder(body).Add(result, term), result)
-        base_ = OpBuilder(body).Where(going, moved, base)
-        return [base_, found_], OpBuilder(body).Less(base_, goal)
+        next_total = OpBuilder(body).Where(going, OpBuilder(body).Add(result, term), result)
+        next_base = OpBuilder(body).Where(going, moved, base)
+        return [next_base, next_total], OpBuilder(body).Less(next_base, goal)
 
-    result = while_any(graph, "zeta", [q, total], step)
+    result = while_any(graph, "zeta", [q, total], loop_body)
     return result[0], result[1]
 
 
 def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> str:
-    """What the sum lacks after the term ``last ** -power``."""
+    """The remainder of the sum after the term ``last ** -power``."""
     op, one = OpBuilder(graph), const_like(graph, 1, power)
     inverse = op.Reciprocal(last)
     square = op.Mul(inverse, inverse)
     result = const_like(graph, 1 / ZETA[-1], power)
-    for place in range(len(ZETA) - 2, -1, -1):
-        sides = [op.Add(power, const(graph, 2 * place + k, dtypes.float64)) for k in (1, 2)]
+    for index in range(len(ZETA) - 2, -1, -1):
+        sides = [op.Add(power, const(graph, 2 * index + k, dtypes.float64)) for k in (1, 2)]
         factor = op.Mul(op("Mul", sides), square)
         rest = op.Mul(factor, result)
-        result = op.Add(rest, const_like(graph, 1 / ZETA[place], power))
+        result = op.Add(rest, const_like(graph, 1 / ZETA[index], power))
     series = op.Mul(op.Mul(power, inverse), result)
     main = op.Div(last, op.Sub(power, one))
     whole = op.Add(op.Sub(main, 0.5), series)
@@ -188,9 +188,9 @@ def gcd_of(graph: Graph, a: Result, b: Result) -> Result:
     op, dtype = OpBuilder(graph), graph.get_type(a)
     zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
     blank = op.Mul(op.Add(a, b), zero)
-    sides = [op.Add(op.Abs(each), blank) for each in (a, b)]
+    sides = [op.Add(op.Abs(operand), blank) for operand in (a, b)]
 
-    def step(body: Any, names: list[str]) -> tuple[list[str], str]:
+    def loop_body(body: Any, names: list[str]) -> tuple[list[str], str]:
         left, right = names
         ended = OpBuilder(body).Equal(right, zero)
         divisor = OpBuilder(body).Where(ended, one, right)
@@ -199,4 +199,4 @@ def gcd_of(graph: Graph, a: Result, b: Result) -> Result:
         moved = OpBuilder(body).Where(ended, left, right)
         return [moved, rest], OpBuilder(body).Not(OpBuilder(body).Equal(rest, zero))
 
-    return while_any(graph, "divisor", sides, step)[0]
+    return while_any(graph, "divisor", sides, loop_body)[0]

@@ -27,28 +27,28 @@ _ROUNDS = 400
 _EPSILON = 2.0**-53
 
 
-def igamma(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
+def lower_igamma(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
     """P(a, x), the lower one."""
-    return _incomplete(graph, self, other, True)
+    return _incomplete_gamma(graph, self, other, True)
 
 
-def igammac(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
+def lower_igammac(graph: Graph, res: ResultSpec, self: str, other: str) -> str:
     """Q(a, x), the upper one."""
-    return _incomplete(graph, self, other, False)
+    return _incomplete_gamma(graph, self, other, False)
 
 
-def _incomplete(graph: Graph, a: str, x: str, lower: bool) -> str:
-    """Every region everywhere, with arguments that are harmless outside of it; then a choice."""
+def _incomplete_gamma(graph: Graph, a: str, x: str, lower: bool) -> str:
+    """Compute every region everywhere, with harmless arguments outside of it, and select."""
     op, dtype = OpBuilder(graph), graph.get_type(a)
-    a, x = (cast(graph, each, dtypes.float64) for each in (a, x))
+    a, x = (cast(graph, value, dtypes.float64) for value in (a, x))
     zero, one = const_like(graph, 0, a), const_like(graph, 1, a)
     # both in the shape that they have together
     both = op.Add(a, x)
     bad = op.Or(op.Less(op.Min(a, x), zero), op.IsNaN(both))
     odd = op.Or(bad, op.IsInf(both))
     odd = op.Or(odd, op.Equal(op.Min(a, x), zero))
-    good_a, good_x = (op.Where(odd, one, each) for each in (a, x))
-    result = _choice(graph, good_a, good_x, lower)
+    good_a, good_x = (op.Where(odd, one, value) for value in (a, x))
+    result = _select_region(graph, good_a, good_x, lower)
     nowhere = op.And(op.Equal(a, zero), op.Equal(x, zero))
     nowhere = op.Or(nowhere, op.And(op.IsInf(a), op.IsInf(x)))
     full = op.Greater(x, a) if lower else op.Less(x, a)
@@ -58,20 +58,20 @@ def _incomplete(graph: Graph, a: str, x: str, lower: bool) -> str:
     return cast(graph, op.Where(nan, math.nan, result), dtype)
 
 
-def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
+def _select_region(graph: Graph, a: str, x: str, lower: bool) -> str:
     op, one = OpBuilder(graph), const_like(graph, 1, a)
     gap = op.Div(op.Abs(op.Sub(x, a)), a)
     near = op.And(
         op.Greater(a, 200),
         op.Less(gap, 0.3))  # fmt: skip
     small = op.LessOrEqual(x, op.Add(a, one))
-    factor = _factor(graph, a, x)
+    factor = _power_factor(graph, a, x)
     far = op.And(small, op.Not(near))
-    below = _series(graph, *(op.Where(far, each, one) for each in (a, x)))
+    below = _power_series(graph, *(op.Where(far, value, one) for value in (a, x)))
     below = op.Mul(op.Div(factor, a), below)
     late = op.Not(op.Or(small, near))
     two = const_like(graph, 2, a)
-    above = _fraction(graph, op.Where(late, a, one), op.Where(late, x, two))
+    above = _continued_fraction(graph, op.Where(late, a, one), op.Where(late, x, two))
     above = op.Mul(factor, above)
     if lower:
         result = op.Where(small, below, op.Sub(one, above))
@@ -79,34 +79,34 @@ def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
         result = op.Where(small, op.Sub(one, below), above)
     wide = [op.Where(near, a, 300)]
     wide.append(op.Where(near, x, 300))
-    return op.Where(near, _temme(graph, wide[0], wide[1], lower), result)
+    return op.Where(near, _temme_expansion(graph, wide[0], wide[1], lower), result)
 
 
-def _factor(graph: Graph, a: str, x: str) -> str:
+def _power_factor(graph: Graph, a: str, x: str) -> str:
     """x ** a * exp(-x) / gamma(a)"""
     op = OpBuilder(graph)
     power = op.Sub(op.Mul(a, op.Log(x)), x)
     return op.Exp(op.Sub(power, lgamma_of(graph, a)))
 
 
-def _series(graph: Graph, a: str, x: str) -> str:
+def _power_series(graph: Graph, a: str, x: str) -> str:
     """The sum of x ** k / ((a + 1) ... (a + k)), k from 0."""
     one = const_like(graph, 1, a)
     blank = OpBuilder(graph).Sub(a, a)
     first = OpBuilder(graph).Add(blank, one)
 
-    def step(body: Graph, names: list[str]) -> tuple[list[str], str]:
-        op, (place, term, total) = OpBuilder(body), names
-        moved = op.Add(place, one)
+    def loop_body(body: Graph, names: list[str]) -> tuple[list[str], str]:
+        op, (denominator, term, total) = OpBuilder(body), names
+        moved = op.Add(denominator, one)
         next_ = op.Mul(term, op.Div(x, moved))
         result = op.Add(total, next_)
         bound = op.Mul(result, const_like(body, _EPSILON, total))
         return [moved, next_, result], op.Greater(next_, bound)
 
-    return while_any(graph, "series", [a, first, first], step, _ROUNDS)[2]
+    return while_any(graph, "series", [a, first, first], loop_body, _ROUNDS)[2]
 
 
-def _fraction(graph: Graph, a: str, x: str) -> str:
+def _continued_fraction(graph: Graph, a: str, x: str) -> str:
     """The continued fraction of exp(x) x ** -a Gamma(a, x) by Lentz's method, for x > a + 1."""
     make, one = graph.make_node, const_like(graph, 1, a)
     start = make("Add", [make("Sub", [x, a]), one])
@@ -114,9 +114,9 @@ def _fraction(graph: Graph, a: str, x: str) -> str:
     zero = make("Sub", [a, a])
     c = make("Add", [zero, const_like(graph, 1e300, a)])
 
-    def step(body: Graph, names: list[str]) -> tuple[list[str], str]:
-        put, (place, b, c, d, result) = body.make_node, names
-        moved = put("Add", [place, one])
+    def loop_body(body: Graph, names: list[str]) -> tuple[list[str], str]:
+        put, (index, b, c, d, result) = body.make_node, names
+        moved = put("Add", [index, one])
         top = put("Mul", [moved, put("Sub", [a, moved])])
         b = put("Add", [b, const_like(body, 2, b)])
         d = put("Reciprocal", [put("Add", [put("Mul", [top, d]), b])])
@@ -126,10 +126,10 @@ def _fraction(graph: Graph, a: str, x: str) -> str:
         going = put("Greater", [off, const_like(body, 4 * _EPSILON, b)])
         return [moved, b, c, d, put("Mul", [result, change])], going
 
-    return while_any(graph, "fraction", [zero, start, c, d, d], step, _ROUNDS)[4]
+    return while_any(graph, "fraction", [zero, start, c, d, d], loop_body, _ROUNDS)[4]
 
 
-def _temme(graph: Graph, a: str, x: str, lower: bool) -> str:
+def _temme_expansion(graph: Graph, a: str, x: str, lower: bool) -> str:
     """DLMF 8.12.3, 8.12.4: an erfc and a double series in eta and 1 / a, summed by MatMul."""
     op, sign = OpBuilder(graph), -1.0 if lower else 1.0
     off = op.Div(op.Sub(x, a), a)
@@ -145,10 +145,10 @@ def _temme(graph: Graph, a: str, x: str, lower: bool) -> str:
     main = erfc_wide(graph, op.Mul(transposed, op.Sqrt(half)))
     rows = np.array(TEMME)
     last = [graph.get_rank(a)]
-    etas = op.Pow(unsqueezed(graph, eta, last), _counting(graph, rows.shape[1]))
+    etas = op.Pow(unsqueezed(graph, eta, last), _exponent_range(graph, rows.shape[1]))
     table = graph.make_initializer("", rows.T.copy())
     parts = op.MatMul(etas, table)
-    scales = op.Pow(unsqueezed(graph, a, last), _counting(graph, -rows.shape[0]))
+    scales = op.Pow(unsqueezed(graph, a, last), _exponent_range(graph, -rows.shape[0]))
     axis = consts(graph, last, dtypes.int64)
     total = op.ReduceSum(op.Mul(parts, scales), axis, keepdims=0)
     drop = op.Exp(op.Neg(op.Mul(half, op.Mul(eta, eta))))
@@ -158,7 +158,7 @@ def _temme(graph: Graph, a: str, x: str, lower: bool) -> str:
     return op("Add" if sign > 0 else "Sub", [halved, rest])
 
 
-def _counting(graph: Graph, count: int) -> str:
+def _exponent_range(graph: Graph, count: int) -> str:
     """0, 1, 2, ... or 0, -1, -2, ... as float64."""
     values = np.arange(abs(count), dtype=np.float64)
     return graph.make_initializer("", values if count > 0 else -values)

@@ -1,4 +1,4 @@
-"""A Loop that ends when no element has anything left to do."""
+"""A Loop that ends when every element has converged."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def while_any(
     step: Step,
     limit: int = np.iinfo(np.int64).max,
 ) -> list[str]:
-    """``states`` after a Loop of at least one and at most ``limit`` rounds.
+    """Run a Loop of at least one and at most ``limit`` trips over ``states``.
 
     ``step(body, names)`` gives the next states, of the same shapes, and a bool tensor: True where
-    an element needs one more round.
+    an element needs one more trip.
     """
     body = graph.subgraph(name)
     body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     names = [graph.unique_name(name) for _ in states]
-    for each, like in zip(names, states, strict=True):
+    for state, like in zip(names, states, strict=True):
         shape = graph.get_shape(like) if graph.has_shape(like) else None
-        body.make_tensor_input(each, graph.get_type(like), shape)
+        body.make_tensor_input(state, graph.get_type(like), shape)
     result, going = step(body, names)
     # a sum, unlike a maximum, exists for an empty tensor
     count = OpBuilder(body).ReduceSum(cast(body, going, dtypes.int64), keepdims=0)
     more = OpBuilder(body).Greater(count, 0)
-    for each in (more, *result):
-        body.make_tensor_output(each)
-    made = OpBuilder(graph).Loop(
+    for state in (more, *result):
+        body.make_tensor_output(state)
+    results = OpBuilder(graph).Loop(
         const(graph, limit, dtypes.int64), "", *states, outputs=len(states), body=body
     )
-    return [made] if isinstance(made, str) else list(made)
+    return [results] if isinstance(results, str) else list(results)

@@ -1,4 +1,4 @@
-"""Lower-case words of the spec language for orthogonal polynomials: recurrence and closed forms."""
+"""Orthogonal polynomials: recurrence and closed forms."""
 
 from __future__ import annotations
 
@@ -24,32 +24,34 @@ def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints
     first = op.Add(op.Where(op.IsNaN(blank), zero, blank), one)
     start = op.Where(op.Equal(first, one), second, zero)
 
-    def step(body: Any, names: list[str]) -> tuple[list[str], str]:
-        place, before, last = names
-        going = OpBuilder(body).Less(place, n)
-        result = _three_terms(body, x, place, before, last, weights)
-        moved = OpBuilder(body).Add(place, 1)
-        kept = [OpBuilder(body).Where(going, a, b) for a, b in ((last, before), (result, last))]
-        return [moved, *kept], OpBuilder(body).Less(moved, n)
+    def loop_body(body: Any, names: list[str]) -> tuple[list[str], str]:
+        order, before, last = names
+        going = OpBuilder(body).Less(order, n)
+        result = _three_terms(body, x, order, before, last, weights)
+        moved = OpBuilder(body).Add(order, 1)
+        next_states = [
+            OpBuilder(body).Where(going, a, b) for a, b in ((last, before), (result, last))
+        ]
+        return [moved, *next_states], OpBuilder(body).Less(moved, n)
 
-    result = while_any(graph, "order", [one, first, start], step)[2]
+    result = while_any(graph, "order", [one, first, start], loop_body)[2]
     result = op.Where(op.Equal(n, zero), one, result)
     return op.Where(op.Less(n, zero), zero, result)
 
 
-def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weights: Ints) -> str:
+def _three_terms(body: Graph, x: str, order: str, before: str, last: str, weights: Ints) -> str:
     """One step of ``recurrence``; weights that are 0 make no nodes."""
     op, (u, v, w0, w1, y) = OpBuilder(body), weights
 
-    def times(factor: int, base: int) -> str:
-        scaled = op.Mul(place, const_like(body, factor, place)) if factor != 1 else place
-        return op.Add(scaled, const_like(body, base, place)) if base else scaled
+    def linear_weight(slope_: int, offset: int) -> str:
+        scaled = op.Mul(order, const_like(body, slope_, order)) if slope_ != 1 else order
+        return op.Add(scaled, const_like(body, offset, order)) if offset else scaled
 
-    slope = op.Mul(times(v, 1), x) if v else x
-    slope = op.Add(times(u, 0), slope) if u else slope
-    old = op.Mul(times(w1, w0), before) if w1 else before
+    slope = op.Mul(linear_weight(v, 1), x) if v else x
+    slope = op.Add(linear_weight(u, 0), slope) if u else slope
+    old = op.Mul(linear_weight(w1, w0), before) if w1 else before
     result = op.Sub(op.Mul(slope, last), old)
-    return op.Div(result, times(y, 1)) if y else result
+    return op.Div(result, linear_weight(y, 1)) if y else result
 
 
 def chebyshev_wave(graph: Graph, n: Result, angle: Result, third: Bool) -> Result:
@@ -57,19 +59,19 @@ def chebyshev_wave(graph: Graph, n: Result, angle: Result, third: Bool) -> Resul
     angle of pi, or of 0."""
     op, (wave, other) = OpBuilder(graph), ("Cos", "Sin") if third else ("Sin", "Cos")
     middle = op.Mul(angle, 0.5)
-    above = op(wave, [op.Mul(_halfway(graph, n), angle)])
+    above = op(wave, [op.Mul(_add_half(graph, n), angle)])
     ratio = op.Div(above, op(wave, [middle]))
     ends = op.Equal(op(other, [middle]), 1)
-    size = op.Mul(_halfway(graph, n), 2)
-    size = op.Mul(size, _alternating(graph, n)) if third else size
+    size = op.Mul(_add_half(graph, n), 2)
+    size = op.Mul(size, _alternating_sign(graph, n)) if third else size
     return op.Where(ends, size, ratio)
 
 
-def _halfway(graph: Graph, n: str) -> str:
+def _add_half(graph: Graph, n: str) -> str:
     return OpBuilder(graph).Add(n, 0.5)
 
 
-def _alternating(graph: Graph, n: str) -> str:
+def _alternating_sign(graph: Graph, n: str) -> str:
     """1 for even ``n``, -1 for odd."""
     op = OpBuilder(graph)
     odd = op.Mod(n, 2, fmod=1)
