@@ -82,7 +82,7 @@ def generate(root: Path) -> Generated:
     traits = {name: rules.having(name) for name in TRAITS}
     tables = emit_kernels(cpu)
     numbers = read_numbers(cpu)
-    kernels = kernels_of(tables, traits["type_is_meaning"])
+    kernels = kernels_of(tables, traits["dtype_sensitive"])
     check_specs(specs, diagnostics, kernels=kernels, numbers=numbers)
     rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
     check_rewrites(rewrites, diagnostics, numbers)

@@ -30,7 +30,7 @@ RULES = """
   why: a test
   pattern: return Neg(Neg(x))
   replace: return x
-  cases:
+  samples:
     - {x: "f32[2,3]", expect: ""}
     - {x: "f32[2,3]", graph: "return Neg(Abs(x))", unchanged: the pattern does not fit}
 """

@@ -62,7 +62,7 @@ OPS = """
 - op: aten::erfc(Tensor self) -> Tensor
   out: {shape: same(self), dtype: same(self)}
   lower: return Sub(const(1, dtype_of(self)), Erf(self))
-  cases: [{self: "f32[n=2,3]"}]
+  samples: [{self: "f32[n=2,3]"}]
 """
 SIZES = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,

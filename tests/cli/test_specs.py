@@ -26,11 +26,11 @@ ENTRIES = """
 - op: ortable_test_cases::half(Tensor x) -> Tensor
   out: {{shape: same(x), dtype: same(x)}}
   lower: return Mul(x, const(0.5, dtype_of(x)))
-  cases: [{{x: "f32[n=2,3]"}}]
+  samples: [{{x: "f32[n=2,3]"}}]
 - op: ortable_test_cases::twice(Tensor x) -> Tensor
   out: {{shape: {shape}, dtype: same(x)}}
   lower: return {lower}
-  cases:
+  samples:
     - {{x: "f32[2,3]"}}
     - {{x: "i64[n=4]"}}
 """
@@ -49,7 +49,7 @@ def test_cases_that_equal_eager(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert len(lines) == 4
     # two opsets, with and without a target
     assert lines[0].split() == [
-        f"{tmp_path}/my_ops.yaml:5:11", "ortable_test_cases::half", *_OK
+        f"{tmp_path}/my_ops.yaml:5:13", "ortable_test_cases::half", *_OK
     ]  # fmt: skip
     assert lines[-1].endswith("my_ops.yaml: 3 cases equal, 0 failed")
 
@@ -61,7 +61,7 @@ ROWS = """
   op: ortable_test_cases::$op(Tensor x) -> Tensor
   out: {{shape: same(x), dtype: same(x)}}
   lower: return Mul(x, const($factor, dtype_of(x)))
-  cases: [{{x: "f32[n=2,3]"}}]
+  samples: [{{x: "f32[n=2,3]"}}]
 """
 
 
@@ -189,7 +189,7 @@ RULE = """
   pattern: return Mul(x, two)
   when: is_filled(two, 2)
   replace: return {replace}
-  cases:
+  samples:
     - {{x: "f32[n=2,3]", two: "const f32[] = [2]", expect: {expect}}}
     - {{x: "f32[n=2,3]", two: "const f32[] = [3]", unchanged: "is_filled"}}
 """
@@ -258,7 +258,7 @@ REFUSING = """
     - when: not is_float(x)
       refuse: twice is for floats
     - do: return Mul(x, const(2, dtype_of(x)))
-  cases: [{x: "f32[2]"}, {x: "i64[2]", refused: is for floats}]
+  samples: [{x: "f32[2]"}, {x: "i64[2]", raises: is for floats}]
 """
 
 
@@ -276,7 +276,7 @@ def test_a_case_that_should_be_refused_and_is_not_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "my_ops.yaml"
-    path.write_text(REFUSING.replace('"i64[2]", refused', '"f64[2]", refused'))
+    path.write_text(REFUSING.replace('"i64[2]", raises', '"f64[2]", raises'))
     assert main(["specs", "test", str(path)]) == 1
     out = capsys.readouterr().out
     assert "opset 18: ortable_test_cases::twice should refuse this call: is for floats" in out

@@ -19,7 +19,7 @@ LONG = """\
 # a comment of many words that goes on
 - op: aten::add(Tensor self, Scalar other)
   why: "a reason, \\"quoted\\", that is long, too"  # stays
-  cases: [{self: "f32[2,3]", other: 1}, {self: "i64[3]", rest: &rest [1, 2, 3, 4]}]
+  samples: [{self: "f32[2,3]", other: 1}, {self: "i64[3]", rest: &rest [1, 2, 3, 4]}]
   single: 'it''s a text of two lines'
   block: |
     # a comment of the block that is too long, too
@@ -32,11 +32,12 @@ SHORT = """\
     Scalar other)
   why: "a reason, \\"quoted\\",
     that is long, too"  # stays
-  cases: [{self: "f32[2,3]",
-           other: 1},
-          {self: "i64[3]",
-           rest: &rest [1, 2, 3,
-                        4]}]
+  samples: [{self: "f32[2,3]",
+             other: 1},
+            {self: "i64[3]",
+             rest: &rest [1, 2,
+                          3,
+                          4]}]
   single: 'it''s a text of two
     lines'
   block: |

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 # Keys of an entry that hold prose, samples or names, no code
 _NO_CODE = frozenset(
     {
-        "op", "alias", "of", "callable", "method", "hop", "rewrite", "note", "why", "ignore",
-        "python", "refuse", "place", "cases", "requires", "traits",
+        "op", "alias", "of", "callable", "method", "hop", "rewrite", "note", "why", "unused",
+        "python", "refuse", "run_in", "samples", "requires", "traits",
     }
 )  # fmt: skip
 _CALL = re.compile(r"\b([a-z_]\w*)\s*\(")

@@ -220,7 +220,7 @@ RULE_OF_A_USER = """
   why: it is what it was
   pattern: return Mul(Add(x, x), 0.5)
   replace: return Neg(x)
-  cases:
+  samples:
     - {x: "f32[2,3]", expect: Neg}
     - {graph: "return Mul(Add(x, x), 0.25)", x: "f32[2,3]", unchanged: ""}
 """
@@ -245,7 +245,7 @@ ENTRY_OF_A_USER = """# two cases, of which the second is wrong
     - when: dtype_of(self) == float64
       do: return Relu(self)
     - do: return Neg(self)
-  cases: [{self: "f32[2,3]"}, {self: "f64[2,3]"}]
+  samples: [{self: "f32[2,3]"}, {self: "f64[2,3]"}]
 """
 
 

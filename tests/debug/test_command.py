@@ -45,9 +45,9 @@ def gelu():
 ENTRY = """
 - op: aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
   out: {shape: "broadcast(grad_output, self)", dtype: "promote(grad_output, self)"}
-  ignore: {threshold: it is zero}
+  unused: {threshold: it is zero}
   lower: return Where(Less(self, const_like(0, self)), grad_output, const_like(0, grad_output))
-  cases: [{grad_output: "f32[2,3]", self: "f32[2,3]", threshold: 0}]
+  samples: [{grad_output: "f32[2,3]", self: "f32[2,3]", threshold: 0}]
 """
 RULE = """
 # a rule that is wrong
@@ -56,7 +56,7 @@ RULE = """
   why: a sum with itself is twice it
   pattern: return Add(Add(y, x), x)
   replace: return Add(y, Mul(x, const_like(3, x)))
-  cases:
+  samples:
     - {x: "f32[2,3]", y: "f32[2,3]", expect: Mul}
     - {graph: "return Add(Add(y, x), y)", x: "f32[2,3]", y: "f32[2,3]", unchanged: ""}
 """

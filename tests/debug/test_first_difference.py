@@ -29,15 +29,15 @@ CELU = """\
     - when: dtype_of(self) == float64
       do: return Relu(self)
     - do: return {lower}
-  ignore: {{alpha: "it is 1 in this test"}}
-  cases: [{{self: "f64[2,3]"}}, {{self: "f32[2,3]"}}]
+  unused: {{alpha: "it is 1 in this test"}}
+  samples: [{{self: "f64[2,3]"}}, {{self: "f32[2,3]"}}]
 """
 GRADIENT = """\
 - op: aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
   out: {shape: same(grad_output), dtype: same(grad_output)}
-  ignore: {self: "forgotten", threshold: "forgotten"}
+  unused: {self: "forgotten", threshold: "forgotten"}
   lower: return Identity(grad_output)
-  cases: [{grad_output: "f32[2,3]", self: "f32[2,3]", threshold: 0}]
+  samples: [{grad_output: "f32[2,3]", self: "f32[2,3]", threshold: 0}]
 """
 RULE = """\
 - rewrite: half_a_relu
@@ -46,7 +46,7 @@ RULE = """\
   pattern: return Relu(x)
   when: is_float32(x)
   replace: return LeakyRelu(x, alpha=0.5)
-  cases:
+  samples:
     - {x: "f32[2,3]", expect: LeakyRelu}
     - {x: "f64[2,3]", unchanged: "is_float32(x)"}
 """

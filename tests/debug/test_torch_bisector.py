@@ -90,7 +90,7 @@ WRONG = """
 - op: aten::relu(Tensor self) -> Tensor
   out: {shape: same(self), dtype: same(self)}
   lower: return Neg(self)
-  cases: [{self: "f32[2,3]"}]
+  samples: [{self: "f32[2,3]"}]
 """
 
 

@@ -243,7 +243,7 @@ BAD = """\
 - op: aten::relu(Tensor self) -> Tensor
   out: {shape: same(x), dtype: same(self)}
   lower: return Relux(self)
-  cases: [{self: "f32[2,3]"}]
+  samples: [{self: "f32[2,3]"}]
 - op: aten::tanh(Tensor self) -> Tensor
   output: {shape: same(self), dtype: same(self)}
   lower: return Tanh(self

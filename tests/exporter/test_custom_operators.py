@@ -357,7 +357,7 @@ SCALE = """
 - op: ortable_custom::scale(Tensor x, float factor=2.) -> Tensor
   out: {shape: same(x), dtype: same(x)}
   lower: return Mul(x, const(factor, dtype_of(x)))
-  cases: [{x: "f32[2,3]", factor: 3.0}]
+  samples: [{x: "f32[2,3]", factor: 3.0}]
 """
 
 
@@ -377,7 +377,7 @@ WRITING = """
 - op: ortable_custom::add_(Tensor(a!) x, float v) -> ()
   out: {shape: same(x), dtype: same(x)}
   lower: return Add(x, const(v, dtype_of(x)))
-  cases: [{x: "f32[2,3]", v: 3.0}]
+  samples: [{x: "f32[2,3]", v: 3.0}]
 
 - op: ortable_custom::swap_(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor
   out:
@@ -385,7 +385,7 @@ WRITING = """
     - {shape: same(x), dtype: same(x)}
     - {shape: same(y), dtype: same(y)}
   lower: return Add(z, z), y, x
-  cases: [{x: "f32[2,3]", y: "f32[2,3]", z: "f32[2,3]"}]
+  samples: [{x: "f32[2,3]", y: "f32[2,3]", z: "f32[2,3]"}]
 """
 
 
@@ -429,12 +429,12 @@ def test_an_alias_of_the_user_means_an_operator_of_ours(loaded) -> None:
 - alias: ortable_alias::gate
   of: aten::sigmoid
   args: {self: x}
-  cases: [{x: "f32[2]"}]
+  samples: [{x: "f32[2]"}]
 
 - alias: ortable_alias::soft
   of: aten::_softmax
   args: {self: v, dim: axis, half_to_float: "False"}
-  cases: [{v: "f32[2,3]", axis: 1}]
+  samples: [{v: "f32[2,3]", axis: 1}]
 """)
     assert made.operators == ("ortable_alias::gate", "ortable_alias::soft")
     ops = torch.ops.ortable_alias
@@ -449,7 +449,7 @@ def test_an_alias_of_nothing_or_of_a_random_operator_is_refused(loaded) -> None:
     for target in ("aten::nothing", "aten::rand_like"):
         with pytest.raises(SpecError, match=f"there is no op entry '{target}'"):
             loaded(
-                f"- alias: ortable_alias::other\n  of: {target}\n  cases: [{{self: 'f32[2]'}}]\n"
+                f"- alias: ortable_alias::other\n  of: {target}\n  samples: [{{self: 'f32[2]'}}]\n"
             )
 
 

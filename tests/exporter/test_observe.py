@@ -353,7 +353,7 @@ def test_a_graph_that_is_wrong_at_one_row_is_an_error(monkeypatch) -> None:
 
 def test_what_ends_the_process_on_empty_tensors_ends_another_one(monkeypatch) -> None:
     """ONNX Runtime's LSTM aborts on a batch of 0, which is padded and refused; here it is not."""
-    monkeypatch.setattr(calling, "ENDS_ON_EMPTY", frozenset())
+    monkeypatch.setattr(calling, "CRASHES_ON_EMPTY", frozenset())
     monkeypatch.setattr(recurrent, "_pad_empty_batch", lambda graph, batch, tensors: tensors)
     module = torch.nn.LSTM(4, 3, batch_first=True).eval()
     seen = observed(module, (torch.rand(2, 5, 4),), (torch.rand(3, 5, 4),))

@@ -241,7 +241,7 @@ SPEC = """
   lower:
     python: mine
     why: it raises
-  cases: [{self: "f32[2,3]"}]
+  samples: [{self: "f32[2,3]"}]
 """
 
 

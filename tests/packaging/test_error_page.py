@@ -145,7 +145,7 @@ RULE = """- rewrite: {name}
   pattern: return {before}
   when: is_float32(x)
   replace: return {after}
-  cases:
+  samples:
     - {{x: "f32[2,3]", y: "f32[2,3]", expect: "{nodes}"}}
     - {{x: "f64[2,3]", y: "f64[2,3]", unchanged: "is_float32(x)"}}
 """
@@ -161,7 +161,7 @@ def endless() -> None:
 def wrong_spec() -> None:
     rows = ["- op: aten::cosh(Tensor self) -> Tensor"]
     rows += ["  out: {shape: same(self), dtype: same(self)}", "  lower: return Kosh(self)"]
-    Path("bad.yaml").write_text("\n".join([*rows, '  cases: [{self: "f32[2]"}]', ""]))
+    Path("bad.yaml").write_text("\n".join([*rows, '  samples: [{self: "f32[2]"}]', ""]))
     ortable.load_specs("bad.yaml", override=True)
 
 

@@ -142,7 +142,7 @@ REWRITE = """- rewrite: remainder_of_relu
   why: shown to a test
   pattern: return Mod(Relu(x), y)
   replace: return Max(x, y)
-  cases: [{x: "i32[2]", y: "i32[2]"}]
+  samples: [{x: "i32[2]", y: "i32[2]"}]
 """
 
 

@@ -1,4 +1,4 @@
-"""Small graphs that a rule is tried on, made of its cases: every size is taken for 0 to 3, static
+"""Small graphs that a rule is tried on, made of its samples: every size is taken for 0 to 3, static
 and dynamic, ranks and broadcasting change, numbers of constants, axes and permutations change, and
 operators of one alternative of the pattern stand for those of another. Called by `proofs`."""
 

@@ -36,7 +36,7 @@ from .operators import Invalid, Unsupported
 from .terms import NotConstant, Table
 
 FILE = Path(__file__).with_name("recorded.yaml")
-MEANING = ("pattern", "let", "when", "replace", "shared", "opset", "target")
+MEANING = ("pattern", "let", "when", "replace", "allow_external_uses", "opset", "target")
 
 SIZES = (0, 1, 2, 3)
 MOST_SIZES = 24

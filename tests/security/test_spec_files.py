@@ -78,7 +78,7 @@ def test_the_name_of_a_file_is_no_code(tmp_path: Path) -> None:
     text = (
         "- op: aten::relu(Tensor self) -> Tensor\n  out: {shape: same(self), dtype: same(self)}\n"
     )
-    text += "  lower: return Relu(self)\n  cases: [{self: 'f32[2]'}]\n"
+    text += "  lower: return Relu(self)\n  samples: [{self: 'f32[2]'}]\n"
     for end in ("\n", "\r", "\x0c", "\u2028"):
         path = tmp_path / f"x{end}{MARK}(){end}.yaml"
         path.write_text(text)

@@ -31,7 +31,7 @@ SPEC = """
 - op: ortable_test_specs::twice_relu(Tensor x, float scale) -> Tensor
   out: {shape: same(x), dtype: same(x)}
   lower: return Mul(Relu(x), const(scale, dtype_of(x)))
-  cases: [{x: "f32[2,3]", scale: 2.0}]
+  samples: [{x: "f32[2,3]", scale: 2.0}]
 """
 
 
@@ -74,7 +74,7 @@ def _convert_and_run(function, x: torch.Tensor) -> torch.Tensor:
 def test_demands_on_data_are_checked_in_the_backend(tmp_path):
     checks = """  checks:
     - {holds: "Greater(x, const(0, dtype_of(x)))", raises: ValueError, message: x is positive,
-       shows: {x: "f32[1] = [-1]", scale: 2.0}}
+       repro: {x: "f32[1] = [-1]", scale: 2.0}}
 """
     load_specs(_write(tmp_path, SPEC + checks))
     run = torch.compile(
@@ -90,17 +90,17 @@ VERSIONS = """
   torch: "<{0}"
   out: {{shape: same(x), dtype: same(x)}}
   lower: return Relu(x)
-  cases: [{{x: "f32[2]"}}]
+  samples: [{{x: "f32[2]"}}]
 - op: ortable_test_specs::halve(Tensor x{1}) -> Tensor
   torch: ">={0}"
   out: {{shape: same(x), dtype: same(x)}}
   lower: return Mul(x, const(0.5, dtype_of(x)))
-  cases: [{{x: "f32[2]"}}]
+  samples: [{{x: "f32[2]"}}]
 - op: ortable_test_specs::no_longer(Tensor x) -> Tensor
   torch: "<{0}"
   out: {{shape: same(x), dtype: same(x)}}
   lower: return Relu(x)
-  cases: [{{x: "f32[2]"}}]
+  samples: [{{x: "f32[2]"}}]
 """
 
 
@@ -152,7 +152,7 @@ def test_python_resolves_only_through_the_lowerings_given(tmp_path: Path) -> Non
   lower:
     python: half
     why: to show a lowering of the user's own
-  cases: [{x: "f32[2,3]"}]
+  samples: [{x: "f32[2,3]"}]
 """
 
     def half(graph, res, x):
@@ -210,6 +210,11 @@ def test_entries_that_a_file_of_a_user_may_not_hold_are_errors(tmp_path: Path, e
     assert "ortable_test_specs::twice_relu" not in dispatch.CONVERTERS
 
 
+def test_a_key_with_another_name_now_is_an_error_that_says_it(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"unknown key 'cases' .*: it is called 'samples' now"):
+        load_specs(_write(tmp_path, SPEC.replace("samples:", "cases:")))
+
+
 def test_a_file_of_a_user_imports_no_module(tmp_path: Path) -> None:
     text = SPEC.replace("  out:", "  requires: os\n  out:")
     with pytest.raises(SpecError, match="imports nothing"):
@@ -221,7 +226,7 @@ def test_replacing_a_converter_must_be_asked_for(tmp_path: Path) -> None:
 - op: aten::relu(Tensor self) -> Tensor
   out: {shape: same(self), dtype: same(self)}
   lower: return Max(self, const(0, dtype_of(self)))
-  cases: [{self: "f32[2,3]"}]
+  samples: [{self: "f32[2,3]"}]
 """
     if "aten::relu" not in dispatch.CONVERTERS:
         dispatch.CONVERTERS["aten::relu"] = dispatch.RULES["aten::relu"] = lambda *_: None
@@ -240,10 +245,10 @@ def test_a_missing_file_is_an_error_of_ours(tmp_path: Path) -> None:
 
 EVERY_TABLE = """
 - op: ortable_test_specs::halve(Tensor x) -> Tensor
-  traits: [view, heavy]
+  traits: [view, compute_bound]
   out: {shape: same(x), dtype: same(x)}
   lower: return Mul(x, const(0.5, dtype_of(x)))
-  cases: [{x: "f32[2]"}]
+  samples: [{x: "f32[2]"}]
 - number: math.log2(float x)
   lower: return Div(Log(x), const(0.6931471805599453, float64))
 """

@@ -51,9 +51,9 @@ _ENTRY = """\
 - op: aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
   types: {T: float}
   out: {shape: same(self), dtype: "arg(dtype, else=same(self))"}
-  ignore: {dtype: res carries it}
+  unused: {dtype: res carries it}
   lower: return CumSum(cast(self, dtype_of(res)), as_scalar(dim))
-  cases: [{self: "f32[3]", dim: 0%s}]
+  samples: [{self: "f32[3]", dim: 0%s}]
 """
 
 

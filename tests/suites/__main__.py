@@ -7,7 +7,7 @@ status 1 when a case is not exact and not listed in expected/NAME.yaml, or that 
   torch.compile(backend="ortable") and export.
 - decompositions: every decomposition that the backend's graphs go through, torch's own Python
   kernels included, next to the operator itself, over torch's operator tests and the samples of
-  specs/aten; such an operator stays whole (the trait `kept_whole`) or is listed.
+  specs/aten; such an operator stays whole (the trait `never_decompose`) or is listed.
 - extremes: every operator of specs/aten with integers at their limits: the smallest by -1, shifts
   by the width, casts of NaN, indices of 2**31.
 """

@@ -526,7 +526,7 @@ class _OpChecker:
                     self.entry.span,
                     f"argument '{argument.name}' of {self.entry.key} is never read",
                     [f"schema: {self.entry.schema.text}"],
-                    fix=f"use it, or say why not: ignore: {{{argument.name}: <reason>}}",
+                    fix=f"use it, or say why not: unused: {{{argument.name}: <reason>}}",
                 )
             if argument.name in self.read and argument.name in ignored:
                 self.error(self.entry.span, f"argument '{argument.name}' is both read and ignored")
@@ -582,7 +582,7 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
             diagnostics.error(
                 alias.span,
                 f"argument '{argument.name}' of {alias.key} is never read",
-                fix=f"map it in args, or say why not: ignore: {{{argument.name}: <reason>}}",
+                fix=f"map it in args, or say why not: unused: {{{argument.name}: <reason>}}",
             )
     for sample in alias.samples:
         _check_sample(sample, alias.schema, diagnostics)

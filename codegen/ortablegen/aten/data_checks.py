@@ -15,11 +15,11 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar
 from .model import DataCheck, OpEntry, check_lets
 from .parts import PartReader
 
-KEYS = ("values", "low", "high", "holds", "axis", "when", "raises", "message", "shows")
+KEYS = ("values", "low", "high", "holds", "axis", "when", "raises", "message", "repro")
 ERRORS = ("IndexError", "RuntimeError", "ValueError")
 FORM = (
     "checks: [{values: index, low: 0, high: dim_of(self, 0), raises: IndexError, message: ...,"
-    " shows: {...}}]"
+    " repro: {...}}]"
 )
 
 
@@ -32,7 +32,7 @@ def _row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | None:
     if not isinstance(node, YMap):
         return reader.error(node.span, "a row of checks is a mapping", fix=FORM)
     reader.keys(node, KEYS, "a row of checks")
-    missing = [name for name in ("raises", "message", "shows") if node.get(name) is None]
+    missing = [name for name in ("raises", "message", "repro") if node.get(name) is None]
     if (node.get("values") is None) == (node.get("holds") is None):
         missing.append("values' or 'holds")
     if missing:
@@ -40,7 +40,7 @@ def _row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | None:
     raises = reader.given(node, "raises") or ""
     if raises not in ERRORS:
         return reader.error(node.span, f"'{raises}' is none of {', '.join(ERRORS)}")
-    condition, message, shown = node.get("holds"), node.get("message"), node.get("shows")
+    condition, message, shown = node.get("holds"), node.get("message"), node.get("repro")
     if condition is None and node.get("low") is None and node.get("high") is None:
         text = "a row of checks with 'values' needs 'low' or 'high'"
         return reader.error(node.span, text, fix=FORM)

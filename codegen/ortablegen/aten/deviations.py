@@ -11,8 +11,8 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 from .model import Deviation, OpEntry
 from .parts import PartReader
 
-KEYS = ("what", "why", "upstream", "shows", "derived")
-FORM = 'deviates: [{what: ..., why: ..., upstream: ..., shows: {self: "f32[1] = [nan]"}}]'
+KEYS = ("what", "why", "upstream", "repro", "derived")
+FORM = 'deviates: [{what: ..., why: ..., upstream: ..., repro: {self: "f32[1] = [nan]"}}]'
 
 
 def read_deviations(
@@ -32,10 +32,10 @@ def _read(node: YNode, schema: OpSchema, reader: PartReader) -> Deviation | None
         if not isinstance(value, YScalar) or not value.text.strip():
             return reader.error(node.span, f"a deviation needs '{name}'", fix=FORM)
         texts[name] = value.text.strip()
-    shown = node.get("shows")
+    shown = node.get("repro")
     if shown is None:
         fix = "give a sample call that shows it, so that a test can tell when it is gone"
-        return reader.error(node.span, "a deviation needs 'shows'", fix=fix)
+        return reader.error(node.span, "a deviation needs 'repro'", fix=fix)
     shows = reader.sample(shown, schema)
     derived = node.get("derived")
     patterns = derived if isinstance(derived, YSeq) else (derived,)

@@ -92,7 +92,7 @@ class Promote:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of ``cases``: values of arguments as written, and what the reader of samples needs
+    """One call of ``samples``: values of arguments as written, and what the reader of samples needs
     besides."""
 
     span: Span
@@ -346,7 +346,7 @@ class NumberEntry:
 
 @dataclass(frozen=True)
 class Placed:
-    """``place: torch``: an operator that the backend leaves to torch, and why.  ``lowered`` tells
+    """``run_in: torch``: an operator that the backend leaves to torch, and why.  ``lowered`` tells
     whether it has an entry of its own besides, for exports."""
 
     name: str

@@ -38,7 +38,16 @@ from .model import (
 )
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
-SAMPLE_KEYS = ("expect", "refused", "tolerance", "why", "opset", "built_for", "unread", "random")
+SAMPLE_KEYS = (
+    "expect",
+    "raises",
+    "tolerance",
+    "why",
+    "opset",
+    "export_target",
+    "unused_results",
+    "random",
+)
 # a wider tolerance has to say why: it hides more than the rounding of a half
 WIDEST_TOLERANCE = 1e-2
 _PARTS = re.compile(r"parts\(([\w\s,]*)\)")
@@ -236,20 +245,22 @@ class PartReader(EntryReader):
 
     def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
         """Results that the sample call does not read, by position."""
-        text = self.text(node, "unread")
+        text = self.text(node, "unused_results")
         if node is None or text is None:
             return ()
         places = {str(place): place for place in range(len(schema.returns))}
         wrong = [part for part in text.split() if part not in places]
         if wrong or not text.split():
-            fix = 'write positions from 0: unread: "1 2"'
+            fix = 'write positions from 0: unused_results: "1 2"'
             named = " ".join(wrong)
-            self.error(node.span, f"unread: '{named}' names no result of {schema.key}", fix=fix)
+            self.error(
+                node.span, f"unused_results: '{named}' names no result of {schema.key}", fix=fix
+            )
         return tuple(places[part] for part in text.split() if part in places)
 
     def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
-        message = "ignore must be a mapping from an argument to the reason"
-        node = self.mapping(node, message, fix="ignore: {device: why}")
+        message = "unused must be a mapping from an argument to the reason"
+        node = self.mapping(node, message, fix="unused: {device: why}")
         if node is None:
             return ()
         found = []
@@ -263,10 +274,10 @@ class PartReader(EntryReader):
     def samples(self, node: YNode | None, schema: OpSchema) -> tuple[Sample, ...]:
         if not isinstance(node, YSeq):
             if node is not None:
-                self.error(node.span, "cases must be a list of sample calls")
+                self.error(node.span, "samples must be a list of sample calls")
             return ()
         if not len(node):
-            self.error(node.span, "cases must hold at least one sample call")
+            self.error(node.span, "samples must hold at least one sample call")
         return self.rows(node, lambda each: self.sample(each, schema))
 
     def sample(self, node: YNode, schema: OpSchema) -> Sample | None:
@@ -290,11 +301,11 @@ class PartReader(EntryReader):
             node.span,
             values,
             tuple(expect.split()) if expect is not None else None,
-            self.given(node, "refused"),
+            self.given(node, "raises"),
             tolerance,
             self.sample_opset(node.get("opset")),
-            self.target(node.get("built_for"), SAMPLE_TARGETS),
-            self.unread(node.get("unread"), schema),
+            self.target(node.get("export_target"), SAMPLE_TARGETS),
+            self.unread(node.get("unused_results"), schema),
             self.flag(node.get("random"), "random"),
         )
 

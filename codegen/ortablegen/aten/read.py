@@ -45,26 +45,37 @@ from .traits import read_traits
 from .type_variables import read_types, with_variables
 
 OP_KEYS = (
-    "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "ignore",
-    "mutates", "precision", "draw", "deviates", "checks", "place", "why", "traits", "cases",
+    "op", "requires", "torch", "promote", "types", "out", "let", "lower", "complex", "unused",
+    "mutates", "precision", "draw", "deviates", "checks", "run_in", "why", "traits", "samples",
 )  # fmt: skip
-ALIAS_KEYS = ("alias", "requires", "torch", "of", "args", "ignore", "unchecked", "traits", "cases")
+ALIAS_KEYS = (
+    "alias",
+    "requires",
+    "torch",
+    "of",
+    "args",
+    "unused",
+    "unchecked",
+    "traits",
+    "samples",
+)
 CALL_KEYS = (
-    "callable", "method", "of", "pack", "fixed", "python_only", "exported_as", "several", "traits",
+    "callable", "method", "of", "varargs", "fixed", "python_only", "exported_as", "overloads",
+    "traits",
 )  # fmt: skip
 Entry = OpEntry | AliasEntry | CallEntry | HopEntry | NumberEntry
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
 NUMBER_KEYS = ("number", "condition", "lower")
-HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place", "traits")
+HOP_KEYS = ("hop", "args", "python", "why", "refuse", "run_in", "traits")
 _LOWERING_KEYS = {
-    "out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases", "deviates",
+    "out", "lower", "complex", "promote", "let", "unused", "mutates", "draw", "samples", "deviates",
     "checks",
 }  # fmt: skip
 _MISSING = {
     "out": "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}",
     "lower": "say how it is lowered: lower: return Relu(self)",
-    "cases": 'add at least one sample call, for example cases: [{self: "f32[2,3]"}]',
+    "samples": 'add at least one sample call, for example samples: [{self: "f32[2,3]"}]',
 }
 
 
@@ -188,10 +199,10 @@ class _Reader(PartReader):
         versions = self.torch_versions(node.get("torch"))
         schema = self.schema(node.get("op"), verbatim=True, requires=requires, versions=versions)
         lowered = any(key.text in _LOWERING_KEYS for key, _ in node.items())
-        if node.get("place") is not None or node.get("why") is not None:
+        if node.get("run_in") is not None or node.get("why") is not None:
             self.place(node, schema.key if schema is not None else None, lowered, versions)
         self.note_traits(node, schema.key if schema is not None else None)
-        if not lowered and any(node.get(key) is not None for key in ("place", "why", "traits")):
+        if not lowered and any(node.get(key) is not None for key in ("run_in", "why", "traits")):
             self.stand_alone()
             return None
         optional = ("lower",) if node.get("complex") is not None else ()
@@ -218,9 +229,9 @@ class _Reader(PartReader):
             let=self.let(node.get("let")),
             lower=lower,
             complex=complex_form,
-            ignore=self.ignore(node.get("ignore")),
+            ignore=self.ignore(node.get("unused")),
             mutates=self.given(node, "mutates"),
-            samples=self.samples(node.get("cases"), schema),
+            samples=self.samples(node.get("samples"), schema),
             deviates=read_deviations(node.get("deviates"), schema, self),
             requires=requires,
             versions=versions,
@@ -249,16 +260,16 @@ class _Reader(PartReader):
         lowered: bool,
         versions: TorchVersions = EVERY_VERSION,
     ) -> None:
-        """``place: torch`` and its ``why:``."""
-        place, why = node.get("place"), self.given(node, "why")
+        """``run_in: torch`` and its ``why:``."""
+        place, why = node.get("run_in"), self.given(node, "why")
         if place is None:
             fix = "a reason of a Python lowering stands in its case"
-            self.error(node.span, "'why' belongs to 'place', which is not given", fix=fix)
-        elif self.text(place, "place") not in ("torch", None):
-            self.error(place.span, "an operator can be placed in torch only", fix="place: torch")
+            self.error(node.span, "'why' belongs to 'run_in', which is not given", fix=fix)
+        elif self.text(place, "run_in") not in ("torch", None):
+            self.error(place.span, "an operator can be placed in torch only", fix="run_in: torch")
         elif not (why or "").strip():
             fix = "say why ONNX Runtime should not run it"
-            self.error(place.span, "'place: torch' needs 'why:'", fix=fix)
+            self.error(place.span, "'run_in: torch' needs 'why:'", fix=fix)
         elif name is not None and why is not None:
             span = node.pairs[0][1].span
             self.placed.append(Placed(name, why, self.file, span, lowered, versions.present))
@@ -288,9 +299,9 @@ class _Reader(PartReader):
         of = node.get("of")
         if not isinstance(of, YScalar):
             return self.error(node.span, "an alias needs 'of', the operator that it means")
-        if node.get("cases") is None:
+        if node.get("samples") is None:
             fix = "add at least one sample call"
-            self.error(node.span, "an alias entry needs 'cases'", fix=fix)
+            self.error(node.span, "an alias entry needs 'samples'", fix=fix)
         if schema is None:
             return None
         self.note_traits(node, schema.key)
@@ -309,8 +320,8 @@ class _Reader(PartReader):
             file=self.file,
             span=node.pairs[0][1].span,
             args=tuple((name, code) for name, code in args if code is not None),
-            ignore=self.ignore(node.get("ignore")),
-            samples=self.samples(node.get("cases"), schema),
+            ignore=self.ignore(node.get("unused")),
+            samples=self.samples(node.get("samples"), schema),
             requires=requires,
             versions=versions,
             unchecked=self.given(node, "unchecked"),
@@ -332,7 +343,7 @@ class _Reader(PartReader):
                 node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add"
             )
         exported_as = self.given(node, "exported_as")
-        several = self.words(node.get("several"), "several")
+        several = self.words(node.get("overloads"), "overloads")
         operators = [of, *several, *([] if exported_as is None else [exported_as])]
         for text in operators:
             if not _OPERATOR.fullmatch(text):
@@ -343,7 +354,7 @@ class _Reader(PartReader):
             of=of,
             file=self.file,
             span=node.pairs[0][1].span,
-            pack=self.given(node, "pack"),
+            pack=self.given(node, "varargs"),
             fixed=self.literals(node.get("fixed"), "fixed"),
             python_only=self.literals(node.get("python_only"), "python_only"),
             exported_as=exported_as,
@@ -375,7 +386,7 @@ class _Reader(PartReader):
         if name is not None and not self.hop_names(node, (name, *args)):
             return None
         self.note_traits(node, name)
-        if node.get("place") is not None:
+        if node.get("run_in") is not None:
             self.place(node, name, lowered=False)
             return None
         if python is None and refuse is None and node.get("traits") is not None:

@@ -1,4 +1,4 @@
-"""Read sample calls of operators: the values of ``cases:``, each by the type of its argument."""
+"""Read sample calls of operators: the values of ``samples:``, each by the type of its argument."""
 
 from __future__ import annotations
 

@@ -65,11 +65,11 @@ TRAITS = {
     ),
     "extent": Trait("how many elements there are, along an axis or in all: never negative"),
     "filter": Trait("the elements that a condition picks: no more than the tensor has"),
-    "fresh": Trait("composite in torch, but it always returns memory of its own"),
+    "returns_new_storage": Trait("composite in torch, but it always returns memory of its own"),
     "functionalized_call": Trait(
         "stands for a call of its first argument, an overload that writes", (HOP,)
     ),
-    "heavy": Trait("ONNX Runtime saves more by computing it than entering a session costs"),
+    "compute_bound": Trait("ONNX Runtime saves more by computing it than entering a session costs"),
     "hidden_view": Trait(
         "returns views of its input as that operator does, which its schema does not say",
         parameters={"like": Parameter(str)},
@@ -77,7 +77,7 @@ TRAITS = {
     "identity_in_eval": Trait(
         "returns its input itself unless it trains with p > 0, which its schema does not say"
     ),
-    "kept_whole": Trait("torch's decomposition of it is wrong: no table of its own takes it"),
+    "never_decompose": Trait("torch's decomposition of it is wrong: no table of its own takes it"),
     "mask": Trait(
         "the dtype of the argument at this position says nothing about the result's",
         parameters={"at": Parameter(int)},

@@ -17,9 +17,24 @@ from .precision import REFUSED, Declared
 
 TARGETS = ("onnxruntime",)
 PRECISION_FORM = "precision: {ReduceSum: {via double: <reason>}, Gemm.alpha: <reason>}"
+# Keys and traits that had another name before 0.1.0, for the error of a file that still has it.
+_NEW_NAMES = {
+    "also": "extra_outputs", "built_for": "export_target", "cases": "samples", "ignore": "unused",
+    "pack": "varargs", "place": "run_in", "refused": "raises", "rounding": "quantize",
+    "several": "overloads", "shared": "allow_external_uses", "shows": "repro",
+    "unread": "unused_results",
+    "ends_on_empty": "crashes_on_empty", "fresh": "returns_new_storage", "heavy": "compute_bound",
+    "kept_whole": "never_decompose", "type_is_meaning": "dtype_sensitive",
+}  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 T = TypeVar("T")
 Precision = tuple[tuple[tuple[str, str], Declared], ...]
+
+
+def find_new_name(word: str, known: Iterable[str]) -> str:
+    """The hint for a word that has another name now; empty for others."""
+    new = _NEW_NAMES.get(word)
+    return f": it is called '{new}' now" if new in known else ""
 
 
 class EntryReader:
@@ -34,12 +49,14 @@ class EntryReader:
         """Report a word that is none of a closed list; returns None."""
         known = list(known)
         notes = [f"{what.split()[-1]}s are {', '.join(known)}"]
-        return self.error(node.span, f"unknown {what} '{word}'{did_you_mean(word, known)}", notes)
+        hint = find_new_name(word, known) or did_you_mean(word, known)
+        return self.error(node.span, f"unknown {what} '{word}'{hint}", notes)
 
     def keys(self, node: YMap, allowed: tuple[str, ...], what: str, fix: str | None = None) -> None:
         for key, _ in node.items():
             if key.text not in allowed:
-                message = f"unknown key '{key.text}' in {what}{did_you_mean(key.text, allowed)}"
+                hint = find_new_name(key.text, allowed) or did_you_mean(key.text, allowed)
+                message = f"unknown key '{key.text}' in {what}{hint}"
                 self.error(key.span, message, [f"keys are {', '.join(allowed)}"], fix)
 
     def text(self, node: YNode | None, what: str) -> str | None:

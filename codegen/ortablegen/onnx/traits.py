@@ -67,7 +67,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "elementwise": Trait(
             "an element of the result depends on the elements at its place alone, inputs broadcast"
         ),
-        "ends_on_empty": Trait(
+        "crashes_on_empty": Trait(
             "on a first input without elements ONNX Runtime's kernel on the CPU ends the process"
         ),
         "gathers": Trait(
@@ -106,7 +106,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
             _same_type,
         ),
         "recurrent": Trait("runs over the steps of a sequence: axes are steps, batch, features"),
-        "type_is_meaning": Trait(
+        "dtype_sensitive": Trait(
             "computes something else in a wider type, so no input may be cast for a kernel"
         ),
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from ortable import dtypes
 from ortablegen.language import kinds
+from ortablegen.language.entries import find_new_name
 from ortablegen.language.parse import Code, names_in, python_tree
 from ortablegen.language.samples import (
     SampleProblem,
@@ -24,6 +25,7 @@ from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 from .model import Rewrite, RewriteCase
 from .names import Names, attribute_of, names_read
 from .pattern import Pattern
+from .read import CASE_KEYS
 
 _CONSTANT = "const "
 # how a case gives results
@@ -182,4 +184,5 @@ class _Case:
 
     def unknown(self, name: str, known: list[str], what: str) -> None:
         listed = ", ".join(known) or "none"
-        self.error(f"'{name}' is no {what}{did_you_mean(name, known)}", [f"known are {listed}"])
+        hint = find_new_name(name, CASE_KEYS) or did_you_mean(name, known)
+        self.error(f"'{name}' is no {what}{hint}", [f"known are {listed}"])

@@ -416,7 +416,7 @@ class _Checker:
                 listed = ", ".join(sorted(made)) or "none"
                 self.error(
                     self.rewrite.span,
-                    f"shared names '{name}', which is no intermediate result",
+                    f"allow_external_uses names '{name}', which is no intermediate result",
                     [f"known are {listed}"],
                     fix="name the result in the pattern: product = MatMul(a, b)",
                 )

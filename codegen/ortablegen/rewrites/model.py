@@ -21,9 +21,9 @@ class RewriteCase:
     ``values``: texts (or lists of texts) by capture, ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
     3]"`` for an initializer, a literal for an attribute. ``graph``: another block than the
     pattern. ``expect``: operators afterwards, in order, separated by spaces. ``unchanged``: the
-    rule must not fire, and the reason that it gives contains this text. ``also``: intermediate
-    results that are outputs of the graph too. ``rounding``: weights
-    are rounded to codes of that kind (int4), and activations are not.
+    rule must not fire, and the reason that it gives contains this text. ``extra_outputs``:
+    intermediate results that are outputs of the graph too. ``quantize``: weights are rounded to
+    codes of that kind (int4), and activations are not.
     """
 
     span: Span

@@ -16,17 +16,17 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, pars
 from .model import STAGES, Rewrite, RewriteCase
 
 KEYS = (
-    "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default", "shared",
-    "precision", "replace", "cases",
+    "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default",
+    "allow_external_uses", "precision", "replace", "samples",
 )  # fmt: skip
 NEEDED = {
     "stage": f"stage: one of {', '.join(STAGES)}",
     "why": "say in a sentence what the rewrite buys",
     "pattern": "say what is looked for: pattern: return Cast(x, to=kind)",
     "replace": "say what stands there then: replace: return x",
-    "cases": "add a graph that is rewritten, and one that is not (with unchanged:)",
+    "samples": "add a graph that is rewritten, and one that is not (with unchanged:)",
 }
-CASE_KEYS = ("graph", "expect", "unchanged", "also", "tolerance", "opset", "rounding")
+CASE_KEYS = ("graph", "expect", "unchanged", "extra_outputs", "tolerance", "opset", "quantize")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OFF = "off because "
 
@@ -93,14 +93,14 @@ class _Reader(EntryReader):
             why=why,
             pattern=pattern or _nothing(node.span),
             replace=replace or _nothing(node.span),
-            cases=self.cases(node.get("cases")),
+            cases=self.cases(node.get("samples")),
             traits=self.traits,
             let=self.let(node.get("let")),
             when=when,
             opset=self.opset_text(node.get("opset")),
             target=self.target(node.get("target")),
             off=self.off(node.get("default")),
-            shared=self.words(node.get("shared"), "shared"),
+            shared=self.words(node.get("allow_external_uses"), "allow_external_uses"),
             precision=self.precision(node.get("precision")),
         )
         return rewrite if len(self.diagnostics.errors) == before else None
@@ -146,7 +146,7 @@ class _Reader(EntryReader):
         if node is None:
             return ()
         if not isinstance(node, YSeq):
-            self.error(node.span, "cases must be a list of graphs")
+            self.error(node.span, "samples must be a list of graphs")
             return ()
         return tuple(self.graph_case(each) for each in node)
 
@@ -165,19 +165,19 @@ class _Reader(EntryReader):
             graph=self.block(node.get("graph"), "graph"),
             expect=self.text(node.get("expect"), "expect"),
             unchanged=self.text(node.get("unchanged"), "unchanged"),
-            also=self.words(node.get("also"), "also"),
+            also=self.words(node.get("extra_outputs"), "extra_outputs"),
             tolerance=self.number(tolerance, node.get("tolerance")),
             opset=self.version(node.get("opset")),
-            rounding=self.rounding(node.get("rounding")),
+            rounding=self.rounding(node.get("quantize")),
         )
 
     def rounding(self, node: YNode | None) -> Literal["int4"] | None:
-        text = self.text(node, "rounding")
+        text = self.text(node, "quantize")
         if node is None or text is None:
             return None
         if text != "int4":
             return self.error(
-                node.span, f"'{text}' is no kind of codes for a case", fix="rounding: int4"
+                node.span, f"'{text}' is no kind of codes for a case", fix="quantize: int4"
             )
         return "int4"
 

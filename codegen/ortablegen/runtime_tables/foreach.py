@@ -18,7 +18,7 @@ from ortablegen.source.yaml_source import YMap, YScalar, YSeq
 from .operators import rows_of
 
 _PREFIX = "aten::_foreach_"
-_KEYS = ("op", "each", "elements", "ignore")
+_KEYS = ("op", "each", "elements", "unused")
 _HEADER = f'''\
 # {header("specs/runtime/foreach.yaml")}
 """Operators on lists of tensors as operators of one tensor."""
@@ -67,7 +67,7 @@ def _row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
     op, each = entry.get("op"), entry.get("each")
     if not isinstance(op, YScalar) or not isinstance(each, YScalar):
         return diagnostics.error(entry.span, "a row needs 'op' and 'each'")
-    elements, ignored = entry.get("elements"), entry.get("ignore")
+    elements, ignored = entry.get("elements"), entry.get("unused")
     names = elements.values if isinstance(elements, YSeq) else ()
     split = tuple(name.text for name in names if isinstance(name, YScalar))
     if elements is not None and (not split or len(split) != len(names)):
@@ -75,7 +75,7 @@ def _row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
     reasons = ignored.items() if isinstance(ignored, YMap) else ()
     given = {key.text for key, why in reasons if isinstance(why, YScalar) and why.text.strip()}
     if ignored is not None and (not given or len(given) != len(reasons)):
-        diagnostics.error(ignored.span, "ignore is a mapping from an argument to the reason")
+        diagnostics.error(ignored.span, "unused is a mapping from an argument to the reason")
     return _Row(op, each, split, frozenset(given))
 
 

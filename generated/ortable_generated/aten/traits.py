@@ -28,51 +28,8 @@ CASTS: dict[str, int] = {
     "wrap_with_autocast": 2,
 }
 
-# its first argument must be true, its second is what torch says where it is false
-CONDITION: set[str] = {
-    "aten::_assert_async",
-    "aten::_assert_async.msg",
-    "aten::_assert_scalar",
-    "aten::_functional_assert_async.msg",
-    "aten::_functional_assert_scalar",
-    "torch._assert",
-    "torch._check",
-    "torch._check_is_size",
-}
-
-# how many elements there are, along an axis or in all: never negative
-EXTENT: set[str] = {
-    "aten::sym_numel",
-    "aten::sym_size.int",
-}
-
-# the elements that a condition picks: no more than the tensor has
-FILTER: set[str] = {
-    "aten::masked_select",
-    "aten::nonzero",
-}
-
-# composite in torch, but it always returns memory of its own
-FRESH: set[str] = {
-    "aten::batch_norm",
-    "aten::conv1d",
-    "aten::conv2d",
-    "aten::conv3d",
-    "aten::group_norm",
-    "aten::instance_norm",
-    "aten::layer_norm",
-    "aten::linear",
-    "aten::matmul",
-}
-
-# stands for a call of its first argument, an overload that writes
-FUNCTIONALIZED_CALL: set[str] = {
-    "auto_functionalized",
-    "auto_functionalized_v2",
-}
-
 # ONNX Runtime saves more by computing it than entering a session costs
-HEAVY: set[str] = {
+COMPUTE_BOUND: set[str] = {
     "aten::_convolution",
     "aten::_convolution.deprecated",
     "aten::_scaled_dot_product_attention_math",
@@ -108,6 +65,36 @@ HEAVY: set[str] = {
     "aten::scaled_dot_product_attention",
 }
 
+# its first argument must be true, its second is what torch says where it is false
+CONDITION: set[str] = {
+    "aten::_assert_async",
+    "aten::_assert_async.msg",
+    "aten::_assert_scalar",
+    "aten::_functional_assert_async.msg",
+    "aten::_functional_assert_scalar",
+    "torch._assert",
+    "torch._check",
+    "torch._check_is_size",
+}
+
+# how many elements there are, along an axis or in all: never negative
+EXTENT: set[str] = {
+    "aten::sym_numel",
+    "aten::sym_size.int",
+}
+
+# the elements that a condition picks: no more than the tensor has
+FILTER: set[str] = {
+    "aten::masked_select",
+    "aten::nonzero",
+}
+
+# stands for a call of its first argument, an overload that writes
+FUNCTIONALIZED_CALL: set[str] = {
+    "auto_functionalized",
+    "auto_functionalized_v2",
+}
+
 # returns views of its input as that operator does, which its schema does not say
 HIDDEN_VIEW: dict[str, str] = {
     "aten::unsafe_chunk": 'aten::chunk',
@@ -121,16 +108,6 @@ IDENTITY_IN_EVAL: set[str] = {
     "aten::feature_dropout",
 }
 
-# torch's decomposition of it is wrong: no table of its own takes it
-KEPT_WHOLE: set[str] = {
-    "aten::_upsample_nearest_exact2d",
-    "aten::_upsample_nearest_exact2d.vec",
-    "aten::multilabel_margin_loss_forward",
-    "aten::signbit",
-    "aten::upsample_nearest2d",
-    "aten::upsample_nearest2d.vec",
-}
-
 # the dtype of the argument at this position says nothing about the result's
 MASK: dict[str, int] = {
     "aten::masked_fill_.Scalar": 1,
@@ -140,6 +117,16 @@ MASK: dict[str, int] = {
 # in-place by its schema, but no data is written
 METADATA_ONLY: set[str] = {
     "aten::detach_",
+}
+
+# torch's decomposition of it is wrong: no table of its own takes it
+NEVER_DECOMPOSE: set[str] = {
+    "aten::_upsample_nearest_exact2d",
+    "aten::_upsample_nearest_exact2d.vec",
+    "aten::multilabel_margin_loss_forward",
+    "aten::signbit",
+    "aten::upsample_nearest2d",
+    "aten::upsample_nearest2d.vec",
 }
 
 # has an effect: it stays behind those before it
@@ -181,6 +168,19 @@ RETURNS: dict[str, str] = {
     "_export_tracepoint": 'all',
     "print": 'nothing',
     "register_hook": 'first',
+}
+
+# composite in torch, but it always returns memory of its own
+RETURNS_NEW_STORAGE: set[str] = {
+    "aten::batch_norm",
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    "aten::group_norm",
+    "aten::instance_norm",
+    "aten::layer_norm",
+    "aten::linear",
+    "aten::matmul",
 }
 
 # an integer that metadata spells out: nothing is emitted

@@ -122,7 +122,7 @@ ELEMENTWISE = frozenset(
 )
 
 # on a first input without elements ONNX Runtime's kernel on the CPU ends the process
-ENDS_ON_EMPTY = frozenset(
+CRASHES_ON_EMPTY = frozenset(
     {
         "GRU",
         "LSTM",
@@ -279,7 +279,7 @@ RECURRENT = frozenset(
 )
 
 # computes something else in a wider type, so no input may be cast for a kernel
-TYPE_IS_MEANING = frozenset(
+DTYPE_SENSITIVE = frozenset(
     {
         "BitCast",
         "CastLike",
@@ -295,7 +295,7 @@ BY_TRAIT = {
     "commutative": COMMUTATIVE,
     "comparison": COMPARISON,
     "elementwise": ELEMENTWISE,
-    "ends_on_empty": ENDS_ON_EMPTY,
+    "crashes_on_empty": CRASHES_ON_EMPTY,
     "gathers": GATHERS,
     "has_subgraph": HAS_SUBGRAPH,
     "idempotent_reduction": IDEMPOTENT_REDUCTION,
@@ -310,5 +310,5 @@ BY_TRAIT = {
     "random": RANDOM,
     "rearranges": REARRANGES,
     "recurrent": RECURRENT,
-    "type_is_meaning": TYPE_IS_MEANING,
+    "dtype_sensitive": DTYPE_SENSITIVE,
 }

@@ -30,7 +30,7 @@ from ortable.interpreter.calls import operator_key
 from ortable.interpreter.outputs import flatten_output
 from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
-from ortable_generated.onnx.traits import ENDS_ON_EMPTY, RECURRENT
+from ortable_generated.onnx.traits import CRASHES_ON_EMPTY, RECURRENT
 
 from .sizes import Sizes
 
@@ -199,7 +199,7 @@ def _find_fatal(model: ModelProto) -> set[str]:
     while bodies:
         for node in bodies.pop().node:
             name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-            if name in ENDS_ON_EMPTY:
+            if name in CRASHES_ON_EMPTY:
                 found.add(name)
             for attribute in node.attribute:
                 bodies.extend([attribute.g, *attribute.graphs])

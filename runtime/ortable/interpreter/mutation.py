@@ -177,7 +177,7 @@ def only_reads(target: Any) -> bool:
         return False
     # Composite operators hide what they return (dropout in eval mode returns its input), so only
     # those known to make a new tensor count.
-    return target.name() in traits.FRESH or not is_composite(target)
+    return target.name() in traits.RETURNS_NEW_STORAGE or not is_composite(target)
 
 
 def find_elidable(

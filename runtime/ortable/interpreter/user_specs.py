@@ -240,7 +240,7 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     """The specs of a file, the file's name for messages, and the supported operators that its
     aliases mean."""
     from ortable_generated.kernels import KERNELS_CPU, WIDER
-    from ortable_generated.onnx.traits import TYPE_IS_MEANING
+    from ortable_generated.onnx.traits import DTYPE_SENSITIVE
     from ortablegen.aten.check import check_specs
     from ortablegen.aten.read import read_text
     from ortablegen.language.served import Kernels
@@ -253,7 +253,7 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     diagnostics = Diagnostics(most_columns=None, folder=shown_folder(file))
     specs = read_text(text, display, diagnostics, imports=False)
     existing = _existing_targets(specs, display)
-    kernels = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
+    kernels = Kernels(KERNELS_CPU, WIDER, DTYPE_SENSITIVE)
     check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing, kernels=kernels)
     for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
         text = "a user's file holds op, alias, number and condition entries, and traits"

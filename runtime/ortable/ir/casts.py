@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ortable import dtypes
 from ortable_generated.kernels import WIDER
-from ortable_generated.onnx.traits import TYPE_IS_MEANING
+from ortable_generated.onnx.traits import DTYPE_SENSITIVE
 
 KernelTable: TypeAlias = "Mapping[str, Sequence[tuple[Any, ...]]]"
 Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to
@@ -55,7 +55,7 @@ def choose_casts(
     best = _cheapest(bound, from_inputs, legal, kernels)
     if best is None:
         return None
-    if best and key in TYPE_IS_MEANING:
+    if best and key in DTYPE_SENSITIVE:
         return None
     return {index: dtype for param, dtype in best.items() for index in where[param]}
 

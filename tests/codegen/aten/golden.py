@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ortable_generated.kernels import KERNELS_CPU, WIDER
-from ortable_generated.onnx.traits import TYPE_IS_MEANING
+from ortable_generated.onnx.traits import DTYPE_SENSITIVE
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.emit import emit_aten
 from ortablegen.aten.read import read_text
@@ -18,7 +18,7 @@ from ortablegen.source.diagnostics import Diagnostics
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 RECORD = read_record(ROOT / PLACE)
-KERNELS = Kernels(KERNELS_CPU, WIDER, TYPE_IS_MEANING)
+KERNELS = Kernels(KERNELS_CPU, WIDER, DTYPE_SENSITIVE)
 NUMBERS = read_numbers(ROOT / "specs" / "runtime" / "kernels_cpu.yaml")
 
 

@@ -26,7 +26,7 @@ _ENTRY = """\
     - when: diagonal == 1
       do: return Abs(self)
     - do: return Identity(self)
-  cases: [{self: "f32[2,3]"}]
+  samples: [{self: "f32[2,3]"}]
 """
 # what they say of a number and of a tensor that is float or not
 CONDITIONS: dict[str, Callable[[int, bool], bool]] = {

@@ -40,7 +40,7 @@ def test_a_row_is_a_function_with_the_signature_of_its_operator(tmp_path):
         ("op: aten::_foreach_gone, each: add(self)", "no supported torch has an operator"),
         (f'{OP}, each: "add.Tensor(self, other)"', "argument 'alpha' is not read"),
         (f'{OP}, each: "add.Tensor(self, others, alpha=alpha)"', "has no argument 'others'"),
-        (f'{OP}, each: "add.Tensor(self, alpha=alpha)", ignore: {{other: x}}', "not the arguments"),
+        (f'{OP}, each: "add.Tensor(self, alpha=alpha)", unused: {{other: x}}', "not the arguments"),
         (f'{OP}, each: "add.Scalar(self, other, alpha, alpha=alpha)"', "not the arguments"),
         (f'{OP}, each: "ad.Tensor(self, other, alpha=alpha)"', "has no operator 'aten::ad.Tensor'"),
         (f'{OP}, each: "add.Tensor(self, other, alpha=alpha)", elements: [x]', "no argument 'x'"),
@@ -52,8 +52,8 @@ def test_a_row_is_a_function_with_the_signature_of_its_operator(tmp_path):
         (f'{OP}, each: "add.Tensor(*self)"', "'*self' is neither an argument nor a call"),
         (f"{GOOD}, elements: alpha", "elements is a list of arguments"),
         (f"{GOOD}, elements: [[alpha]]", "elements is a list of arguments"),
-        (f"{GOOD}, ignore: alpha", "ignore is a mapping from an argument to the reason"),
-        (f'{GOOD}, ignore: {{alpha: ""}}', "ignore is a mapping from an argument to the reason"),
+        (f"{GOOD}, unused: alpha", "unused is a mapping from an argument to the reason"),
+        (f'{GOOD}, unused: {{alpha: ""}}', "unused is a mapping from an argument to the reason"),
     ],
 )
 def test_what_codegen_refuses(tmp_path, row, message):

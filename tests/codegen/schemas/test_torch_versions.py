@@ -197,10 +197,10 @@ def test_draws_are_found_in_the_record() -> None:
     entry = """
 - op: aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor
   draw: bernoulli_(shape=same(self), p=p)
-  ignore: {generator: drawn}
+  unused: {generator: drawn}
   out: {shape: same(self), dtype: same(self)}
   lower: return filled(shape_of(self), p, dtype_of(self))
-  cases: [{self: "f32[3]", p: 0.5, random: true}]
+  samples: [{self: "f32[3]", p: 0.5, random: true}]
 """
     (op,) = read_text(entry, "drawn.yaml", Diagnostics(), registry=RECORD).ops
     assert op.draw is not None and op.draw.overload == ("bernoulli_.float", ("p",))

@@ -23,7 +23,7 @@ TWICE = """\
   pattern: return Add(x, x)
   when: is_float(x)
   replace: return Mul(x, const_like(2, x))
-  cases:
+  samples:
     - {x: "f32[2,3]", expect: "Mul"}
     - {x: "i64[2,3]", unchanged: "is_float(x)"}
 """
@@ -34,7 +34,7 @@ SINE = """\
   pattern: return Sin(Cos(x))
   when: is_float32(x)
   replace: return Sin(Cos(Add(x, const_like(0, x))))
-  cases:
+  samples:
     - {x: "f32[2,3]"}
     - {x: "f64[2,3]", unchanged: "is_float32(x)"}
 """

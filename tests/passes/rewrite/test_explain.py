@@ -29,7 +29,7 @@ RULES = """\
   pattern: return Add(x, x)
   when: is_float(x) and rank_of(x) == 2
   replace: return Mul(x, const_like(2, x))
-  cases:
+  samples:
     - {x: "f32[2,3]", expect: "Mul"}
     - {x: "i64[2,3]", unchanged: "is_float(x)"}
 
@@ -40,7 +40,7 @@ RULES = """\
   pattern: return Neg(Neg(x))
   when: is_float(x)
   replace: return x
-  cases:
+  samples:
     - {x: "f32[2,3]", expect: ""}
     - {x: "i64[2,3]", unchanged: "is_float(x)"}
 """

@@ -18,7 +18,7 @@ RULES = """
   why: the cosine is even
   pattern: return Cos(Neg(x))
   replace: return Cos(x)
-  cases:
+  samples:
     - {x: "f32[2,3]", expect: Cos}
     - {x: "f32[2,3]", graph: "return Cos(Abs(x))", unchanged: the pattern does not fit}
 """

@@ -30,7 +30,7 @@ def built(pattern: str, case: str) -> GraphBuilder:
     """The graph of one case of a pattern."""
     text = "- rewrite: tried\n  stage: simplify\n  why: it is tried here\n  pattern: |\n"
     text += textwrap.indent(textwrap.dedent(pattern).strip(), "    ")
-    text += f"\n  replace: return x\n  cases:\n    - {case}\n"
+    text += f"\n  replace: return x\n  samples:\n    - {case}\n"
     diagnostics = Diagnostics()
     (rewrite,) = read_rewrites_text(text, "tried.yaml", diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
@@ -122,7 +122,7 @@ def test_outputs_that_are_inputs_are_copied() -> None:
         y = Neg(x)
         return Abs(y)
         """,
-        '{x: "f32[2]", also: [y]}',
+        '{x: "f32[2]", extra_outputs: [y]}',
     )
     assert [info.name for info in builder.outputs] == ["result", "y"]
 

@@ -32,7 +32,7 @@ Kernels = dict[Any, Callable[..., Any]]
 
 @contextmanager
 def keep_whole() -> Iterator[None]:
-    """Take torch's Python kernels from the operators of the traits `kept_whole` and
+    """Take torch's Python kernels from the operators of the traits `never_decompose` and
     `whole_when_static`, for a block; those of the second one get them back for free sizes."""
     from .decompositions import get_decomposition_table
 
@@ -55,7 +55,7 @@ def _choose_kernels(operator: Any, kernels: Kernels) -> Kernels:
     """Choose what stands in the place of the kernels of an operator while a graph is traced."""
     if overload_name(operator) == "vec":
         return {key: _call_with_sizes(operator, kernel) for key, kernel in kernels.items()}
-    if operator.name() in traits.KEPT_WHOLE:
+    if operator.name() in traits.NEVER_DECOMPOSE:
         return {}
     return {key: _call_when_static(operator, kernel) for key, kernel in kernels.items()}
 
@@ -73,7 +73,7 @@ def _call_with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..
     from .decompositions import overload_of
 
     operator = overload_of(vec.name().removesuffix(".vec"))
-    always = operator.name() in traits.KEPT_WHOLE
+    always = operator.name() in traits.NEVER_DECOMPOSE
 
     def kernel(input: Any, output_size: Sequence[Any] | None, *options: Any) -> Any:
         if not always and _has_free_sizes((input, output_size)):
@@ -111,5 +111,5 @@ def _operators() -> list[Any]:
     from .decompositions import overload_of
 
     present = all_operator_names()
-    names = sorted(traits.KEPT_WHOLE | traits.WHOLE_WHEN_STATIC)
+    names = sorted(traits.NEVER_DECOMPOSE | traits.WHOLE_WHEN_STATIC)
     return [overload_of(name) for name in names if name in present]

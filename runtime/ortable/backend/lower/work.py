@@ -73,7 +73,9 @@ def is_short(nodes: Iterable[Node]) -> bool:
     if sum(math.prod(_shape(v)) for v in values if isinstance(v, torch.Tensor)) > _LARGE:
         return False
     counted = _formulas()
-    if any(_formula_name(x) not in counted and operator_name(x) in traits.HEAVY for x in calls):
+    if any(
+        _formula_name(x) not in counted and operator_name(x) in traits.COMPUTE_BOUND for x in calls
+    ):
         return False
     return products_of(calls) <= LONG
 

@@ -77,7 +77,7 @@ def _is_worth_a_session(partition: Partition, trains: bool, enough: float) -> bo
         return True
     if trains:
         return products_of(partition.nodes) > enough
-    return not traits.HEAVY.isdisjoint(names) or count_small(names) > MANY
+    return not traits.COMPUTE_BOUND.isdisjoint(names) or count_small(names) > MANY
 
 
 def is_cut_off(graph_module: GraphModule) -> bool:

@@ -95,7 +95,9 @@ class _Partitioner:
         # the processors.
         sunk = self._sink(set())
         if 1 in sunk.values():
-            sunk = self._sink({node for node in self.nodes if operator_name(node) in traits.HEAVY})
+            sunk = self._sink(
+                {node for node in self.nodes if operator_name(node) in traits.COMPUTE_BOUND}
+            )
         self.phases = sunk
         self.host = Graph()
         self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph

@@ -1,5 +1,5 @@
-"""Tries a rule on one of its cases: the graph before and after, at every opset and target that the
-rule is for, run on several inputs."""
+"""Tries a rule on one of its samples: the graph before and after, at every opset and target that
+the rule is for, run on several inputs."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _hides_a_view(node: Node) -> bool:
     """Whether a composite operator returns memory of an input that its schema does not name."""
     target: Any = node.target
     schema = target._schema
-    if schema.is_mutable or not is_composite(target) or target.name() in traits.FRESH:
+    if schema.is_mutable or not is_composite(target) or target.name() in traits.RETURNS_NEW_STORAGE:
         return False
     if target.name() in traits.IDENTITY_IN_EVAL:  # it draws: no decomposition would be the same
         return False

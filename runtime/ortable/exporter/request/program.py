@@ -75,7 +75,7 @@ def _resolved_table(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Ta
 
     None and ``"none"``: None, every operator that has a converter stays whole. ``"default"``:
     torch.export's own table, and nothing else. ``"all"``: that, over every decomposition that torch
-    registers but those that are wrong (the trait `kept_whole`). A dict: itself."""
+    registers but those that are wrong (the trait `never_decompose`). A dict: itself."""
     if chosen is None or chosen == "none":
         return None
     if isinstance(chosen, Mapping):
@@ -84,7 +84,7 @@ def _resolved_table(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Ta
     if chosen == "default":
         return table
     every = {**decomposition_table, **dict(table.items())}
-    return {op: body for op, body in every.items() if op.name() not in traits.KEPT_WHOLE}
+    return {op: body for op, body in every.items() if op.name() not in traits.NEVER_DECOMPOSE}
 
 
 def _is_any(*kinds: type) -> Callable[[Any], bool]:

@@ -309,7 +309,7 @@ def skeleton(node: Node) -> list[str]:
     ]
     if ignored:
         reasons = ", ".join(f"{name}: why" for name in ignored)
-        lines.append(f"  ignore: {{{reasons}}}  # say why each may be, or read it in lower")
+        lines.append(f"  unused: {{{reasons}}}  # say why each may be, or read it in lower")
     call = f"{_onnx_operator(schema.name, len(results))}({first})"
     given = [f"[{call}]"] if _returns_list(schema) else [call] * len(results)
     about = "  # the ONNX form goes here: a CapWord is one ONNX node"
@@ -317,7 +317,7 @@ def skeleton(node: Node) -> list[str]:
     if any(_is_complex(value) for value in (*values.values(), *results)):
         lines.append(f"  complex: parts({first})  # or the form of the two parts")
     case = ", ".join(f"{name}: {_case_value(values[name])}" for name in values)
-    lines.append("  cases: [{" + case + "}]")
+    lines.append("  samples: [{" + case + "}]")
     return lines
 
 
