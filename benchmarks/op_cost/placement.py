@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ortable_generated.aten.traits import HEAVY, VIEW
+from ortable_generated.aten.traits import COMPUTE_BOUND, VIEW
 from ortablegen.source.layout import format_yaml
 
 TABLE = Path(__file__).parents[2] / "specs" / "runtime" / "operator_cost.yaml"
@@ -81,7 +81,7 @@ def write_placement(rows: Mapping[str, Mapping[str, Any]], path: Path = TABLE) -
         operator, dtype, size = name.split()
         if size != "large" or (operator, dtype) in reasoned or operator in VIEW:
             continue
-        if operator in HEAVY and dtype.startswith(("float", "bfloat")):
+        if operator in COMPUTE_BOUND and dtype.startswith(("float", "bfloat")):
             continue  # sessions gain more around it
         threshold = choose_threshold(row, rows.get(f"{operator} {dtype} small"))
         if threshold is not None:
