@@ -7,7 +7,7 @@ from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint8
 from ortable.inference import accumulate
 from ortable.lowerings.complex.arithmetic import c_cumprod
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.cumulative import c_logcumsumexp, cummax, cummin, cumprod, differences, logcumsumexp
+from ortable.lowerings.cumulative import c_logcumsumexp, lower_cummax, lower_cummin, lower_cumprod, lower_diff, lower_logcumsumexp
 from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import axis_of, dtype_of, is_float, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 def aten_cummax(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
-    return cummax(graph, res, self=self, dim=dim)
+    return lower_cummax(graph, res, self=self, dim=dim)
 
 
 def aten_cummin(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Any:
     """aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
-    return cummin(graph, res, self=self, dim=dim)
+    return lower_cummin(graph, res, self=self, dim=dim)
 
 
 def aten_cumprod(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
@@ -37,7 +37,7 @@ def aten_cumprod(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype
         graph.case = 1
         return cast(graph, self, dtype_of(graph, res))
     graph.case = 2
-    return cumprod(graph, res, self=self, dim=dim)
+    return lower_cumprod(graph, res, self=self, dim=dim)
 
 
 def aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
@@ -63,7 +63,7 @@ def aten_cumsum(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype:
 
 def aten_diff(graph: Graph, res: ResultSpec, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
     """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
-    return differences(graph, res, self=self, n=n, dim=dim, prepend=prepend, append=append)
+    return lower_diff(graph, res, self=self, n=n, dim=dim, prepend=prepend, append=append)
 
 
 def aten_logcumsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> Result:
@@ -72,7 +72,7 @@ def aten_logcumsumexp(graph: Graph, res: ResultSpec, self: Result, dim: Int) -> 
         graph.case = 1
         return self
     graph.case = 2
-    return logcumsumexp(graph, res, self=self, dim=dim)
+    return lower_logcumsumexp(graph, res, self=self, dim=dim)
 
 
 def complex_aten_cumprod(graph: Graph, res: ResultSpec, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:

@@ -1,7 +1,4 @@
-"""Tensors made from numbers: linspace, windows of a signal, memory that torch leaves as is.
-
-In come numbers, sizes and a dtype, out go known numbers or the name of a result. Called by
-generated converters of factories."""
+"""Tensors made from numbers: linspace, windows of a signal, uninitialized memory."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Re
         return consts(graph, _linspace_values(start, end, steps, dtype), dtype)
     op, compute_dtype = OpBuilder(graph), linspace_dtype(dtype)
     low, high = (
-        in_dtype(graph, in_dtype(graph, each, dtype), compute_dtype) for each in (start, end)
+        in_dtype(graph, in_dtype(graph, bound, dtype), compute_dtype) for bound in (start, end)
     )
     if steps < 2:
         return expanded(graph, cast(graph, low, dtype), [steps])
@@ -87,8 +84,9 @@ def _linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Fl
 
 
 def uninitialized(dtype: Dtype) -> Scalar:
-    """What new memory holds: 0, or under ``torch.use_deterministic_algorithms`` what torch fills it
-    with: NaN, the largest int, True."""
+    """The fill value of new memory: 0, or under ``torch.use_deterministic_algorithms`` torch's:
+    NaN, the largest int, True.
+    """
     import torch
     from torch.utils import deterministic
 

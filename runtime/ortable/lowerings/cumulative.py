@@ -1,5 +1,6 @@
-"""Cumulative operators that ONNX lacks: a Loop in which every element is combined with the one 1,
-2, 4, ... places before it (Hillis and Steele), so that a length of n takes log2(n) rounds."""
+"""Cumulative operators that ONNX lacks: a prefix scan in a Loop in which every element is combined
+with the one 1, 2, 4, ... before it (Hillis and Steele), so that a length of n takes log2(n) trips.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ __all__ = [
 Combine = Callable[["Graph", list[str], list[str]], list[str]]
 
 
-def cumprod(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
+def lower_cumprod(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     """aten::cumprod; from opset 26 ONNX has it."""
     axis, dtype = axis_of(graph, self, dim), res.dtype
     assert dtype is not None, "the result of cumprod is a tensor"
@@ -48,45 +49,47 @@ def cumprod(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     if graph.opset >= 26:
         result = OpBuilder(graph).CumProd(result, const(graph, axis, dtypes.int64))
     else:
-        result = accumulated(graph, axis, [result], [1], _product)[0]
+        result = prefix_scan(graph, axis, [result], [1], _combine_product)[0]
     return cast(graph, result, dtype)
 
 
-def cummax(graph: Graph, res: ResultSpec, self: str, dim: int) -> tuple[str, str]:
+def lower_cummax(graph: Graph, res: ResultSpec, self: str, dim: int) -> tuple[str, str]:
     """aten::cummax: (values, the latest place of each)."""
-    return _extreme(graph, self, dim, True)
+    return _running_extreme(graph, self, dim, True)
 
 
-def cummin(graph: Graph, res: ResultSpec, self: str, dim: int) -> tuple[str, str]:
+def lower_cummin(graph: Graph, res: ResultSpec, self: str, dim: int) -> tuple[str, str]:
     """aten::cummin: (values, the latest place of each)."""
-    return _extreme(graph, self, dim, False)
+    return _running_extreme(graph, self, dim, False)
 
 
-def logcumsumexp(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
+def lower_logcumsumexp(graph: Graph, res: ResultSpec, self: str, dim: int) -> str:
     """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
     wide = cast(graph, self, sum_dtype(dtype))
-    return cast(graph, accumulated(graph, axis, [wide], [dtype_min(dtype)], _log_sum)[0], dtype)
+    return cast(
+        graph, prefix_scan(graph, axis, [wide], [dtype_min(dtype)], _combine_log_sum)[0], dtype
+    )
 
 
 def c_logcumsumexp(graph: Graph, x: Complex, axis: Int) -> Complex:
     """logcumsumexp of a complex tensor, in the dtype of sums: one element after the other, as the
     turn of the imaginary part depends on the order."""
-    kind, shape = graph.get_type(x.real), list(shape_of(graph, x.real))
+    dtype, shape = graph.get_type(x.real), list(shape_of(graph, x.real))
     if shape[axis] == 0:
         return x
-    rest, wide = tuple(shape[:axis] + shape[axis + 1 :]), sum_dtype(kind)
+    rest, wide = tuple(shape[:axis] + shape[axis + 1 :]), sum_dtype(dtype)
     starts = [filled(graph, list(rest), value, wide) for value in (-math.inf, 0)]
     body = graph.subgraph("accumulate")
     before = [graph.unique_name("before") for _ in starts]
     after = [graph.unique_name("after") for _ in starts]
     for name in (*before, *after):
         body.make_tensor_input(name, wide, rest)
-    sums = _complex_log_sum(body, before, after)
-    for name in (*sums, *(OpBuilder(body).Identity(each) for each in sums)):
+    sums = _combine_complex_log_sum(body, before, after)
+    for name in (*sums, *(OpBuilder(body).Identity(total) for total in sums)):
         body.make_tensor_output(name)
     parts = [cast(graph, part, wide) for part in (x.real, x.imag)]
-    made = OpBuilder(graph).Scan(
+    scanned = OpBuilder(graph).Scan(
         *starts,
         *parts,
         outputs=4,
@@ -95,13 +98,13 @@ def c_logcumsumexp(graph: Graph, x: Complex, axis: Int) -> Complex:
         scan_input_axes=[axis, axis],
         scan_output_axes=[axis, axis],
     )
-    for name in made[2:]:
+    for name in scanned[2:]:
         graph.set_shape(name, tuple(shape))
-    real, imag = (cast(graph, part, kind) for part in made[2:])
+    real, imag = (cast(graph, part, dtype) for part in scanned[2:])
     return ComplexValue(real, imag, x.dtype)
 
 
-def differences(
+def lower_diff(
     graph: Graph,
     res: ResultSpec,
     self: str,
@@ -117,9 +120,9 @@ def differences(
     parts = cat_list(graph, [x for x in (prepend, self, append) if x is not None])
     result = parts[0] if len(parts) == 1 else op("Concat", parts, axis=axis)
     how = "Xor" if graph.get_type(result) == dtypes.boolean else "Sub"
-    whole = dim_of(graph, result, axis)
+    length = dim_of(graph, result, axis)
     # of a dynamic size that is below n where torch traced the graph, torch says how much is left
-    less = whole - res.shapes[0][axis] if res.shapes[0] is not None else n
+    less = length - res.shapes[0][axis] if res.shapes[0] is not None else n
     for number in range(n):
         size = dim_of(graph, result, axis)
         if isinstance(size, int) and size == 0:
@@ -128,14 +131,15 @@ def differences(
         later = sliced(graph, result, axis, 1, sys.maxsize)
         result = op(how, [later, sliced(graph, result, axis, 0, -1)])
         if not graph.has_shape(result):
-            shape[axis] = whole - min(number + 1, less if isinstance(less, int) else n)
+            shape[axis] = length - min(number + 1, less if isinstance(less, int) else n)
             graph.set_shape(result, tuple(shape))
     return result
 
 
-def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
-    """The running extreme first, NaN beating numbers; then the latest place at which an element is
-    equal to it, and what stands there: a running extreme has no sign of 0 to rely on."""
+def _running_extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
+    """The running extreme first, NaN beating numbers; then the latest index at which an element is
+    equal to it, and the element there: the sign of 0 of a running extreme is unreliable.
+    """
     if rank_of(graph, x) == 0:
         return x, const(graph, 0, dtypes.int64)
     dtype, axis, rank = graph.get_type(x), axis_of(graph, x, dim), rank_of(graph, x)
@@ -146,7 +150,9 @@ def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
         compute_dtype = dtypes.float32 if is_float else dtypes.int32
     wide = cast(graph, x, compute_dtype)
     neutral = dtype_min(compute_dtype) if largest else dtype_max(compute_dtype)
-    running = accumulated(graph, axis, [wide], [neutral], _larger if largest else _smaller)[0]
+    running = prefix_scan(
+        graph, axis, [wide], [neutral], _combine_max if largest else _combine_min
+    )[0]
     reached = op.Equal(wide, running)
     if is_float:
         reached = op.Or(reached, op.IsNaN(wide))
@@ -154,23 +160,23 @@ def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     index = dtypes.int32 if isinstance(size, int) and size < 2**31 else dtypes.float64
     places = cast(graph, along_axis(graph, iota(graph, 0, size, 1), axis, rank), index)
     marks = op.Where(reached, places, 0)
-    place = cast(graph, accumulated(graph, axis, [marks], [0], _larger)[0], dtypes.int64)
-    return op.GatherElements(x, place, axis=axis), place
+    position = cast(graph, prefix_scan(graph, axis, [marks], [0], _combine_max)[0], dtypes.int64)
+    return op.GatherElements(x, position, axis=axis), position
 
 
-def _larger(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+def _combine_max(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     return [larger_of(graph, before[0], after[0])]
 
 
-def _smaller(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+def _combine_min(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     return [smaller_of(graph, before[0], after[0])]
 
 
-def _product(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+def _combine_product(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     return [OpBuilder(graph).Mul(before[0], after[0])]
 
 
-def _log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+def _combine_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     """log(exp(a) + exp(b)); two equal infinities stay what they are."""
     op, a, b = OpBuilder(graph), before[0], after[0]
     first = op.Greater(a, b)
@@ -180,7 +186,7 @@ def _log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     return [op.Where(endless, a, total)]
 
 
-def _complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
+def _combine_complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     """The same of complex numbers: the one with the larger real part is factored out. A real part
     that is minus infinity adds nothing, and two that are infinite are not subtracted."""
     op, wide = OpBuilder(graph), dtypes.complex128
@@ -201,15 +207,16 @@ def _complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[
     return [result.real, result.imag]
 
 
-def accumulated(
+def prefix_scan(
     graph: Graph,
     axis: int,
     states: list[str],
     neutral: list[float],
     combine: Combine,
 ) -> list[str]:
-    """Each state combined with everything before it along ``axis``; ``neutral`` changes nothing
-    that it is combined with."""
+    """Combine each state with everything before it along ``axis``; ``neutral`` is the identity of
+    ``combine``.
+    """
     shape = list(shape_of(graph, states[0]))
     size = dim_of(graph, states[0], axis)
     if isinstance(size, int) and size < 2:
@@ -248,7 +255,7 @@ def accumulated(
 
 
 def sum_dtype(dtype: Dtype) -> Dtype:
-    """The dtype in which torch adds up what it adds up one by one."""
+    """The dtype in which torch accumulates sequential sums."""
     if dtype in (dtypes.float16, dtypes.bfloat16):
         return dtypes.float32
     return dtypes.float64 if dtype == dtypes.float32 else dtype

@@ -1,5 +1,6 @@
-"""Sampling at the points of a grid, written out: ONNX Runtime's GridSample differs from torch for
-NaN and infinite points and for ties, and has no float64 before opset 20."""
+"""Grid sampling, decomposed: ONNX Runtime's GridSample differs from torch for NaN and infinite
+points and for ties, and has no float64 before opset 20.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +36,15 @@ def grid_sampler(
     """
     sampler = _Sampler(graph, input, grid, padding_mode, align_corners)
     taps = [
-        sampler.taps(axis, interpolation_mode, sampler.coordinate(axis))
+        sampler.axis_taps(axis, interpolation_mode, sampler.axis_coordinate(axis))
         for axis in range(sampler.n)
     ]
     total = None
     for corner in product(*taps):
-        term = sampler.weighed(corner)
+        term = sampler.weighted_corner(corner)
         total = term if total is None else OpBuilder(graph).Add(total, term)
     assert total is not None
-    return cast(graph, sampler.restored(total), graph.get_type(input))
+    return cast(graph, sampler.restore_layout(total), graph.get_type(input))
 
 
 class _Sampler:
@@ -51,144 +52,172 @@ class _Sampler:
 
     def __init__(self, graph: Any, x: str, grid: str, padding: int, align: bool) -> None:
         self.graph, self.padding, self.align = graph, padding, align
-        self.kind = opmath_dtype(graph.get_type(x))
+        self.dtype = opmath_dtype(graph.get_type(x))
         self.n = rank_of(graph, x) - 2
         self.out = list(shape_of(graph, grid))[1:-1]
         self.batch, self.channels, *self.sizes = shape_of(graph, x)
-        transposed = permuted(graph, cast(graph, x, self.kind), [0, *range(2, self.n + 2), 1])
-        area, points = _product(self.sizes), _product(self.out)
+        transposed = permuted(graph, cast(graph, x, self.dtype), [0, *range(2, self.n + 2), 1])
+        area, points = _multiply_sizes(self.sizes), _multiply_sizes(self.out)
         self.flat = reshape_to(graph, transposed, [self.batch, area, self.channels])
-        self.grid = reshape_to(graph, cast(graph, grid, self.kind), [self.batch, points, self.n])
+        self.grid = reshape_to(graph, cast(graph, grid, self.dtype), [self.batch, points, self.n])
 
-    def make(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """One node."""
+    def add_node(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """Append one node."""
         return str(self.graph.make_node(op, list(inputs), **attributes))
 
-    def number(self, value: Any) -> str:
+    def make_constant(self, value: Any) -> str:
         """A 0-d constant of the computation."""
-        return const(self.graph, value, self.kind)
+        return const(self.graph, value, self.dtype)
 
-    def coordinate(self, axis: int) -> str:
-        """Where the points lie along an axis, in elements; the grid holds the last axis first."""
+    def axis_coordinate(self, axis: int) -> str:
+        """The coordinates of the points along an axis, in elements; the grid holds the last axis
+        first.
+        """
         last = const(self.graph, self.n - 1 - axis, dtypes.int64)
-        place = self.make("Gather", self.grid, last, axis=2)
-        place, size = self.make("Add", place, self.number(1)), self.number(self.sizes[axis])
+        position = self.add_node("Gather", self.grid, last, axis=2)
+        position, size = (
+            self.add_node("Add", position, self.make_constant(1)),
+            self.make_constant(self.sizes[axis]),
+        )
         if self.align:
-            less = self.make("Sub", size, self.number(1))
-            return self.make("Mul", place, self.make("Mul", less, self.number(0.5)))
-        wide = self.make("Mul", place, self.make("Mul", size, self.number(0.5)))
-        return self.make("Sub", wide, self.number(0.5))
+            less = self.add_node("Sub", size, self.make_constant(1))
+            return self.add_node(
+                "Mul", position, self.add_node("Mul", less, self.make_constant(0.5))
+            )
+        wide = self.add_node("Mul", position, self.add_node("Mul", size, self.make_constant(0.5)))
+        return self.add_node("Sub", wide, self.make_constant(0.5))
 
-    def padded(self, place: str, axis: int) -> str:
-        """A coordinate moved into the input by the padding mode; NaN goes where torch puts it."""
-        last = self.number(self.sizes[axis] - 1)
+    def pad_coordinate(self, position: str, axis: int) -> str:
+        """Move a coordinate into the input by the padding mode; NaN becomes what torch
+        makes of it.
+        """
+        last = self.make_constant(self.sizes[axis] - 1)
         if self.padding == _REFLECT:
-            place = self._reflected(place, axis)
+            position = self._reflect_coordinate(position, axis)
         if self.padding == _ZEROS:
             if self.n == 2:
-                return place
+                return position
             # volumes take a point that is no number for one outside
-            wrong = self.make("Or", self.make("IsNaN", place), self.make("IsInf", place))
-            return self.make("Where", wrong, self.number(-100), place)
-        result = self.make("Max", self.make("Min", place, last), self.number(0))
-        end = self.number(0) if self.n == 2 else last
-        return self.make("Where", self.make("IsNaN", place), end, result)
+            wrong = self.add_node(
+                "Or", self.add_node("IsNaN", position), self.add_node("IsInf", position)
+            )
+            return self.add_node("Where", wrong, self.make_constant(-100), position)
+        result = self.add_node("Max", self.add_node("Min", position, last), self.make_constant(0))
+        end = self.make_constant(0) if self.n == 2 else last
+        return self.add_node("Where", self.add_node("IsNaN", position), end, result)
 
-    def _reflected(self, place: str, axis: int) -> str:
+    def _reflect_coordinate(self, position: str, axis: int) -> str:
         """A coordinate mirrored at the first and last element, or at their outer edges."""
         size = self.sizes[axis]
         if self.align and isinstance(size, int) and size == 1:
-            return self.make("Mul", place, self.number(0)) if self.n > 2 else self.number(0)
+            return (
+                self.add_node("Mul", position, self.make_constant(0))
+                if self.n > 2
+                else self.make_constant(0)
+            )
         low = 0.0 if self.align else -0.5
-        span = self.number(size - 1 if self.align else size)
-        away = self.make("Abs", self.make("Sub", place, self.number(low)))
+        span = self.make_constant(size - 1 if self.align else size)
+        away = self.add_node("Abs", self.add_node("Sub", position, self.make_constant(low)))
         if self.n == 2:
-            twice = self.make("Add", span, span)
-            turns = self.make("Floor", self.make("Div", away, twice))
-            extra = self.make("Sub", away, self.make("Mul", turns, twice))
-            near = self.make("Min", extra, self.make("Sub", twice, extra))
-            return self.make("Add", near, self.number(low))
-        extra = self.make("Mod", away, span, fmod=1)
-        turns = self.make("Floor", self.make("Div", away, span))
-        odd = self.make("Mod", turns, self.number(2), fmod=1)
-        flip = self.make("Equal", odd, self.number(1))
-        far = self.make("Sub", span, extra)
-        return self.make("Add", self.make("Where", flip, far, extra), self.number(low))
+            twice = self.add_node("Add", span, span)
+            turns = self.add_node("Floor", self.add_node("Div", away, twice))
+            extra = self.add_node("Sub", away, self.add_node("Mul", turns, twice))
+            near = self.add_node("Min", extra, self.add_node("Sub", twice, extra))
+            return self.add_node("Add", near, self.make_constant(low))
+        extra = self.add_node("Mod", away, span, fmod=1)
+        turns = self.add_node("Floor", self.add_node("Div", away, span))
+        odd = self.add_node("Mod", turns, self.make_constant(2), fmod=1)
+        flip = self.add_node("Equal", odd, self.make_constant(1))
+        far = self.add_node("Sub", span, extra)
+        return self.add_node(
+            "Add", self.add_node("Where", flip, far, extra), self.make_constant(low)
+        )
 
-    def taps(self, axis: int, mode: int, place: str) -> list[tuple[str, str, str | None]]:
-        """The places along one axis that a point takes its value from: (index int64 [N, P],
-        whether it lies in the input, weight)."""
+    def axis_taps(self, axis: int, mode: int, position: str) -> list[tuple[str, str, str | None]]:
+        """The elements along one axis that a point reads: (index int64 [N, P], whether it lies in
+        the input, weight).
+        """
         if mode == _NEAREST:
-            at = self.make("Round", self.padded(place, axis))
-            return [(*self._index(at, axis), None)]
+            at = self.add_node("Round", self.pad_coordinate(position, axis))
+            return [(*self._safe_index(at, axis), None)]
         if mode == _LINEAR:
-            place = self.padded(place, axis)
-            first = self.make("Floor", place)
-            away = self.make("Sub", place, first)
-            second = self.make("Add", first, self.number(1))
-            near = self.make("Sub", second, place) if self.n > 2 else self._rest(away)
-            return [(*self._index(first, axis), near), (*self._index(second, axis), away)]
-        first = self.make("Floor", place)
+            position = self.pad_coordinate(position, axis)
+            first = self.add_node("Floor", position)
+            away = self.add_node("Sub", position, first)
+            second = self.add_node("Add", first, self.make_constant(1))
+            near = self.add_node("Sub", second, position) if self.n > 2 else self._one_minus(away)
+            return [(*self._safe_index(first, axis), near), (*self._safe_index(second, axis), away)]
+        first = self.add_node("Floor", position)
         result: list[tuple[str, str, str | None]] = []
         for offset, weight in zip(
-            (-1, 0, 1, 2), self._cubic(self.make("Sub", place, first)), strict=True
+            (-1, 0, 1, 2), self._cubic_weights(self.add_node("Sub", position, first)), strict=True
         ):
-            moved = self.make("Add", first, self.number(offset))
-            result.append((*self._index(self.padded(moved, axis), axis), weight))
+            moved = self.add_node("Add", first, self.make_constant(offset))
+            result.append((*self._safe_index(self.pad_coordinate(moved, axis), axis), weight))
         return result
 
-    def _rest(self, t: str) -> str:
-        return self.make("Sub", self.number(1), t)
+    def _one_minus(self, t: str) -> str:
+        return self.add_node("Sub", self.make_constant(1), t)
 
-    def _cubic(self, t: str) -> list[str]:
+    def _cubic_weights(self, t: str) -> list[str]:
         """Keys' convolution at t + 1, t, 1 - t, 2 - t."""
-        rest = self._rest(t)
+        rest = self._one_minus(t)
         weights = []
         for near, x in ((False, t), (True, t), (True, rest), (False, rest)):
             if near:
-                bent = self.make("Mul", x, self.number(_KEYS + 2))
-                bent = self.make("Sub", bent, self.number(_KEYS + 3))
-                bent = self.make("Mul", self.make("Mul", bent, x), x)
-                weights.append(self.make("Add", bent, self.number(1)))
+                value = self.add_node("Mul", x, self.make_constant(_KEYS + 2))
+                value = self.add_node("Sub", value, self.make_constant(_KEYS + 3))
+                value = self.add_node("Mul", self.add_node("Mul", value, x), x)
+                weights.append(self.add_node("Add", value, self.make_constant(1)))
                 continue
-            x = self.make("Add", x, self.number(1))
-            bent = self.make("Sub", self.make("Mul", x, self.number(_KEYS)), self.number(5 * _KEYS))
-            bent = self.make("Add", self.make("Mul", bent, x), self.number(8 * _KEYS))
-            weights.append(self.make("Sub", self.make("Mul", bent, x), self.number(4 * _KEYS)))
+            x = self.add_node("Add", x, self.make_constant(1))
+            value = self.add_node(
+                "Sub",
+                self.add_node("Mul", x, self.make_constant(_KEYS)),
+                self.make_constant(5 * _KEYS),
+            )
+            value = self.add_node(
+                "Add", self.add_node("Mul", value, x), self.make_constant(8 * _KEYS)
+            )
+            weights.append(
+                self.add_node("Sub", self.add_node("Mul", value, x), self.make_constant(4 * _KEYS))
+            )
         return weights
 
-    def _index(self, place: str, axis: int) -> tuple[str, str]:
-        """A whole coordinate as an index that is always valid, and whether it was."""
-        last = self.number(self.sizes[axis] - 1)
-        inside = self.make(
+    def _safe_index(self, position: str, axis: int) -> tuple[str, str]:
+        """Turn an integral coordinate into an index that is always valid, and whether it was."""
+        last = self.make_constant(self.sizes[axis] - 1)
+        inside = self.add_node(
             "And",
-            self.make("GreaterOrEqual", place, self.number(0)),
-            self.make("LessOrEqual", place, last),
+            self.add_node("GreaterOrEqual", position, self.make_constant(0)),
+            self.add_node("LessOrEqual", position, last),
         )
-        safe = self.make("Where", inside, place, self.number(0))
+        safe = self.add_node("Where", inside, position, self.make_constant(0))
         return cast(self.graph, safe, dtypes.int64), inside
 
-    def weighed(self, corner: tuple[tuple[str, str, str | None], ...]) -> str:
+    def weighted_corner(self, corner: tuple[tuple[str, str, str | None], ...]) -> str:
         """[N, P, C]: the input at one corner times its weights, 0 outside of the input."""
         index, inside, weight = corner[0]
         for axis, (more, also, factor) in enumerate(corner[1:], start=1):
             size = as_scalar(self.graph, self.sizes[axis])
-            index = self.make("Add", self.make("Mul", index, size), more)
-            inside = self.make("And", inside, also)
+            index = self.add_node("Add", self.add_node("Mul", index, size), more)
+            inside = self.add_node("And", inside, also)
             if weight is not None and factor is not None:
-                weight = self.make("Mul", weight, factor)
-        value = self.make("GatherND", self.flat, unsqueezed(self.graph, index, [2]), batch_dims=1)
+                weight = self.add_node("Mul", weight, factor)
+        value = self.add_node(
+            "GatherND", self.flat, unsqueezed(self.graph, index, [2]), batch_dims=1
+        )
         mask = unsqueezed(self.graph, inside, [2])
-        value = self.make("Where", mask, value, self.number(0))
+        value = self.add_node("Where", mask, value, self.make_constant(0))
         if weight is None:
             return value
-        return self.make("Mul", value, unsqueezed(self.graph, weight, [2]))
+        return self.add_node("Mul", value, unsqueezed(self.graph, weight, [2]))
 
-    def restored(self, x: str) -> str:
+    def restore_layout(self, x: str) -> str:
         """[N, P, C] as [N, C, ...]."""
         transposed = permuted(self.graph, x, [0, 2, 1])
         return reshape_to(self.graph, transposed, [self.batch, self.channels, *self.out])
 
 
-def _product(sizes: list[Any]) -> Any:
+def _multiply_sizes(sizes: list[Any]) -> Any:
     return math.prod(sizes[1:], start=sizes[0])

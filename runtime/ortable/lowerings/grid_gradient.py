@@ -1,4 +1,4 @@
-"""Gradients of grid sampling: each place of the grid reads a few elements of the input, its taps.
+"""Gradients of grid sampling: each point of the grid reads a few elements of the input, its taps.
 
 All taps of all axes are computed at once, so that one gather and one scatter serve them.
 """
@@ -63,15 +63,15 @@ def grid_sampler_backward(
         spot = op.Gather(rows, consts(graph, [n - 1 - axis], dtypes.int64), axis=2)
         spot = reshape_to(graph, spot, [batch, 1, total])
         mode = (interpolation_mode, padding_mode, align_corners)
-        taps.append(_taps(graph, spot, size, mode))
-    index, inside = _combined(graph, taps, sizes)
+        taps.append(_axis_taps(graph, spot, size, mode))
+    index, inside = _combine_taps(graph, taps, sizes)
     grad = reshape_to(graph, cast(graph, grad_output, compute_dtype), [batch, channels, 1, total])
     count = dim_of(graph, index, 2)
     flat = [batch, channels, count * total]
     where = reshape_to(graph, expanded(graph, index, [batch, channels, count, total]), flat)
     zero, result = const(graph, 0, compute_dtype), None
     if output_mask[0]:
-        parts = op.Mul(grad, _product(graph, [tap.weight for tap in taps]))
+        parts = op.Mul(grad, _tap_products(graph, [tap.weight for tap in taps]))
         parts = reshape_to(graph, op.Where(inside, parts, zero), flat)
         base = zeros_of(graph, [batch, channels, dims.prod(sizes)], compute_dtype)
         result = scatter_elements(graph, base, 2, where, parts, "add")
@@ -89,42 +89,42 @@ def grid_sampler_backward(
     steep = []
     for axis in reversed(range(n)):
         factors = [tap.slope if tap is taps[axis] else tap.weight for tap in taps]
-        terms = op.Mul(along, _product(graph, factors))
+        terms = op.Mul(along, _tap_products(graph, factors))
         steep.append(op.ReduceSum(terms, consts(graph, [1, 2], dtypes.int64), keepdims=0))
-    together = op("Concat", [unsqueezed(graph, each, [2]) for each in steep], axis=2)
+    together = op("Concat", [unsqueezed(graph, slope, [2]) for slope in steep], axis=2)
     return result, cast(graph, reshape_to(graph, together, shape_of(graph, grid)), own)
 
 
-def _product(graph: Graph, factors: Sequence[str]) -> str:
+def _tap_products(graph: Graph, factors: Sequence[str]) -> str:
     """[N, 1, all combinations of taps, places] of factors [N, taps, places]."""
     result = factors[0]
     for factor in factors[1:]:
         both = OpBuilder(graph).Mul(unsqueezed(graph, result, [2]), unsqueezed(graph, factor, [1]))
-        result = _joined(graph, both)
+        result = _merge_axes(graph, both)
     return unsqueezed(graph, result, [1])
 
 
-def _joined(graph: Graph, x: str) -> str:
+def _merge_axes(graph: Graph, x: str) -> str:
     """[N, a, b, places] -> [N, a * b, places]."""
     batch, a, b, total = shape_of(graph, x)
     return reshape_to(graph, x, [batch, a * b, total])
 
 
-def _combined(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
+def _combine_taps(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
     """The index into the flattened input of each combination of taps, and whether it is inside."""
     op = OpBuilder(graph)
     index, inside = taps[0].at, taps[0].inside
     for tap, size in zip(taps[1:], sizes[1:], strict=True):
         lines = op.Mul(index, const(graph, size, dtypes.int64))
         both = op.Add(unsqueezed(graph, lines, [2]), unsqueezed(graph, tap.at, [1]))
-        index = _joined(graph, both)
+        index = _merge_axes(graph, both)
         both = op.And(unsqueezed(graph, inside, [2]), unsqueezed(graph, tap.inside, [1]))
-        inside = _joined(graph, both)
+        inside = _merge_axes(graph, both)
     return unsqueezed(graph, index, [1]), unsqueezed(graph, inside, [1])
 
 
-def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
-    """What one axis reads for coordinates ``spot`` [N, 1, places] between -1 and 1."""
+def _axis_taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
+    """The taps of one axis for coordinates ``spot`` [N, 1, points] between -1 and 1."""
     how, padding, corners = mode
     op, dtype = OpBuilder(graph), graph.get_type(spot)
     one, half = const(graph, 1, dtype), const(graph, 0.5, dtype)
@@ -138,29 +138,31 @@ def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _T
         x = op.Mul(op.Sub(op.Mul(shifted, length), one), half)
     if how == BICUBIC:
         low = op.Floor(x)
-        weight, slope = _cubic(graph, op.Sub(x, low))
-        places = op.Add(low, _column(graph, [-1, 0, 1, 2], dtype))
-        places, _ = _padded(graph, places, length, padding, corners)
+        weight, slope = _cubic_weights(graph, op.Sub(x, low))
+        places = op.Add(low, _column_vector(graph, [-1, 0, 1, 2], dtype))
+        places, _ = _pad_coordinates(graph, places, length, padding, corners)
         # torch truncates here; what reflection and clipping give is whole
-        return _inside(graph, places, length, weight, op.Mul(slope, step))
-    x, turn = _padded(graph, x, length, padding, corners)
+        return _make_taps(graph, places, length, weight, op.Mul(slope, step))
+    x, turn = _pad_coordinates(graph, x, length, padding, corners)
     if turn is not None:
         step = op.Mul(step, turn)
     if how == NEAREST:
-        return _inside(graph, op.Round(x), length, one, one)
+        return _make_taps(graph, op.Round(x), length, one, one)
     low = op.Floor(x)
-    places = op.Add(low, _column(graph, [0, 1], dtype))
+    places = op.Add(low, _column_vector(graph, [0, 1], dtype))
     part = op.Sub(x, low)
     weight = op.Concat(op.Sub(one, part), part, axis=1)
-    return _inside(graph, places, length, weight, op.Mul(_column(graph, [-1, 1], dtype), step))
+    return _make_taps(
+        graph, places, length, weight, op.Mul(_column_vector(graph, [-1, 1], dtype), step)
+    )
 
 
-def _column(graph: Graph, values: Sequence[float], kind: int) -> str:
-    return graph.make_initializer("", np.array(values, dtypes.to_numpy(kind)).reshape(-1, 1))
+def _column_vector(graph: Graph, values: Sequence[float], dtype: int) -> str:
+    return graph.make_initializer("", np.array(values, dtypes.to_numpy(dtype)).reshape(-1, 1))
 
 
-def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> _Taps:
-    """Whole numbers as indices; 0 stands for those outside of the input."""
+def _make_taps(graph: Graph, places: str, length: str, weight: str, slope: str) -> _Taps:
+    """Turn integral coordinates into indices; 0 stands for those outside of the input."""
     op, dtype = OpBuilder(graph), graph.get_type(places)
     zero = const(graph, 0, dtype)
     inside = op.And(op.GreaterOrEqual(places, zero), op.Less(places, length))
@@ -170,7 +172,7 @@ def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> 
     return _Taps(index, inside, weight, slope)
 
 
-def _cubic(graph: Graph, t: str) -> tuple[str, str]:
+def _cubic_weights(graph: Graph, t: str) -> tuple[str, str]:
     """Weights of four taps around a place, and their derivatives."""
     op, one = OpBuilder(graph), const(graph, 1, graph.get_type(t))
     rest = op.Sub(one, t)
@@ -185,23 +187,23 @@ def _cubic(graph: Graph, t: str) -> tuple[str, str]:
     return op("Concat", weights, axis=1), op("Concat", slopes, axis=1)
 
 
-def _padded(
+def _pad_coordinates(
     graph: Graph, x: str, length: str, padding: int, corners: bool
 ) -> tuple[str, str | None]:
-    """Coordinates led back into the input, and the derivative of that (None: 1)."""
+    """Move coordinates into the input; returns also the derivative of that (None: 1)."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
     if padding == ZEROS:
         return x, None
     zero, one = const(graph, 0, dtype), const(graph, 1, dtype)
     last, turn = op.Sub(length, one), None
     if padding == REFLECTION:
-        x, turn = _reflected(graph, x, last if corners else length, corners)
+        x, turn = _reflect_coordinates(graph, x, last if corners else length, corners)
     between = op.And(op.Greater(x, zero), op.Less(x, last))
-    kept = op.Where(between, one if turn is None else turn, zero)
-    return op.Min(op.Max(x, zero), last), kept
+    slope = op.Where(between, one if turn is None else turn, zero)
+    return op.Min(op.Max(x, zero), last), slope
 
 
-def _reflected(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str]:
+def _reflect_coordinates(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str]:
     """Coordinates mirrored at both ends of a line of length ``span``, and the sign of that."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
     zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
@@ -214,6 +216,6 @@ def _reflected(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str
     rest = op.Mod(away, safe, fmod=1)
     turns = op.Floor(op.Div(away, safe))
     even = op.Equal(op.Mod(turns, two, fmod=1), zero)
-    place = op.Add(op.Where(even, rest, op.Sub(safe, rest)), half)
+    mirrored = op.Add(op.Where(even, rest, op.Sub(safe, rest)), half)
     slope = op.Where(even, sign, op.Neg(sign))
-    return op.Where(point, zero, place), op.Where(point, zero, slope)
+    return op.Where(point, zero, mirrored), op.Where(point, zero, slope)

@@ -13,7 +13,7 @@ from ortable.prelude.pointwise import const_like, is_sign_set
 from ortable.prelude.shapes import other_axes, sliced
 from ortable.prelude.values import cast, const, permuted, reshape_to
 
-from .cumulative import accumulated
+from .cumulative import prefix_scan
 from .float_parts import exponent_of, scaled_by_power
 
 _EXPONENT_OF_INFINITY = 2047
@@ -27,7 +27,7 @@ def hash_tensor(graph: Graph, res: ResultSpec, self: str, dim: list[int], keepdi
     rows = permuted(graph, _hash_bits(graph, self), [*kept_axes, *axes])
     size = product([shape[axis] for axis in axes])
     rows = reshape_to(graph, rows, [*(shape[axis] for axis in kept_axes), size])
-    folded = accumulated(graph, len(kept_axes), [rows], [0], _exclusive_or)[0]
+    folded = prefix_scan(graph, len(kept_axes), [rows], [0], _exclusive_or)[0]
     last = sliced(graph, folded, len(kept_axes), -1, sys.maxsize)
     out_shape = [1 if axis in axes else length for axis, length in enumerate(shape)]
     if not keepdim:

@@ -1,11 +1,11 @@
-"""Pooling in one, two or three spatial dimensions, with or without a batch, adaptive, fractional
-and backwards.
+"""Pooling in one, two or three spatial dimensions, with or without a batch, adaptive and
+fractional, and the gradient of average pooling.
 
 What ONNX's pools cannot express, or have no dtype for, is computed over windows: the elements of
 every window are gathered, [..., windows, elements], then reduced. A table is one axis of the
-windows: the places of their elements, int64 [windows, elements], and which of these lie in the
-input. In come a tensor and its windows, out go names of results. Called by generated converters of
-pools and of their gradients."""
+windows: the indices of their elements, int64 [windows, elements], and which of these lie in the
+input.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from ortable.prelude.values import (
 
 from .convolution import reach_padding
 from .reductions import mean_over
-from .resize import even_ends, settled, window_ends
+from .resize import even_ends, fold_constant, window_ends
 
 __all__ = [
     "even_tables",
@@ -131,7 +131,9 @@ def _mean_gradient(
     if uniform:
         grad = scaled(graph, grad, 1 / (divisor_override or math.prod(window)))
     else:
-        counts = _counts(graph, shape[-n:], small[-n:], (window, strides, pads), count_include_pad)
+        counts = _window_counts(
+            graph, shape[-n:], small[-n:], (window, strides, pads), count_include_pad
+        )
         grad = op.Div(grad, counts)
     planes: Dim = 1
     for size in shape[:-n]:
@@ -143,7 +145,7 @@ def _mean_gradient(
     return cast(graph, reshape_to(graph, cropped(graph, wide, shape[-n:]), shape), own)
 
 
-def _counts(
+def _window_counts(
     graph: Graph,
     sizes: Sequence[Dim],
     places: Sequence[Dim],
@@ -159,7 +161,7 @@ def _counts(
     return total
 
 
-def divisible(sizes: SymInts, parts: SymInts) -> Bool:
+def are_divisible(sizes: SymInts, parts: SymInts) -> Bool:
     """True when each size is known and a positive multiple of its part."""
     pairs = list(zip(sizes, parts, strict=True))
     return all(
@@ -172,7 +174,7 @@ def divisible(sizes: SymInts, parts: SymInts) -> Bool:
     )
 
 
-def quotients(sizes: SymInts, parts: SymInts) -> Ints:
+def divide_sizes(sizes: SymInts, parts: SymInts) -> Ints:
     """Each size divided by its part; use after ``divisible``."""
     return [size // part for size, part in zip(static(sizes), static(parts), strict=True)]
 
@@ -217,11 +219,11 @@ def pooled_max(
         "ceil_mode": int(ceil),
     }
     if ceil:
-        attributes |= _past_the_end(shape_of(graph, x)[-n:], attributes)
+        attributes |= _explicit_ceil_pads(shape_of(graph, x)[-n:], attributes)
     batched = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
     result = op("MaxPool", [batched], 2 if indexed else 1, **attributes)
     values, places = result if indexed else (result, None)
-    plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
+    plane = const(graph, _plane_area(shape_of(graph, x)[-n:]), dtypes.int64)
     if places is not None:
         # ONNX counts indices over batch and channels too, torch inside each plane
         places = op.Mod(places, plane)
@@ -236,13 +238,14 @@ def pooled_max(
     return result if places is None else [*result, squeezed(graph, places, extra)]
 
 
-def _past_the_end(sizes: SymInts, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes to put in the place of ceil_mode where the last window would start past the input:
-    torch and the kernel leave it out, ONNX's inference of shapes counts it before opset 22, and
-    ONNX Runtime then refuses the model."""
+def _explicit_ceil_pads(sizes: SymInts, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes that replace ceil_mode where the last window would start past the input: torch and
+    the kernel leave it out, ONNX's shape inference counts it before opset 22, and ONNX Runtime then
+    rejects the model.
+    """
     names = ("kernel_shape", "strides", "pads", "dilations")
     begins, ends, past = attributes["pads"][: len(sizes)], [], False
-    for size, k, step, pad, gap in zip(sizes, *(attributes[each] for each in names), strict=False):
+    for size, k, step, pad, gap in zip(sizes, *(attributes[name] for name in names), strict=False):
         if not isinstance(size, int):
             return {}
         reach = gap * (k - 1) + 1
@@ -253,17 +256,18 @@ def _past_the_end(sizes: SymInts, attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_special(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
-    """NaN wherever the window holds one, which torch keeps and ONNX Runtime's MaxPool may skip;
-    -inf where it holds nothing else, of which MaxPool makes the lowest number."""
+    """Restore NaN wherever the window holds one, which ONNX Runtime's MaxPool may skip, and -inf
+    where it holds nothing else, which MaxPool turns into the lowest number.
+    """
     op = OpBuilder(graph)
-    seen = op.MaxPool(_marks(graph, x, dtypes.float32), **attributes)
+    seen = op.MaxPool(_special_marks(graph, x, dtypes.float32), **attributes)
     if _not_negative(graph, x):
         nan = const(graph, math.nan, graph.get_type(values))
         return op.Where(cast(graph, seen, dtypes.boolean), nan, values)
-    return _corrected(graph, values, seen)
+    return _restore_special(graph, values, seen)
 
 
-def _marks(graph: Graph, x: Result, dtype: int) -> Result:
+def _special_marks(graph: Graph, x: Result, dtype: int) -> Result:
     """1 for NaN, -1 for -inf, 0 for other numbers; without -1 where ``x`` has no -inf."""
     op = OpBuilder(graph)
     wrong = cast(graph, op.IsNaN(x), dtype)
@@ -274,7 +278,7 @@ def _marks(graph: Graph, x: Result, dtype: int) -> Result:
     return op.Sub(wrong, cast(graph, lowest, dtype))
 
 
-def _corrected(graph: Graph, values: Result, seen: Result) -> Result:
+def _restore_special(graph: Graph, values: Result, seen: Result) -> Result:
     """NaN where ``seen`` is above 0, -inf where it is below, else the values."""
     node, own = OpBuilder(graph), graph.get_type(values)
     zero = const(graph, 0, graph.get_type(seen))
@@ -286,28 +290,28 @@ def _corrected(graph: Graph, values: Result, seen: Result) -> Result:
 def _with_special_places(
     graph: Graph, x: Result, values: Result, places: Result, attributes: dict[str, Any]
 ) -> tuple[Result, Result]:
-    """As ``_with_special``, and torch's place: that of the last NaN, or of the first -inf.
+    """`_with_special`, and torch's index: that of the last NaN, or of the first -inf.
 
-    Each mark is multiplied with its place in the plane, counted from 1: the maximum of a window is
-    the place of its last NaN, or, below 0, of its first -inf.
+    Each mark is multiplied by its index in the plane, counted from 1: the maximum of a window is
+    the index of its last NaN, or, below 0, of its first -inf.
     """
     op, n = OpBuilder(graph), len(attributes["kernel_shape"])
     sizes = shape_of(graph, x)[-n:]
-    area = _area(sizes)
+    area = _plane_area(sizes)
     exact = isinstance(area, int) and area < 2**24
     dtype = dtypes.float32 if exact else dtypes.float64
     counted = cast(graph, reshape_to(graph, iota(graph, 1, area, 1), list(sizes)), dtype)
-    marks = op.Mul(_marks(graph, x, dtype), counted)
+    marks = op.Mul(_special_marks(graph, x, dtype), counted)
     seen = op.MaxPool(marks, **attributes)
     at = cast(graph, op.Abs(seen), dtypes.int64)
     one, zero = const(graph, 1, dtypes.int64), const(graph, 0, dtypes.int64)
     special = op.Greater(at, zero)
     places = op.Where(special, op.Sub(at, one), places)
-    return _corrected(graph, values, seen), places
+    return _restore_special(graph, values, seen), places
 
 
 def _is_dequantized(graph: Graph, x: Result) -> bool:
-    """Whether ``x`` is made of codes with known scales: none of them is NaN."""
+    """Whether ``x`` is dequantized with a constant scale: then it contains no NaN."""
     node = graph.values[x].producer
     return (
         node is not None
@@ -343,7 +347,7 @@ def _not_negative(graph: Graph, x: Result) -> bool:
 def _with_nan_in_blocks(
     graph: Graph, x: Result, values: Result, attributes: dict[str, Any]
 ) -> Result:
-    """``_with_nan`` for values of at least 0, by operators that keep the blocked layout of the
+    """`_with_special` for values of at least 0, by operators that keep the blocked layout of the
     convolutions around: IsNaN and Where would force two changes of layout.
 
     The negated sum of a window is at most 0, or NaN: its Relu is 0, or NaN.
@@ -384,7 +388,7 @@ def pooled_mean(
     compute_dtype = dtypes.float32 if own == dtypes.bfloat16 else own
     window, before = broadcast_ints(kernel, n), broadcast_ints(pads, n)
     strides = broadcast_ints(steps, n) if steps else window
-    beyond = _beyond(shape_of(graph, x)[-n:], window, strides, before) if ceil else [0] * n
+    beyond = _ceil_overhang(shape_of(graph, x)[-n:], window, strides, before) if ceil else [0] * n
     value = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
     counted = padded or divisor is not None
     if counted and divisor is None and any(beyond):
@@ -407,14 +411,14 @@ def pooled_mean(
     return squeezed(graph, cast(graph, result, own), extra)
 
 
-def _area(sizes: SymInts) -> SymInt:
+def _plane_area(sizes: SymInts) -> SymInt:
     total: SymInt = 1
     for size in sizes:
         total = total * size
     return total
 
 
-def _beyond(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
+def _ceil_overhang(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
     """How far the last window reaches past the padding, per axis."""
     result = []
     for size, k, step, pad in zip(static(sizes), window, strides, pads, strict=True):
@@ -437,8 +441,8 @@ def pooled_sizes(
     window = broadcast_ints(kernel, n)
     strides = broadcast_ints(steps, n) if steps else window
     reach = [gap * (k - 1) + 1 for k, gap in zip(window, broadcast_ints(spacing, n), strict=True)]
-    given = zip(shape_of(graph, x)[-n:], reach, strides, broadcast_ints(pads, n), strict=True)
-    return [_window_count(*each, ceil) for each in given]
+    axes = zip(shape_of(graph, x)[-n:], reach, strides, broadcast_ints(pads, n), strict=True)
+    return [_window_count(*axis, ceil) for axis in axes]
 
 
 def _window_count(size: SymInt, reach: int, step: int, pad: int, ceil: bool) -> SymInt:
@@ -463,13 +467,13 @@ def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bo
         return filled(graph, shape, 0, graph.get_type(x))
     first = rank - n
     ones = [
-        first + place for place, size in enumerate(sizes) if isinstance(size, int) and size == 1
+        first + index for index, size in enumerate(sizes) if isinstance(size, int) and size == 1
     ]
     if len(ones) == n:
-        return _over(graph, x, ones, largest)
+        return _pool_axes(graph, x, ones, largest)
     own = graph.get_type(x)
-    if divisible(have, sizes) and own == dtypes.float32 and not largest:
-        parts = quotients(have, sizes)
+    if are_divisible(have, sizes) and own == dtypes.float32 and not largest:
+        parts = divide_sizes(have, sizes)
         return pooled_mean(graph, x, n, parts, parts, [0], False, False, None)
     if not is_static(have):
         wide = cast(graph, x, opmath_dtype(own))
@@ -477,14 +481,14 @@ def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bo
         if largest:
             return cast(graph, window_max(graph, wide, tables, sizes, False)[0], own)
         return cast(graph, window_mean(graph, wide, tables, sizes, False, None), own)
-    result = _over(graph, x, ones, largest) if ones else x
-    for place, size in enumerate(sizes):
-        if first + place not in ones and not (have[place] is size or have[place] == size):
-            result = _in_regions(graph, result, first + place, static(size), largest)
+    result = _pool_axes(graph, x, ones, largest) if ones else x
+    for index, size in enumerate(sizes):
+        if first + index not in ones and not (have[index] is size or have[index] == size):
+            result = _in_regions(graph, result, first + index, static(size), largest)
     return result
 
 
-def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
+def _pool_axes(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
     if largest:
         return reduced_extreme(graph, x, axes, True, True)
     return mean_over(graph, x, axes, True)
@@ -498,7 +502,7 @@ def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> s
     for region in range(count):
         ends = [region * size // count, -(-(region + 1) * size // count)]
         bounds = [consts(graph, [end], dtypes.int64) for end in (*ends, axis)]
-        parts.append(_over(graph, OpBuilder(graph).Slice(x, *bounds), [axis], largest))
+        parts.append(_pool_axes(graph, OpBuilder(graph).Slice(x, *bounds), [axis], largest))
     return graph.make_node("Concat", parts, axis=axis)
 
 
@@ -508,8 +512,8 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
     tables = []
     for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
         op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
-        start, end = (unsqueezed(graph, each, [1]) for each in even_ends(graph, size, count))
-        longest = dims.ceildiv(size, count) + (0 if _divides(size, count) else 1)
+        start, end = (unsqueezed(graph, bound, [1]) for bound in even_ends(graph, size, count))
+        longest = dims.ceildiv(size, count) + (0 if _is_divisor(size, count) else 1)
         places = op.Add(start, iota(graph, 0, longest, 1))
         inside = op.Less(places, end)
         last = op.Sub(end, one)
@@ -517,7 +521,7 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
     return tables
 
 
-def _divides(size: SymInt, count: SymInt) -> bool:
+def _is_divisor(size: SymInt, count: SymInt) -> bool:
     return isinstance(size, int) and isinstance(count, int) and count > 0 and size % count == 0
 
 
@@ -533,12 +537,12 @@ def pool_tables(
         broadcast_ints(pads, n),
         broadcast_ints(spacing, n),
     )
-    given = zip(have, sizes, window, strides, before, gaps,
+    axes = zip(have, sizes, window, strides, before, gaps,
                 strict=True)  # fmt: skip
-    for size, count, k, step, pad, gap in given:
+    for size, count, k, step, pad, gap in axes:
         op, zero = OpBuilder(graph), const(graph, 0, dtypes.int64)
         start = unsqueezed(graph, iota(graph, -pad, count, step), [1])
-        places = op.Add(start, consts(graph, [gap * each for each in range(k)], dtypes.int64))
+        places = op.Add(start, consts(graph, [gap * tap for tap in range(k)], dtypes.int64))
         inside = op.And(
             op.GreaterOrEqual(places, zero),
             op.Less(places, const(graph, size, dtypes.int64)),
@@ -556,23 +560,23 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
     ``indexed`` the maxima alone."""
     dtype, op = graph.get_type(x), OpBuilder(graph)
     lead = list(shape_of(graph, x))[: -len(sizes)]
-    values, places, inside = _windows(graph, x, tables)
+    values, places, inside = _gather_windows(graph, x, tables)
     values = op.Where(inside, values, const(graph, dtype_min(dtype), dtype))
     if not indexed:
         result = reduced_extreme(graph, values, [len(lead) + 1], False, True)
         return [reshape_to(graph, result, [*lead, *sizes])]
     best = _last_best(graph, values, len(lead) + 1)
     top = op.GatherElements(values, best, axis=len(lead) + 1)
-    each = op.Shape(places, start=1)
+    window_size = op.Shape(places, start=1)
     rows = iota(graph, 0, dims.prod(sizes), 1)
-    flat = op.Add(op.Mul(rows, each), op.Squeeze(best, _axes(graph, len(lead) + 1)))
-    whole = op.Reshape(places, consts(graph, [-1], dtypes.int64))
-    at = op.Gather(whole, flat, axis=0)
+    flat = op.Add(op.Mul(rows, window_size), op.Squeeze(best, _axis_vector(graph, len(lead) + 1)))
+    flat_places = op.Reshape(places, consts(graph, [-1], dtypes.int64))
+    at = op.Gather(flat_places, flat, axis=0)
     return [reshape_to(graph, result, [*lead, *sizes]) for result in (top, at)]
 
 
 def _last_best(graph: Graph, values: str, axis: int) -> str:
-    """Where the first maximum stands, or the last NaN: int64 with ``axis`` kept."""
+    """The index of the first maximum, or of the last NaN: int64 with ``axis`` kept."""
     dtype, op = graph.get_type(values), OpBuilder(graph)
     if not dtypes.is_float_type(dtype):
         one = consts(graph, [1], dtypes.int64)
@@ -581,7 +585,7 @@ def _last_best(graph: Graph, values: str, axis: int) -> str:
     first = op.ArgMax(compute_dtype, axis=axis)
     wrong = cast(graph, op.IsNaN(compute_dtype), dtypes.uint8)
     lost = op.ArgMax(wrong, axis=axis, select_last_index=1)
-    some = op.ReduceMax(wrong, _axes(graph, axis), keepdims=1)
+    some = op.ReduceMax(wrong, _axis_vector(graph, axis), keepdims=1)
     return str(op.Where(cast(graph, some, dtypes.boolean), lost, first))
 
 
@@ -592,56 +596,57 @@ def window_mean(
     of ints are truncated, as torch's are."""
     dtype, op = graph.get_type(x), OpBuilder(graph)
     lead = list(shape_of(graph, x))[: -len(sizes)]
-    values, _, inside = _windows(graph, x, tables)
-    kept = op.Where(inside, values, 0)
+    values, _, inside = _gather_windows(graph, x, tables)
+    valid = op.Where(inside, values, 0)
     if dtypes.is_float_type(dtype):
-        total = op.ReduceSum(kept, _axes(graph, len(lead) + 1), keepdims=0)
+        total = op.ReduceSum(valid, _axis_vector(graph, len(lead) + 1), keepdims=0)
     else:
-        total = summed_over(graph, kept, [len(lead) + 1], False)
+        total = summed_over(graph, valid, [len(lead) + 1], False)
     if divisor is not None:
         count = const(graph, divisor, dtype)
     elif padded:
-        counts = _crossed(graph, [table[2] for table in tables], "Mul")
+        counts = _outer_combine(graph, [table[2] for table in tables], "Mul")
         count = cast(graph, op.Reshape(counts, consts(graph, [-1], dtypes.int64)), dtype)
-        count = settled(graph, count)
+        count = fold_constant(graph, count)
     else:
         marks = cast(graph, inside, dtypes.int64)
-        count = cast(graph, op.ReduceSum(marks, _axes(graph, 1), keepdims=0), dtype)
+        count = cast(graph, op.ReduceSum(marks, _axis_vector(graph, 1), keepdims=0), dtype)
     return reshape_to(graph, op.Div(total, count), [*lead, *sizes])
 
 
-def _axes(graph: Graph, axis: int) -> str:
+def _axis_vector(graph: Graph, axis: int) -> str:
     return consts(graph, [axis], dtypes.int64)
 
 
-def _windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
-    """(elements [..., windows, elements of one], their places in the flattened plane, whether they
-    are in the input)."""
+def _gather_windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
+    """(elements [..., windows, elements of one], their indices in the flattened plane, whether they
+    are in the input).
+    """
     op, n = OpBuilder(graph), len(tables)
     shape = list(shape_of(graph, x))
     scaled = []
     for axis, (places, _, _) in enumerate(tables):
         inner = dims.prod(shape[len(shape) - n + axis + 1 :])
         scaled.append(op.Mul(places, const(graph, inner, dtypes.int64)))
-    places = _crossed(graph, scaled, "Add")
-    inside = _crossed(graph, [table[1] for table in tables], "And")
-    rows = [each[0] for each in tables]
+    places = _outer_combine(graph, scaled, "Add")
+    inside = _outer_combine(graph, [table[1] for table in tables], "And")
+    rows = [entry[0] for entry in tables]
     both = [op.Shape(row) for row in rows]
     if n > 1:
         total = both[0]
         for more in both[1:]:
             total = op.Mul(total, more)
-        places, inside = (op.Reshape(each, total) for each in (places, inside))
-    places, inside = settled(graph, places), settled(graph, inside)
+        places, inside = (op.Reshape(entry, total) for entry in (places, inside))
+    places, inside = fold_constant(graph, places), fold_constant(graph, inside)
     flat = reshape_to(graph, x, [*shape[: len(shape) - n], dims.prod(shape[len(shape) - n :])])
     return op.Gather(flat, places, axis=len(shape) - n), places, inside
 
 
-def _crossed(graph: Graph, parts: list[str], op: str) -> str:
+def _outer_combine(graph: Graph, parts: list[str], op: str) -> str:
     """[o0, o1, ..., k0, k1, ...] from one [o, k] an axis."""
     n, result = len(parts), None
     for axis, part in enumerate(parts):
-        others = [place for place in range(2 * n) if place not in (axis, n + axis)]
+        others = [other for other in range(2 * n) if other not in (axis, n + axis)]
         wide = unsqueezed(graph, part, others)
         result = wide if result is None else graph.make_node(op, [result, wide])
     assert result is not None
@@ -674,28 +679,30 @@ def pooled_fractional(
             width = op.Sub(const(graph, size, dtype), const(graph, k, dtype))
             step = op.Div(width, const(graph, count - 1, dtype))
             ramp = consts(graph, list(range(count - 1)), dtype)
-            first = _whole(graph, op.Mul(op.Add(ramp, u), step))
-            moved = op.Sub(first, _whole(graph, op.Mul(u, step)))
+            first = _truncate_to_int(graph, op.Mul(op.Add(ramp, u), step))
+            moved = op.Sub(first, _truncate_to_int(graph, op.Mul(u, step)))
             column_of = op.Concat(op.Shape(moved, end=1), consts(graph, [1], dtypes.int64), axis=0)
             starts = op.Concat(moved, op.Expand(end, column_of), axis=1)
         inner = dims.prod(shape[len(shape) - n + axis + 1 :])
         own = op.Add(unsqueezed(graph, starts, [2]), consts(graph, list(range(k)), dtypes.int64))
         own = op.Mul(own, const(graph, inner, dtypes.int64))
-        others = [each for each in range(2 * n) if each not in (axis, n + axis)]
-        own = unsqueezed(graph, own, [each + 1 for each in others])
+        others = [other for other in range(2 * n) if other not in (axis, n + axis)]
+        own = unsqueezed(graph, own, [other + 1 for other in others])
         places = own if places is None else op.Add(places, own)
-    windows, each = dims.prod(sizes), dims.prod(kernel)
+    windows, window_size = dims.prod(sizes), dims.prod(kernel)
     assert places is not None
-    wanted = [planes, *sizes, *kernel]
-    grown = op.Expand(places, as_vec(graph, wanted))
-    table = reshape_to(graph, grown, [planes, windows * each])
+    full_shape = [planes, *sizes, *kernel]
+    grown = op.Expand(places, as_vec(graph, full_shape))
+    table = reshape_to(graph, grown, [planes, windows * window_size])
     values = op.GatherElements(reshape_to(graph, x, [planes, area]), table, axis=1)
-    values, table = (reshape_to(graph, part, [planes, windows, each]) for part in (values, table))
+    values, table = (
+        reshape_to(graph, part, [planes, windows, window_size]) for part in (values, table)
+    )
     best = _last_best(graph, values, 2)
     result = [op.GatherElements(part, best, axis=2) for part in (values, table)]
     return [reshape_to(graph, part, [*lead, *sizes]) for part in result]
 
 
-def _whole(graph: Graph, x: str) -> str:
+def _truncate_to_int(graph: Graph, x: str) -> str:
     """A float that is not negative, cut to an int."""
     return cast(graph, x, dtypes.int64)

@@ -1,8 +1,6 @@
 """Quantization: fake quantization, integer codes with their scales and zero points, and codes whose
-scale is that of a block of elements.
-
-In come codes, scales and zero points, out go facts about them or names of results. Called by
-generated converters of quantized operators, torch's and torchao's."""
+scale is that of a block of elements. Used by converters of torch's and torchao's operators.
+"""
 
 from __future__ import annotations
 
@@ -78,17 +76,17 @@ def float32_below(value: Float) -> Float:
 
 def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
     """``x`` in another shape; a constant stays one."""
-    known = constant_array(graph, x)
-    if known is None:
+    array = constant_array(graph, x)
+    if array is None:
         return reshape_to(graph, x, shape)
-    return graph.make_initializer("", known.reshape(shape))
+    return graph.make_initializer("", array.reshape(shape))
 
 
 def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:
     """True when a zero point was chosen by the DynamicQuantizeLinear of ``x`` itself."""
     node = graph.values[before_widening(graph, zero)].producer
-    chosen = node is not None and node.op_type == "DynamicQuantizeLinear"
-    return chosen and node.inputs[0] == x
+    is_dynamic = node is not None and node.op_type == "DynamicQuantizeLinear"
+    return is_dynamic and node.inputs[0] == x
 
 
 def codes_of(graph: Graph, zero: Result) -> Result:
@@ -149,15 +147,15 @@ def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) 
 def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
     """The axes of ``block_shape`` that are inside a block."""
     axes: list[int] = []
-    place = 0
+    axis = 0
     for size, step in zip(shape_of(graph, x), block, strict=True):
         if dims.same(size, step) or step == 1:
             if step != 1:
-                axes.append(place)
-            place += 1
+                axes.append(axis)
+            axis += 1
         else:
-            axes.append(place + 1)
-            place += 2
+            axes.append(axis + 1)
+            axis += 2
     return axes
 
 
@@ -181,27 +179,27 @@ def has_scale_per_group(
 ) -> Bool:
     """True when every group of a matrix has a scale and a zero point of its own, as a blocked
     DequantizeLinear asks: torch shares a single one."""
-    given = [shape_of(graph, each) for each in (scales, zero) if each is not None]
-    wanted = shape_of(graph, x)
+    shapes = [shape_of(graph, tensor) for tensor in (scales, zero) if tensor is not None]
+    x_shape = shape_of(graph, x)
     return isinstance(size, int) and all(
-        len(shape) == len(wanted) == 2
-        and dims.same(shape[0], wanted[0])
-        and dims.same(shape[1] * size, wanted[1])
-        for shape in given
+        len(shape) == len(x_shape) == 2
+        and dims.same(shape[0], x_shape[0])
+        and dims.same(shape[1] * size, x_shape[1])
+        for shape in shapes
     )
 
 
 def as_nibbles(graph: Graph, codes: Result, zero: Result | None) -> Result:
     """Constant codes as int4 when they, and the zero points, are between -8 and 7; others stay."""
     for name in (codes, zero):
-        value = _values(graph, name)
+        value = _constant_codes(graph, name)
         if value is None or (value.size and (value.min() < -8 or value.max() > 7)):
             return codes
-    packed = _values(graph, codes).astype(dtypes.to_numpy(dtypes.int4))  # type: ignore[union-attr]
+    packed = _constant_codes(graph, codes).astype(dtypes.to_numpy(dtypes.int4))  # type: ignore[union-attr]
     return graph.make_initializer(graph.unique_name(f"{codes}_int4"), packed)
 
 
-def _values(graph: Graph, name: str | None) -> np.ndarray | None:
+def _constant_codes(graph: Graph, name: str | None) -> np.ndarray | None:
     if name is None:
         return np.zeros((), np.int8)
     try:

@@ -1,8 +1,6 @@
-"""Reductions beyond sums: means, variances and moments, indices of extremes, and the
-derivative of a norm.
-
-In come a result and axes counted from the front, out go names of results. Called by generated
-converters of reductions and statistics; the exact sums and products are in `prelude.sums`."""
+"""Reductions beyond sums: means, variances and moments, and the derivative of a norm. The exact
+sums and products are in `prelude.sums`.
+"""
 
 from __future__ import annotations
 
@@ -97,8 +95,11 @@ def mean_var(
 
 def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
     """[x less its mean, mean, sum of the squared differences] over non-negative ``axes``, which are
-    kept as 1, in the dtype of ``x``. The differences add up to nothing but for the rounding of the
-    mean: what they do add up to corrects the others, else a mean of 1e5 deviations costs digits."""
+    kept as 1, in the dtype of ``x``.
+
+    The differences sum to 0 except for the rounding of the mean; their sum corrects the mean, which
+    would lose digits where it is 1e5 deviations.
+    """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     first = _exact_mean(graph, x, axes, count)
@@ -131,7 +132,7 @@ def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
     rest = op.Where(op.IsNaN(slip), 0, slip)
     mean = op.Add(cast(graph, first, compute_dtype), rest)
     total = op.Sub(squares, excess)
-    return [rough, *(cast(graph, each, dtype) for each in (slip, mean, total))]
+    return [rough, *(cast(graph, moment, dtype) for moment in (slip, mean, total))]
 
 
 def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:

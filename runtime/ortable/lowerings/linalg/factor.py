@@ -18,17 +18,17 @@ from ortable.prelude.values import as_scalar, cast, const, consts, squeezed, uns
 
 from .field import (
     as_kind,
-    conjugate,
-    each,
+    conj_elements,
+    div_elements,
     from_real,
     is_pair,
     is_zero,
-    multiplied,
-    number,
-    product,
-    quotient,
+    map_parts,
+    mul_elements,
+    mul_matrices,
     real_of,
     rough_size,
+    scalar_const,
 )
 from .matrix import axis_indices, first_axis, run_loop, scale_of, sum_of_squares, unit_batch
 
@@ -50,13 +50,13 @@ def decompose_lu(graph: Graph, a: Tensor) -> tuple[Tensor, str, str]:
 
     def loop_body(body: Graph, index: str, a: Tensor, order: str, pivots: str) -> list[Tensor]:
         op, at = OpBuilder(body), first_axis(body, index)
-        size = rough_size(body, each(body, "Gather", [a, at], axis=2))
+        size = rough_size(body, map_parts(body, "Gather", [a, at], axis=2))
         open_ = op.GreaterOrEqual(rows, index)
         size = op.Where(open_, size, -1)
         best = op.Max(op.ArgMax(size, axis=1, keepdims=1), index)
         best = op.Squeeze(best, consts(body, [2], dtypes.int64))
         source = unsqueezed(body, swapped_indices(body, line, index, best), [2])
-        a = each(body, "GatherND", [a, source], batch_dims=1)
+        a = map_parts(body, "GatherND", [a, source], batch_dims=1)
         order = op.GatherND(order, source, batch_dims=1)
         one = const(body, 1, dtypes.int64)
         pivots = op.Where(op.Equal(marks, index), op.Add(best, one), pivots)
@@ -78,16 +78,16 @@ def _eliminate_column(body: Graph, a: Tensor, index: str, rows: str, columns: st
     it.
     """
     op, at = OpBuilder(body), first_axis(body, index)
-    column, across = (each(body, "Gather", [a, at], axis=axis) for axis in (2, 1))
-    pivot = each(body, "Gather", [column, at], axis=1)
+    column, across = (map_parts(body, "Gather", [a, at], axis=axis) for axis in (2, 1))
+    pivot = map_parts(body, "Gather", [column, at], axis=1)
     # a pivot of zero stands over zeros
-    divisor = each(body, "Where", [is_zero(body, pivot), number(body, 1, a), pivot])
-    factors = quotient(body, column, divisor)
+    divisor = map_parts(body, "Where", [is_zero(body, pivot), scalar_const(body, 1, a), pivot])
+    factors = div_elements(body, column, divisor)
     under = op.Greater(rows, index)
     inside = op.And(under, op.Greater(columns, index))
     here = op.And(under, op.Equal(columns, index))
-    rest = each(body, "Sub", [a, product(body, factors, across)])
-    return each(body, "Where", [inside, rest, each(body, "Where", [here, factors, a])])
+    rest = map_parts(body, "Sub", [a, mul_elements(body, factors, across)])
+    return map_parts(body, "Where", [inside, rest, map_parts(body, "Where", [here, factors, a])])
 
 
 def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
@@ -121,7 +121,7 @@ def permute_rows(graph: Graph, x: Tensor, order: str, back: bool) -> Tensor:
     if back:
         hits = cast(graph, permutation_matrix(graph, order, dtypes.int32), dtypes.int32)
         order = OpBuilder(graph).ArgMax(hits, axis=2, keepdims=0)
-    return each(graph, "GatherND", [x, unsqueezed(graph, order, [2])], batch_dims=1)
+    return map_parts(graph, "GatherND", [x, unsqueezed(graph, order, [2])], batch_dims=1)
 
 
 def solve_triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
@@ -133,14 +133,14 @@ def solve_triangular(graph: Graph, a: Tensor, b: Tensor, upper: bool, unit: bool
         op = OpBuilder(body)
         index = op.Sub(last, index) if upper else index
         at = first_axis(body, index)
-        row = each(body, "Gather", [a, at], axis=1)
+        row = map_parts(body, "Gather", [a, at], axis=1)
         solved = op("Greater" if upper else "Less", [columns, index])
-        factors = each(body, "Where", [solved, row, number(body, 0, a)])
-        earlier = multiplied(body, factors, x)
-        value = each(body, "Sub", [each(body, "Gather", [b, at], axis=1), earlier])
+        factors = map_parts(body, "Where", [solved, row, scalar_const(body, 0, a)])
+        earlier = mul_matrices(body, factors, x)
+        value = map_parts(body, "Sub", [map_parts(body, "Gather", [b, at], axis=1), earlier])
         if not unit:
-            value = quotient(body, value, each(body, "Gather", [row, at], axis=2))
-        return [each(body, "Where", [op.Equal(rows, index), value, x])]
+            value = div_elements(body, value, map_parts(body, "Gather", [row, at], axis=2))
+        return [map_parts(body, "Where", [op.Equal(rows, index), value, x])]
 
     nothing = filled_like(graph, real_of(b), 0, part_type(dtype_of(graph, b)))
     start = ComplexValue(nothing, nothing, b.dtype) if is_pair(b) else nothing
@@ -165,15 +165,17 @@ def decompose_cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
 
     def loop_body(body: Graph, index: str, a: Tensor, info: str) -> list[Tensor]:
         op, at = OpBuilder(body), first_axis(body, index)
-        column = each(body, "Gather", [a, at], axis=2)
+        column = map_parts(body, "Gather", [a, at], axis=2)
         head = op.Gather(real_of(column), at, axis=1)
         root = op.Sqrt(head)
         top = op.Equal(rows, index)
-        column = each(body, "Where", [top, from_real(body, root, a), quotient(body, column, root)])
+        column = map_parts(
+            body, "Where", [top, from_real(body, root, a), div_elements(body, column, root)]
+        )
         inside = op.And(op.Greater(rows, index), op.Greater(columns, index))
-        rest = each(body, "Sub", [a, product(body, column, matrix_adjoint(body, column))])
+        rest = map_parts(body, "Sub", [a, mul_elements(body, column, matrix_adjoint(body, column))])
         here = op.Equal(columns, index)
-        a = each(body, "Where", [inside, rest, each(body, "Where", [here, column, a])])
+        a = map_parts(body, "Where", [inside, rest, map_parts(body, "Where", [here, column, a])])
         fine = op.Greater(head, 0)
         failed_before = op.Greater(info, 0)
         column_number = op.Add(index, 1)
@@ -197,27 +199,27 @@ def householder_reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
 
     def loop_body(body: Graph, index: str, a: Tensor, tau: Tensor) -> list[Tensor]:
         op, at = OpBuilder(body), first_axis(body, index)
-        zero, one = number(body, 0, a), number(body, 1, a)
-        column = each(body, "Gather", [a, at], axis=2)
-        head = each(body, "Gather", [column, at], axis=1)
+        zero, one = scalar_const(body, 0, a), scalar_const(body, 1, a)
+        column = map_parts(body, "Gather", [a, at], axis=2)
+        head = map_parts(body, "Gather", [column, at], axis=1)
         under, here = op.Greater(rows, index), op.Equal(rows, index)
-        tail = each(body, "Where", [under, column, zero])
+        tail = map_parts(body, "Where", [under, column, zero])
         squares = sum_of_squares(body, tail)
         beta, own, done = _make_reflector(body, head, squares)
-        divisor = each(body, "Where", [done, one, each(body, "Sub", [head, beta])])
-        vector = each(body, "Where", [here, one, quotient(body, tail, divisor)])
-        rest = _apply_reflector(body, a, vector, conjugate(body, own))
+        divisor = map_parts(body, "Where", [done, one, map_parts(body, "Sub", [head, beta])])
+        vector = map_parts(body, "Where", [here, one, div_elements(body, tail, divisor)])
+        rest = _apply_reflector(body, a, vector, conj_elements(body, own))
         changed = op.And(here, op.Not(done))
-        top = each(body, "Where", [changed, beta, column])
-        column = each(body, "Where", [under, vector, top])
-        replaced = each(body, "Where", [op.Equal(columns, index), column, a])
-        a = each(body, "Where", [op.Greater(columns, index), rest, replaced])
+        top = map_parts(body, "Where", [changed, beta, column])
+        column = map_parts(body, "Where", [under, vector, top])
+        replaced = map_parts(body, "Where", [op.Equal(columns, index), column, a])
+        a = map_parts(body, "Where", [op.Greater(columns, index), rest, replaced])
         own = squeezed(body, own, [2])
-        return [a, each(body, "Where", [op.Equal(marks, index), own, tau])]
+        return [a, map_parts(body, "Where", [op.Equal(marks, index), own, tau])]
 
-    a, tau = run_loop(graph, count, [each(graph, "Div", [a, scale]), tau], loop_body)
+    a, tau = run_loop(graph, count, [map_parts(graph, "Div", [a, scale]), tau], loop_body)
     above = OpBuilder(graph).LessOrEqual(rows, columns)  # reflectors have no scale
-    return each(graph, "Where", [above, product(graph, a, scale), a]), tau
+    return map_parts(graph, "Where", [above, mul_elements(graph, a, scale), a]), tau
 
 
 def _make_reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Tensor, str]:
@@ -243,9 +245,9 @@ def _make_reflector(body: Graph, head: Tensor, squares: str) -> tuple[Tensor, Te
 
 def _apply_reflector(body: Graph, x: Tensor, vector: Tensor, tau: Tensor) -> Tensor:
     """x - tau v (v' x)"""
-    across = multiplied(body, matrix_adjoint(body, vector), x)
-    shift = product(body, product(body, tau, vector), across)
-    return each(body, "Sub", [x, shift])
+    across = mul_matrices(body, matrix_adjoint(body, vector), x)
+    shift = mul_elements(body, mul_elements(body, tau, vector), across)
+    return map_parts(body, "Sub", [x, shift])
 
 
 def apply_reflectors(graph: Graph, a: Tensor, tau: Tensor, x: Tensor, across: bool) -> Tensor:
@@ -257,12 +259,12 @@ def apply_reflectors(graph: Graph, a: Tensor, tau: Tensor, x: Tensor, across: bo
         op = OpBuilder(body)
         index = index if across else op.Sub(last, index)
         at = first_axis(body, index)
-        column = each(body, "Gather", [a, at], axis=2)
+        column = map_parts(body, "Gather", [a, at], axis=2)
         under = op.Greater(rows, index)
-        tail = each(body, "Where", [under, column, number(body, 0, a)])
-        vector = each(body, "Where", [op.Equal(rows, index), number(body, 1, a), tail])
-        own = unsqueezed(body, each(body, "Gather", [tau, at], axis=1), [2])
-        return [_apply_reflector(body, x, vector, conjugate(body, own) if across else own)]
+        tail = map_parts(body, "Where", [under, column, scalar_const(body, 0, a)])
+        vector = map_parts(body, "Where", [op.Equal(rows, index), scalar_const(body, 1, a), tail])
+        own = unsqueezed(body, map_parts(body, "Gather", [tau, at], axis=1), [2])
+        return [_apply_reflector(body, x, vector, conj_elements(body, own) if across else own)]
 
     return run_loop(graph, count, [x], loop_body)[0]
 

@@ -1,6 +1,6 @@
-"""Arithmetic of the loops of linear algebra, for real results and for the pairs of complex ones:
-one algorithm serves both. In come results or pairs, out goes what came in; a real result adds the
-nodes that the loop would add by hand."""
+"""Arithmetic of the loops of linear algebra over real results or pairs of complex ones: one
+algorithm serves both. A real operand adds no more nodes than plain operators would.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def is_pair(x: Any) -> bool:
     return x.__class__ is ComplexValue
 
 
-def each(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any) -> Tensor:
-    """A node that moves, adds or chooses elements, for both parts of pairs among its inputs;
-    indices and masks serve both."""
+def map_parts(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any) -> Tensor:
+    """Append a node that moves, adds or selects elements, once for each part of pairs among its
+    inputs; indices and masks serve both parts.
+    """
     pair = next((x for x in inputs if is_pair(x)), None)
     if pair is None:
         return graph.make_node(op, list(inputs), **attributes)
@@ -36,7 +37,7 @@ def each(graph: Graph, op: str, inputs: Sequence[Tensor], **attributes: Any) -> 
     return ComplexValue(real, imag, pair.dtype)
 
 
-def number(graph: Graph, value: float, like: Tensor) -> Tensor:
+def scalar_const(graph: Graph, value: float, like: Tensor) -> Tensor:
     """A real number as a 0-d constant of the kind of ``like``."""
     own = part_type(dtype_of(graph, like))
     real = const(graph, value, own)
@@ -64,37 +65,37 @@ def real_of(x: Tensor) -> str:
     return x.real if is_pair(x) else x
 
 
-def product(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
+def mul_elements(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """``a * b``, element by element; either may be real."""
     if is_pair(a) and is_pair(b):
         return c_mul(graph, a, b)
-    return each(graph, "Mul", [a, b])
+    return map_parts(graph, "Mul", [a, b])
 
 
-def multiplied(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
+def mul_matrices(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """The product of matrices."""
     if is_pair(a):
         return matrix_product(graph, a, b)
     return OpBuilder(graph).MatMul(a, b)
 
 
-def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
+def div_elements(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
     """``a / b``, element by element; ``b`` may be real."""
-    return c_div(graph, a, b) if is_pair(b) else each(graph, "Div", [a, b])
+    return c_div(graph, a, b) if is_pair(b) else map_parts(graph, "Div", [a, b])
 
 
-def conjugate(graph: Graph, x: Tensor) -> Tensor:
+def conj_elements(graph: Graph, x: Tensor) -> Tensor:
     """``x`` with the other sign of its imaginary part."""
     return c_conj(graph, x)
 
 
-def modulus(graph: Graph, x: Tensor) -> str:
+def abs_elements(graph: Graph, x: Tensor) -> str:
     """The absolute value."""
     return c_abs(graph, x) if is_pair(x) else OpBuilder(graph).Abs(x)
 
 
 def rough_size(graph: Graph, x: Tensor) -> str:
-    """What LAPACK compares pivots by: the absolute value, of a pair that of both parts added."""
+    """LAPACK's measure of pivots: the absolute value, for a pair the sum of those of both parts."""
     op = OpBuilder(graph)
     if not is_pair(x):
         return op.Abs(x)

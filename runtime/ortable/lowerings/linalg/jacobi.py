@@ -20,15 +20,15 @@ from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 
 from .field import (
-    conjugate,
-    each,
+    abs_elements,
+    conj_elements,
+    div_elements,
     is_pair,
     is_zero,
-    modulus,
-    number,
-    product,
-    quotient,
+    map_parts,
+    mul_elements,
     real_of,
+    scalar_const,
 )
 from .matrix import axis_indices, run_loop, scale_of, sum_of_squares, unit_batch
 
@@ -73,11 +73,11 @@ def _compute_rotation(
     """Cosine and sine [batch, 1, size] that make the ``products`` of partners zero. A complex sine
     has the phase of the product, conjugated."""
     if is_pair(products):
-        size = modulus(body, products)
+        size = abs_elements(body, products)
         cosine, sine = _compute_rotation(body, lengths, size, own, partner, idle)
         safe = OpBuilder(body).Where(is_zero(body, products), 1, size)
-        phase = quotient(body, conjugate(body, products), safe)
-        return cosine, product(body, sine, phase)
+        phase = div_elements(body, conj_elements(body, products), safe)
+        return cosine, mul_elements(body, sine, phase)
     op, one = OpBuilder(body), const_like(body, 1, lengths)
     zero, two = const_like(body, 0, lengths), const_like(body, 2, lengths)
     idle = op.Or(idle, op.Equal(own, partner))
@@ -95,7 +95,7 @@ def _compute_rotation(
 
 
 def _rotate_columns(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -> Tensor:
-    return each(body, "Sub", [product(body, x, cosine), product(body, other, sine)])
+    return map_parts(body, "Sub", [mul_elements(body, x, cosine), mul_elements(body, other, sine)])
 
 
 def _any_rotated(body: Graph, marks: str, before: str) -> str:
@@ -129,25 +129,25 @@ def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
     floor = op.Mul(length, epsilon)
 
     def on_diagonal(body: Graph, x: Tensor) -> Tensor:
-        diagonal_only = each(body, "Where", [diagonal, x, number(body, 0, x)])
-        return each(body, "ReduceSum", [diagonal_only, over], keepdims=1)
+        diagonal_only = map_parts(body, "Where", [diagonal, x, scalar_const(body, 0, x)])
+        return map_parts(body, "ReduceSum", [diagonal_only, over], keepdims=1)
 
     def loop_body(
         body: Graph, round_index: str, busy: str, a: Tensor, vectors: Tensor
     ) -> list[Tensor]:
         op = OpBuilder(body)
         partner = schedule.find_partners(body, round_index, own)
-        other = each(body, "Gather", [a, partner], axis=2)
+        other = map_parts(body, "Gather", [a, partner], axis=2)
         products = on_diagonal(body, other)
         # NaN counts as small, or the loop would not end early
-        idle = op.Not(op.Greater(modulus(body, products), floor))
+        idle = op.Not(op.Greater(abs_elements(body, products), floor))
         idle = op.Or(idle, op.Equal(own, partner))
         lengths = on_diagonal(body, real_of(a))
         cosine, sine = _compute_rotation(body, lengths, products, own, partner, idle)
         a = _rotate_columns(body, a, other, cosine, sine)
         down = [matrix_transpose(body, cosine), matrix_adjoint(body, sine)]
-        a = _rotate_columns(body, a, each(body, "Gather", [a, partner], axis=1), *down)
-        across = each(body, "Gather", [vectors, partner], axis=2)
+        a = _rotate_columns(body, a, map_parts(body, "Gather", [a, partner], axis=1), *down)
+        across = map_parts(body, "Gather", [vectors, partner], axis=2)
         vectors = _rotate_columns(body, vectors, across, cosine, sine)
         return [*_loop_conditions(body, schedule, round_index, busy, idle), a, vectors]
 
@@ -178,7 +178,7 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
         return x
     index = OpBuilder(graph).Unsqueeze(order, consts(graph, [1], dtypes.int64))
     index = expanded(graph, index, shape_of(graph, x))
-    return each(graph, "GatherElements", [x, index], axis=2)
+    return map_parts(graph, "GatherElements", [x, index], axis=2)
 
 
 def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
@@ -187,7 +187,7 @@ def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor
     size, op = dim_of(graph, a, 2), OpBuilder(graph)
     schedule, own = _PairSchedule(graph, size), axis_indices(graph, a, -1)
     scale = scale_of(graph, a)
-    a = each(graph, "Div", [a, scale])
+    a = map_parts(graph, "Div", [a, scale])
     over = consts(graph, [1], dtypes.int64)
     epsilon = machine_epsilon(_part_dtype(graph, a)) / 2
     near, far = (
@@ -200,17 +200,17 @@ def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor
     ) -> list[Tensor]:
         op = OpBuilder(body)
         partner = schedule.find_partners(body, round_index, own)
-        other = each(body, "Gather", [a, partner], axis=2)
+        other = map_parts(body, "Gather", [a, partner], axis=2)
         lengths = sum_of_squares(body, a)
-        pairs = product(body, conjugate(body, a), other)
-        products = each(body, "ReduceSum", [pairs, over], keepdims=1)
+        pairs = mul_elements(body, conj_elements(body, a), other)
+        products = map_parts(body, "ReduceSum", [pairs, over], keepdims=1)
         pair = op.Sqrt(op.Mul(lengths, op.Gather(lengths, partner, axis=2)))
         small = op.Max(op.Mul(pair, near), floor)
-        idle = op.Not(op.Greater(modulus(body, products), small))
+        idle = op.Not(op.Greater(abs_elements(body, products), small))
         idle = op.Or(idle, op.Equal(own, partner))
         cosine, sine = _compute_rotation(body, lengths, products, own, partner, idle)
         a = _rotate_columns(body, a, other, cosine, sine)
-        across = each(body, "Gather", [vectors, partner], axis=2)
+        across = map_parts(body, "Gather", [vectors, partner], axis=2)
         vectors = _rotate_columns(body, vectors, across, cosine, sine)
         return [*_loop_conditions(body, schedule, round_index, busy, idle), a, vectors]
 

@@ -24,17 +24,17 @@ from ortable.prelude.values import as_scalar, cast, const, consts, reshape_to, u
 
 from .factor import swapped_indices
 from .field import (
-    conjugate,
-    each,
+    abs_elements,
+    conj_elements,
+    div_elements,
     is_pair,
     is_zero,
-    modulus,
-    multiplied,
-    number,
-    product,
-    quotient,
+    map_parts,
+    mul_elements,
+    mul_matrices,
     real_of,
     rough_size,
+    scalar_const,
 )
 from .matrix import (
     axis_indices,
@@ -70,7 +70,7 @@ class _LoopConstants:
 
     def mirror_element(self, body: Graph, x: Tensor) -> Tensor:
         """A number of the upper triangle, from that of the lower one."""
-        return conjugate(body, x) if self.hermitian else x
+        return conj_elements(body, x) if self.hermitian else x
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,13 @@ def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
         row = op.Where(second, index, pivot.row)
         end = op.Add(index, cast(body, two, dtypes.int64))
         source = swapped_indices(body, frame.rows, end, row)
-        whole = each(body, "GatherND", [whole, source], batch_dims=1)
-        whole = each(body, "GatherND", [frame.mirror_triangle(body, whole), source], batch_dims=1)
+        whole = map_parts(body, "GatherND", [whole, source], batch_dims=1)
+        whole = map_parts(
+            body, "GatherND", [frame.mirror_triangle(body, whole), source], batch_dims=1
+        )
         whole = _eliminate_block(body, frame, whole, index, two)
         open_ = [op.GreaterOrEqual(axis, index) for axis in (frame.rows, frame.columns)]
-        a = each(body, "Where", [op.And(op("And", open_), first), whole, a])
+        a = map_parts(body, "Where", [op.And(op("And", open_), first), whole, a])
         pivot_code = op.Add(row, 1)
         pivot_code = op.Where(two, op.Neg(pivot_code), pivot_code)
         here = op.And(op.Equal(frame.rows, index), first)
@@ -134,7 +136,7 @@ def _loop_constants(graph: Graph, a: Tensor, hermitian: bool) -> _LoopConstants:
 def _full_matrix(body: Graph, frame: _LoopConstants, a: Tensor) -> Tensor:
     """The symmetric or Hermitian matrix of which ``a`` has the lower triangle."""
     lower = OpBuilder(body).GreaterOrEqual(frame.rows, frame.columns)
-    whole = each(body, "Where", [lower, a, frame.mirror_triangle(body, a)])
+    whole = map_parts(body, "Where", [lower, a, frame.mirror_triangle(body, a)])
     if not frame.hermitian or not is_pair(whole):
         return whole
     # as LAPACK does, what stands beside the real diagonal is not read
@@ -148,14 +150,14 @@ def _choose_pivot(body: Graph, frame: _LoopConstants, whole: Tensor, index: str)
     largest number in its column, or take both.
     """
     op, at = OpBuilder(body), first_axis(body, index)
-    column = rough_size(body, each(body, "Gather", [whole, at], axis=2))
+    column = rough_size(body, map_parts(body, "Gather", [whole, at], axis=2))
     zero, alpha = const_like(body, 0, column), const_like(body, _ALPHA, column)
     head = op.Gather(column, at, axis=1)
     under = op.Greater(frame.rows, index)
     best = op.Where(under, column, -1)
     best = op.Max(op.ArgMax(best, axis=1, keepdims=1), index)
     most = _max_masked(body, under, column, 1)
-    across = rough_size(body, each(body, "GatherND", [whole, best], batch_dims=1))
+    across = rough_size(body, map_parts(body, "GatherND", [whole, best], batch_dims=1))
     own = op.Equal(frame.columns, best)
     others = op.And(op.GreaterOrEqual(frame.columns, index), op.Not(own))
     widest = _max_masked(body, others, across, 2)
@@ -185,39 +187,43 @@ def _eliminate_block(
     op, one = OpBuilder(body), const(body, 1, dtypes.int64)
     at = first_axis(body, index)
     left, right = _pivot_columns(body, frame, whole, index)
-    pivot = each(body, "Gather", [left, at], axis=1)
+    pivot = map_parts(body, "Gather", [left, at], axis=1)
     pivot = real_of(pivot) if frame.hermitian else pivot
     # a pivot of zero stands over zeros
-    unit = number(body, 1, pivot)
-    divisor = each(body, "Where", [is_zero(body, pivot), unit, pivot])
-    single = product(body, left, quotient(body, unit, divisor))
+    unit = scalar_const(body, 1, pivot)
+    divisor = map_parts(body, "Where", [is_zero(body, pivot), unit, pivot])
+    single = mul_elements(body, left, div_elements(body, unit, divisor))
     block = _pivot_block(body, whole, index, op.Min(op.Add(index, one), frame.last))
     both = (_hermitian_pair if frame.hermitian else _symmetric_pair)(body, block, left, right)
-    first = each(body, "Where", [two, both[0], single])
-    rest = each(body, "Sub", [whole, product(body, left, frame.mirror_triangle(body, first))])
-    more = each(body, "Sub", [rest, product(body, right, frame.mirror_triangle(body, both[1]))])
-    rest = each(body, "Where", [two, more, rest])
+    first = map_parts(body, "Where", [two, both[0], single])
+    rest = map_parts(
+        body, "Sub", [whole, mul_elements(body, left, frame.mirror_triangle(body, first))]
+    )
+    more = map_parts(
+        body, "Sub", [rest, mul_elements(body, right, frame.mirror_triangle(body, both[1]))]
+    )
+    rest = map_parts(body, "Where", [two, more, rest])
     end = op.Add(index, cast(body, two, dtypes.int64))
-    factors = each(body, "Where", [op.Equal(frame.columns, index), first, both[1]])
-    inside = each(body, "Where", [op.Greater(frame.columns, end), rest, factors])
-    return each(body, "Where", [op.Greater(frame.rows, end), inside, whole])
+    factors = map_parts(body, "Where", [op.Equal(frame.columns, index), first, both[1]])
+    inside = map_parts(body, "Where", [op.Greater(frame.columns, end), rest, factors])
+    return map_parts(body, "Where", [op.Greater(frame.rows, end), inside, whole])
 
 
 def _pivot_columns(body: Graph, frame: _LoopConstants, x: Tensor, index: str) -> list[Tensor]:
     """The columns of ``x`` at ``index`` and after it; the last one twice."""
     after = OpBuilder(body).Add(index, 1)
     after = OpBuilder(body).Min(after, frame.last)
-    return [each(body, "Gather", [x, first_axis(body, at)], axis=2) for at in (index, after)]
+    return [map_parts(body, "Gather", [x, first_axis(body, at)], axis=2) for at in (index, after)]
 
 
 def _pivot_block(body: Graph, x: Tensor, first: str, second: str) -> tuple[Tensor, Tensor, Tensor]:
     """x[first, first], x[second, first] and x[second, second], [batch, 1, 1] each."""
     at, after = first_axis(body, first), first_axis(body, second)
-    left, right = (each(body, "Gather", [x, column], axis=2) for column in (at, after))
+    left, right = (map_parts(body, "Gather", [x, column], axis=2) for column in (at, after))
     return (
-        each(body, "Gather", [left, at], axis=1),
-        each(body, "Gather", [left, after], axis=1),
-        each(body, "Gather", [right, after], axis=1),
+        map_parts(body, "Gather", [left, at], axis=1),
+        map_parts(body, "Gather", [left, after], axis=1),
+        map_parts(body, "Gather", [right, after], axis=1),
     )
 
 
@@ -226,13 +232,13 @@ def _symmetric_pair(
 ) -> tuple[Tensor, Tensor]:
     """The columns ``left`` and ``right`` times the inverse of the block."""
     head, below, tail = block
-    one = number(body, 1, below)
-    heads, tails = quotient(body, head, below), quotient(body, tail, below)
-    scale = each(body, "Sub", [product(body, tails, heads), one])
-    scale = quotient(body, quotient(body, one, scale), below)
-    first = each(body, "Sub", [product(body, tails, left), right])
-    second = each(body, "Sub", [product(body, heads, right), left])
-    return product(body, scale, first), product(body, scale, second)
+    one = scalar_const(body, 1, below)
+    heads, tails = div_elements(body, head, below), div_elements(body, tail, below)
+    scale = map_parts(body, "Sub", [mul_elements(body, tails, heads), one])
+    scale = div_elements(body, div_elements(body, one, scale), below)
+    first = map_parts(body, "Sub", [mul_elements(body, tails, left), right])
+    second = map_parts(body, "Sub", [mul_elements(body, heads, right), left])
+    return mul_elements(body, scale, first), mul_elements(body, scale, second)
 
 
 def _hermitian_pair(
@@ -242,16 +248,18 @@ def _hermitian_pair(
     if not is_pair(left):
         return _symmetric_pair(body, block, left, right)
     head, below, tail = block
-    size = modulus(body, below)
-    one = number(body, 1, size)
-    heads, tails = (quotient(body, real_of(x), size) for x in (head, tail))
-    scale = each(body, "Sub", [product(body, tails, heads), one])
-    scale = quotient(body, quotient(body, one, scale), size)
-    phase = quotient(body, below, size)
-    first = each(body, "Sub", [product(body, left, tails), product(body, phase, right)])
-    back = product(body, conjugate(body, phase), left)
-    second = each(body, "Sub", [product(body, right, heads), back])
-    return product(body, first, scale), product(body, second, scale)
+    size = abs_elements(body, below)
+    one = scalar_const(body, 1, size)
+    heads, tails = (div_elements(body, real_of(x), size) for x in (head, tail))
+    scale = map_parts(body, "Sub", [mul_elements(body, tails, heads), one])
+    scale = div_elements(body, div_elements(body, one, scale), size)
+    phase = div_elements(body, below, size)
+    first = map_parts(
+        body, "Sub", [mul_elements(body, left, tails), mul_elements(body, phase, right)]
+    )
+    back = mul_elements(body, conj_elements(body, phase), left)
+    second = map_parts(body, "Sub", [mul_elements(body, right, heads), back])
+    return mul_elements(body, first, scale), mul_elements(body, second, scale)
 
 
 # -- what is solved with the factors -------------------------------------------------------------
@@ -291,24 +299,24 @@ def _solve_lower(
         row, two = _decode_pivot(body, pivots, index, second, frame.last)
         end = op.Add(index, cast(body, two, dtypes.int64))
         source = swapped_indices(body, frame.rows, end, op.Where(second, end, row))
-        moved = each(body, "GatherND", [x, source], batch_dims=1)
+        moved = map_parts(body, "GatherND", [x, source], batch_dims=1)
         left, right = _pivot_columns(body, frame, factors, index)
         at = first_axis(body, index)
         after = op.Min(op.Add(index, 1), frame.last)
-        upper = each(body, "Gather", [moved, at], axis=1)
-        lower = each(body, "Gather", [moved, first_axis(body, after)], axis=1)
-        rest = each(body, "Sub", [moved, product(body, left, upper)])
-        more = each(body, "Sub", [rest, product(body, right, lower)])
-        rest = each(body, "Where", [two, more, rest])
-        pivot = each(body, "Gather", [left, at], axis=1)
+        upper = map_parts(body, "Gather", [moved, at], axis=1)
+        lower = map_parts(body, "Gather", [moved, first_axis(body, after)], axis=1)
+        rest = map_parts(body, "Sub", [moved, mul_elements(body, left, upper)])
+        more = map_parts(body, "Sub", [rest, mul_elements(body, right, lower)])
+        rest = map_parts(body, "Where", [two, more, rest])
+        pivot = map_parts(body, "Gather", [left, at], axis=1)
         pivot = real_of(pivot) if frame.hermitian else pivot
-        single = product(body, upper, quotient(body, number(body, 1, pivot), pivot))
+        single = mul_elements(body, upper, div_elements(body, scalar_const(body, 1, pivot), pivot))
         both = _solve_block(body, frame, _pivot_block(body, factors, index, after), upper, lower)
-        first = each(body, "Where", [two, both[0], single])
-        done = each(body, "Where", [op.Equal(frame.rows, end), both[1], moved])
-        done = each(body, "Where", [op.Equal(frame.rows, index), first, done])
-        done = each(body, "Where", [op.Greater(frame.rows, end), rest, done])
-        return [each(body, "Where", [second, x, done]), two]
+        first = map_parts(body, "Where", [two, both[0], single])
+        done = map_parts(body, "Where", [op.Equal(frame.rows, end), both[1], moved])
+        done = map_parts(body, "Where", [op.Equal(frame.rows, index), first, done])
+        done = map_parts(body, "Where", [op.Greater(frame.rows, end), rest, done])
+        return [map_parts(body, "Where", [second, x, done]), two]
 
     return run_loop(graph, dim_of(graph, factors, 1), [b, _false_flags(graph, b)], loop_body)[0]
 
@@ -327,12 +335,12 @@ def _solve_block(
     """Multiply the rows ``upper`` and ``lower`` by the inverse of a block of D."""
     head, below, tail = block
     above = frame.mirror_element(body, below)
-    head, tail = quotient(body, head, above), quotient(body, tail, below)
-    divisor = each(body, "Sub", [product(body, head, tail), number(body, 1, below)])
-    upper, lower = quotient(body, upper, above), quotient(body, lower, below)
-    first = each(body, "Sub", [product(body, tail, upper), lower])
-    second = each(body, "Sub", [product(body, head, lower), upper])
-    return quotient(body, first, divisor), quotient(body, second, divisor)
+    head, tail = div_elements(body, head, above), div_elements(body, tail, below)
+    divisor = map_parts(body, "Sub", [mul_elements(body, head, tail), scalar_const(body, 1, below)])
+    upper, lower = div_elements(body, upper, above), div_elements(body, lower, below)
+    first = map_parts(body, "Sub", [mul_elements(body, tail, upper), lower])
+    second = map_parts(body, "Sub", [mul_elements(body, head, lower), upper])
+    return div_elements(body, first, divisor), div_elements(body, second, divisor)
 
 
 def _solve_upper(
@@ -347,22 +355,22 @@ def _solve_upper(
         row, two = _decode_pivot(body, pivots, position, second, start)
         before = op.Max(op.Sub(position, 1), start)
         under = op.Greater(frame.rows, position)
-        zero = number(body, 0, x)
-        solved_rows = each(body, "Where", [under, x, zero])
+        zero = scalar_const(body, 0, x)
+        solved_rows = map_parts(body, "Where", [under, x, zero])
         done = x
         for at, mask in ((before, two), (position, None)):
             index = first_axis(body, at)
-            column = each(body, "Gather", [factors, index], axis=2)
-            column = each(body, "Where", [under, column, zero])
-            value = each(body, "Gather", [x, index], axis=1)
-            earlier = multiplied(body, frame.mirror_triangle(body, column), solved_rows)
-            value = each(body, "Sub", [value, earlier])
+            column = map_parts(body, "Gather", [factors, index], axis=2)
+            column = map_parts(body, "Where", [under, column, zero])
+            value = map_parts(body, "Gather", [x, index], axis=1)
+            earlier = mul_matrices(body, frame.mirror_triangle(body, column), solved_rows)
+            value = map_parts(body, "Sub", [value, earlier])
             here = op.Equal(frame.rows, at)
             here = here if mask is None else op.And(here, mask)
-            done = each(body, "Where", [here, value, done])
-        done = each(
+            done = map_parts(body, "Where", [here, value, done])
+        done = map_parts(
             body, "GatherND", [done, swapped_indices(body, frame.rows, position, row)], batch_dims=1
         )
-        return [each(body, "Where", [second, x, done]), two]
+        return [map_parts(body, "Where", [second, x, done]), two]
 
     return run_loop(graph, dim_of(graph, factors, 1), [b, _false_flags(graph, b)], loop_body)[0]

@@ -15,7 +15,7 @@ from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import cast, const, consts
 
-from .field import each, modulus, multiplied, quotient
+from .field import abs_elements, div_elements, map_parts, mul_matrices
 from .matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
 from .solvers import solved, unit_like
 
@@ -38,7 +38,7 @@ def matrix_power(graph: Graph, res: ResultSpec, self: Tensor, n: int) -> Tensor:
         times >>= 1
         self = matrix_product(graph, self, self) if times else self
     assert result is not None
-    return each(graph, "Identity", [result])
+    return map_parts(graph, "Identity", [result])
 
 
 def multi_dot(graph: Graph, res: ResultSpec, tensors: Sequence[Tensor]) -> Tensor:
@@ -61,7 +61,7 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
     if dtype not in _REACH:
         raise UnsupportedCase("aten::linalg_matrix_exp of another dtype than float32 and float64")
     op, batch, x = OpBuilder(graph), batch_of(graph, self), flat_batch(graph, self)
-    size = op.ReduceSum(modulus(graph, x), consts(graph, [1], dtypes.int64), keepdims=1)
+    size = op.ReduceSum(abs_elements(graph, x), consts(graph, [1], dtypes.int64), keepdims=1)
     nothing = op.ReduceMax(
         op.Concat(size, _zero_like_batch(graph, size), axis=2),
         consts(graph, [2], dtypes.int64),
@@ -78,7 +78,7 @@ def matrix_exp(graph: Graph, res: ResultSpec, self: Tensor) -> Tensor:
         op.Less(times, 1100),
     )
     times = op.Where(sane, times, 0)
-    scaled = quotient(graph, x, op.Pow(const_like(graph, 2, times), times))
+    scaled = div_elements(graph, x, op.Pow(const_like(graph, 2, times), times))
     one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
     result = _taylor_polynomial(graph, scaled, one)
     return with_batch(graph, _square_repeatedly(graph, result, times), batch)
@@ -95,8 +95,8 @@ def _taylor_polynomial(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
     def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
         number = op.Sub(const(body, _DEGREE, dtypes.int64), index)
-        part = quotient(body, x, cast(body, number, part_type(dtype_of(graph, x))))
-        return [each(body, "Add", [multiplied(body, part, result), one])]
+        part = div_elements(body, x, cast(body, number, part_type(dtype_of(graph, x))))
+        return [map_parts(body, "Add", [mul_matrices(body, part, result), one])]
 
     return run_loop(graph, _DEGREE, [one], loop_body)[0]
 
@@ -111,6 +111,6 @@ def _square_repeatedly(graph: Graph, x: Tensor, times: str) -> Tensor:
     def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
         op = OpBuilder(body)
         open_ = op.Less(cast(body, index, graph.get_type(times)), times)
-        return [each(body, "Where", [open_, multiplied(body, result, result), result])]
+        return [map_parts(body, "Where", [open_, mul_matrices(body, result, result), result])]
 
     return run_loop(graph, most, [x], loop_body)[0]

@@ -1,5 +1,4 @@
-"""Lower-case words of the spec language for dense linear algebra: factorisations of matrices, or
-batches of them, and what is solved with them.
+"""Dense linear algebra: factorisations of matrices, or batches of them, and solvers that use them.
 
 The algorithms are loops in ``factor`` and ``jacobi``.
 """
@@ -86,7 +85,7 @@ def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Re
 def with_unit_diagonal(graph: Graph, x: Tensor) -> Tensor:
     """Matrices with ones in place of their diagonals."""
     unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), dtypes.boolean)
-    return field.each(graph, "Where", [unit, field.number(graph, 1, x), x])
+    return field.map_parts(graph, "Where", [unit, field.scalar_const(graph, 1, x), x])
 
 
 def unit_like(graph: Graph, x: Tensor) -> Tensor:
@@ -105,8 +104,8 @@ def diagonal_elements(graph: Graph, x: Tensor) -> Tensor:
     count = smaller_side(graph, x)
     square = cropped(graph, x, [count, count])
     unit = unit_matrix(graph, count, count, dtypes.boolean)
-    kept = field.each(graph, "Where", [unit, square, field.number(graph, 0, x)])
-    return field.each(graph, "ReduceSum", [kept, _last_axis(graph, x)], keepdims=0)
+    diagonal_only = field.map_parts(graph, "Where", [unit, square, field.scalar_const(graph, 0, x)])
+    return field.map_parts(graph, "ReduceSum", [diagonal_only, _last_axis(graph, x)], keepdims=0)
 
 
 def _last_axis(graph: Graph, x: Tensor) -> str:
@@ -121,7 +120,7 @@ def lu_factors(graph: Graph, x: Tensor) -> Tensors:
     """[LU, pivots]: L without its unit diagonal below U; LAPACK's int32 pivots, from 1."""
     batch = matrix.batch_of(graph, x)
     factors, pivots, _ = factor.decompose_lu(graph, matrix.flat_batch(graph, x))
-    return [matrix.with_batch(graph, each, batch) for each in (factors, pivots)]
+    return [matrix.with_batch(graph, part, batch) for part in (factors, pivots)]
 
 
 def kept_factors(graph: Graph, x: Tensor) -> Tensors:
@@ -160,14 +159,15 @@ def lu_info(graph: Graph, factors: Tensor) -> Result:
     )
     marks = op.Concat(marks, nothing, axis=-1)
     best = op.ReduceMax(marks, _last_axis(graph, marks), keepdims=0)
-    place = op.Sub(const(graph, size + 1, dtypes.int64), best)
+    column = op.Sub(const(graph, size + 1, dtypes.int64), best)
     none = op.Equal(best, 0)
-    return cast(graph, op.Where(none, 0, place), dtypes.int32)
+    return cast(graph, op.Where(none, 0, column), dtypes.int32)
 
 
 def _exchange_sign(graph: Graph, factors: Tensor, pivots: str) -> Tensor:
-    """1 or -1: the sign of the exchanges of rows that ``pivots`` tell; complex for complex factors,
-    whose zeros have signs, too."""
+    """1 or -1: the sign of the row exchanges of ``pivots``; complex for complex factors, whose
+    zeros have signs, too.
+    """
     op, count = OpBuilder(graph), smaller_side(graph, factors)
     own = cast(graph, iota(graph, 1, count, 1), dtypes.int32)
     moved = op.Not(op.Equal(pivots, own))
@@ -198,8 +198,8 @@ def solved(graph: Graph, a: Tensor, b: Tensor, left: Bool = True, vector: Bool =
     """
     if vector:
         last = consts(graph, [-1], dtypes.int64)
-        b = field.each(graph, "Unsqueeze", [b, last])
-        return field.each(graph, "Squeeze", [solved(graph, a, b), last])
+        b = field.map_parts(graph, "Unsqueeze", [b, last])
+        return field.map_parts(graph, "Squeeze", [solved(graph, a, b), last])
     if not left:
         result = solved(graph, matrix_transpose(graph, a), matrix_transpose(graph, b))
         return matrix_transpose(graph, result)
@@ -231,7 +231,7 @@ def reflectors_of(graph: Graph, x: Tensor) -> Tensors:
     """[a, tau] of LAPACK's geqrf: R and below it Householder's reflectors."""
     result = factor.householder_reflectors(graph, matrix.flat_batch(graph, x))
     batch = matrix.batch_of(graph, x)
-    return [matrix.with_batch(graph, each, batch) for each in result]
+    return [matrix.with_batch(graph, part, batch) for part in result]
 
 
 def orthogonal_part(graph: Graph, x: Tensor, tau: Tensor, columns: SymInt) -> Tensor:
@@ -266,10 +266,10 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
         graph, matrix.flat_batch(graph, x), [dims.prod(matrix.batch_of(graph, x)), rows, rows]
     )
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
-    kept = graph.make_node(
+    triangle = graph.make_node(
         order, [matrix.axis_indices(graph, flat, -2), matrix.axis_indices(graph, flat, -1)]
     )
-    flat = field.each(graph, "Where", [kept, flat, matrix_adjoint(graph, flat)])
+    flat = field.map_parts(graph, "Where", [triangle, flat, matrix_adjoint(graph, flat)])
     if field.is_pair(flat):
         # as LAPACK does, what stands beside the real diagonal is not read
         off = op.Not(unit_matrix(graph, rows, rows, dtypes.boolean))
@@ -278,7 +278,7 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     batch = matrix.batch_of(graph, x)
     values, vectors = jacobi.symmetric_eigen(graph, flat)
     result = [cast(graph, values, part_type(dtype)), field.in_precision(graph, vectors, dtype)]
-    return [matrix.with_batch(graph, each, batch) for each in result]
+    return [matrix.with_batch(graph, part, batch) for part in result]
 
 
 def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
@@ -286,14 +286,16 @@ def symmetric_root(graph: Graph, x: Tensor) -> Tensor:
     read; NaN for those with negative eigenvalues."""
     values, vectors = symmetric_parts(graph, x)
     roots = OpBuilder(graph).Sqrt(values)
-    scaled = field.product(graph, vectors, unsqueezed(graph, roots, [-2]))
+    scaled = field.mul_elements(graph, vectors, unsqueezed(graph, roots, [-2]))
     return matrix_product(graph, scaled, matrix_adjoint(graph, vectors))
 
 
 def singular_lengths(graph: Graph, x: Tensor) -> Result:
     """The singular values of matrices, descending."""
-    flat = _tall(graph, x)[0]
-    result = _first(graph, jacobi.singular_decomposition(graph, flat)[1], smaller_side(graph, x))
+    flat = _make_tall(graph, x)[0]
+    result = _first_elements(
+        graph, jacobi.singular_decomposition(graph, flat)[1], smaller_side(graph, x)
+    )
     return matrix.with_batch(graph, result, matrix.batch_of(graph, x))
 
 
@@ -301,11 +303,11 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     """[u, s, v'] of matrices; ``full`` completes u and v to squares."""
     op = OpBuilder(graph)
     count, batch = smaller_side(graph, x), matrix.batch_of(graph, x)
-    flat, wide = _tall(graph, x)
+    flat, wide = _make_tall(graph, x)
     scaled, lengths, right = jacobi.singular_decomposition(graph, flat)
     rows = dim_of(graph, flat, 1)
     # the columns of u * s are orthogonal: reflectors normalise and complete them
-    packed, tau = factor.householder_reflectors(graph, _first(graph, scaled, count))
+    packed, tau = factor.householder_reflectors(graph, _first_elements(graph, scaled, count))
     left = factor.orthogonal_columns(graph, packed, tau, rows if full else count)
     heads = diagonal_elements(graph, field.real_of(packed))
     negative = op.Less(heads, 0)
@@ -314,18 +316,18 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     square = unit_matrix(graph, count, dim_of(graph, left, 2), dtype_of(graph, flips))
     total = matrix_product(graph, unsqueezed(graph, flips, [1]), square)
     total = op.Add(total, 1)
-    left = field.product(graph, left, total)
-    right = right if full else _first(graph, right, count)
+    left = field.mul_elements(graph, left, total)
+    right = right if full else _first_elements(graph, right, count)
     parts = (right, left) if wide else (left, right)
-    result = [parts[0], _first(graph, lengths, count), matrix_adjoint(graph, parts[1])]
-    return [matrix.with_batch(graph, each, batch) for each in result]
+    result = [parts[0], _first_elements(graph, lengths, count), matrix_adjoint(graph, parts[1])]
+    return [matrix.with_batch(graph, part, batch) for part in result]
 
 
 def polar_parts(graph: Graph, x: Tensor) -> Tensors:
     """[u, h] with x = u h, of matrices with at least as many rows as columns: u has orthonormal
     columns, and h is Hermitian (Higham, Functions of Matrices, 8.1)."""
     left, lengths, right = singular_parts(graph, x, False)
-    stretched = field.product(graph, right, unsqueezed(graph, lengths, [-1]))
+    stretched = field.mul_elements(graph, right, unsqueezed(graph, lengths, [-1]))
     return [
         matrix_product(graph, left, right),
         matrix_product(graph, matrix_adjoint(graph, right), stretched),
@@ -367,22 +369,24 @@ def pseudo_inverse(
         left, values, across = singular_parts(graph, x, False)
         right = matrix_adjoint(graph, across)
     size = op.Abs(values)
-    kept = op.Greater(size, noise_floor(graph, size, longer_side(graph, x), atol, rtol))
-    scales = op.Where(kept, op.Reciprocal(op.Where(kept, values, one)), zero)
+    is_significant = op.Greater(size, noise_floor(graph, size, longer_side(graph, x), atol, rtol))
+    scales = op.Where(is_significant, op.Reciprocal(op.Where(is_significant, values, one)), zero)
     scales = op.Unsqueeze(scales, consts(graph, [-2], dtypes.int64))
-    scaled = field.product(graph, right, scales)
+    scaled = field.mul_elements(graph, right, scales)
     return matrix_product(graph, scaled, matrix_adjoint(graph, left))
 
 
-def _tall(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
-    """A batch of matrices, exchanged when they are known to be wide, and whether they were."""
+def _make_tall(graph: Graph, x: Tensor) -> tuple[Tensor, bool]:
+    """Flatten a batch of matrices, transposed if they are known to be wide; also returns whether it
+    was.
+    """
     rows, columns = shape_of(graph, x)[-2:]
     flat = matrix.flat_batch(graph, x)
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
     return (matrix_adjoint(graph, flat) if wide else flat), wide
 
 
-def _first(graph: Graph, x: Tensor, count: SymInt) -> Tensor:
+def _first_elements(graph: Graph, x: Tensor, count: SymInt) -> Tensor:
     return sliced(graph, x, rank_of(graph, x) - 1, 0, count)
 
 
@@ -391,7 +395,7 @@ def _first(graph: Graph, x: Tensor, count: SymInt) -> Tensor:
 
 def vector_norm(graph: Graph, x: Tensor, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The norm of vectors over ``axes`` of a float result; 0 for empty ones."""
-    x = field.modulus(graph, x) if field.is_pair(x) else x
+    x = field.abs_elements(graph, x) if field.is_pair(x) else x
     if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
     return power_norm(graph, x, power, axes, keepdim)
@@ -408,7 +412,7 @@ def matrix_norm(graph: Graph, x: Tensor, power: Any, axes: Ints, keepdim: Bool) 
     if power == "fro":
         return vector_norm(graph, x, 2.0, axes, keepdim)
     if power != "nuc" and abs(power) != 2:
-        x = field.modulus(graph, x) if field.is_pair(x) else x
+        x = field.abs_elements(graph, x) if field.is_pair(x) else x
     if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
     if power == "nuc" or abs(power) == 2:
@@ -437,8 +441,8 @@ def determinant(graph: Graph, x: Tensor) -> Tensor:
     if dtype_of(graph, x) == dtypes.float32 and not (isinstance(size, int) and size == 0):
         return OpBuilder(graph).Det(x)
     factors, pivots = lu_factors(graph, x)
-    result = _product_of(graph, _with_one(graph, factors))
-    return field.product(graph, result, _exchange_sign(graph, factors, pivots))
+    result = _last_axis_product(graph, _with_one(graph, factors))
+    return field.mul_elements(graph, result, _exchange_sign(graph, factors, pivots))
 
 
 def log_determinant(graph: Graph, x: Tensor) -> Tensors:
@@ -446,31 +450,35 @@ def log_determinant(graph: Graph, x: Tensor) -> Tensors:
     factors, pivots = lu_factors(graph, x)
     op, diagonal = OpBuilder(graph), _with_one(graph, factors)
     last = _last_axis(graph, diagonal)
-    size = field.modulus(graph, diagonal)
+    size = field.abs_elements(graph, diagonal)
     logs = op.ReduceSum(op.Log(size), last, keepdims=0)
     if field.is_pair(diagonal):
         one, zero = const_like(graph, 1, size), const_like(graph, 0, size)
         safe = op.Where(op.Equal(size, zero), one, size)
-        signs = _product_of(graph, field.quotient(graph, diagonal, safe))
+        signs = _last_axis_product(graph, field.div_elements(graph, diagonal, safe))
     else:
-        signs = _product_of(graph, op.Sign(diagonal))
-    return [field.product(graph, signs, _exchange_sign(graph, factors, pivots)), logs]
+        signs = _last_axis_product(graph, op.Sign(diagonal))
+    return [field.mul_elements(graph, signs, _exchange_sign(graph, factors, pivots)), logs]
 
 
-def _product_of(graph: Graph, x: Tensor) -> Tensor:
+def _last_axis_product(graph: Graph, x: Tensor) -> Tensor:
     """The product along the last axis, which is not empty."""
     last = rank_of(graph, x) - 1
     if not field.is_pair(x):
         return OpBuilder(graph).ReduceProd(x, _last_axis(graph, x), keepdims=0)
 
-    def step(body: Graph, place: str, found: Tensor) -> list[Tensor]:
-        return [field.product(body, found, field.each(body, "Gather", [x, place], axis=last))]
+    def loop_body(body: Graph, index: str, result: Tensor) -> list[Tensor]:
+        return [
+            field.mul_elements(body, result, field.map_parts(body, "Gather", [x, index], axis=last))
+        ]
 
-    one = expanded(graph, field.number(graph, 1, x), list(shape_of(graph, x))[:-1])
-    return matrix.run_loop(graph, dim_of(graph, x, last), [one], step)[0]
+    one = expanded(graph, field.scalar_const(graph, 1, x), list(shape_of(graph, x))[:-1])
+    return matrix.run_loop(graph, dim_of(graph, x, last), [one], loop_body)[0]
 
 
 def _with_one(graph: Graph, factors: Tensor) -> Tensor:
-    """The diagonals with a 1 behind: reductions of nothing are no business of a kernel."""
-    one = expanded(graph, field.number(graph, 1, factors), [*matrix.batch_of(graph, factors), 1])
-    return field.each(graph, "Concat", [diagonal_elements(graph, factors), one], axis=-1)
+    """The diagonals with a 1 appended, so that no reduction is over an empty axis."""
+    one = expanded(
+        graph, field.scalar_const(graph, 1, factors), [*matrix.batch_of(graph, factors), 1]
+    )
+    return field.map_parts(graph, "Concat", [diagonal_elements(graph, factors), one], axis=-1)

@@ -43,8 +43,8 @@ def _three_terms(body: Graph, x: str, order: str, before: str, last: str, weight
     """One step of ``recurrence``; weights that are 0 make no nodes."""
     op, (u, v, w0, w1, y) = OpBuilder(body), weights
 
-    def linear_weight(slope_: int, offset: int) -> str:
-        scaled = op.Mul(order, const_like(body, slope_, order)) if slope_ != 1 else order
+    def linear_weight(factor: int, offset: int) -> str:
+        scaled = op.Mul(order, const_like(body, factor, order)) if factor != 1 else order
         return op.Add(scaled, const_like(body, offset, order)) if offset else scaled
 
     slope = op.Mul(linear_weight(v, 1), x) if v else x
