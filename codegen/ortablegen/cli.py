@@ -181,7 +181,7 @@ def _record_kernels(options: argparse.Namespace) -> int:
 def _record_mended(options: argparse.Namespace) -> int:
     """Write what newer kernels do right, print what they do wrong."""
     runtime = options.root / "specs" / "runtime"
-    worse = write_mended(runtime / "kernels_mended.yaml", runtime / "kernels_cpu.yaml")
+    worse = write_mended(runtime / "kernel_fixes.yaml", runtime / "kernels_cpu.yaml")
     print("\n".join(worse) or "no kernel is less exact than kernels_cpu.yaml says")
     return int(bool(worse))
 
@@ -241,7 +241,7 @@ VERBS = {
     "record-schemas": _record_schemas,
     "kernels": _record_kernels,
     "kernels-cuda": _record_kernels,
-    "mended": _record_mended,
+    "kernel-fixes": _record_mended,
 }
 
 

@@ -91,7 +91,7 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
     for first, second in vocabulary.twice_listed():
         diagnostics.error(
             Span(second.file, second.line, 1),
-            f"the word '{second.name}' has two meanings",
+            f"the function '{second.name}' has two meanings",
             [f"first given at {first.file}:{first.line}"],
             fix="rename one of them, or move the code that both share",
         )
@@ -100,9 +100,9 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
         module = words[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
-            f"the prelude word '{name}' is an argument name of torch, too: an entry could not say"
+            f"the prelude's function '{name}' is an argument name of torch, too: an entry could not say"
             " which",
-            fix="rename the word",
+            fix="rename the function",
         )
 
 

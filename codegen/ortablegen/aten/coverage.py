@@ -240,7 +240,7 @@ def _counts(rows: list[Coverage], specs: Specs) -> str:
         f"{len(specs.ops)} operators, {len(specs.aliases)} aliases, {len(specs.hops)} higher-order"
         f" operators; {len(specs.calls)} Python functions and tensor methods stand for them in"
         f" graphs that were traced symbolically.\n{share('yaml')} of the operators are ONNX nodes,"
-        f" core words and such operators alone; {share('mixed')} also call words of their family,"
+        f" core functions and such operators alone; {share('mixed')} also call functions of their family,"
         f" which are Python; {share('call')} are one such call in each case; {share('python')} have"
         f" one of {len(functions)} Python lowerings.\n"
         f"{sum(bool(entry.types) for entry in specs.ops)} operators say which dtypes their operands"

@@ -120,7 +120,9 @@ def _check_expression(
         text = name or ast.unparse(node)
         hint = did_you_mean(text, words)
         diagnostics.error(
-            code.at(node), f"unknown rule word '{text}'{hint}", [f"words are {', '.join(words)}"]
+            code.at(node),
+            f"unknown rule function '{text}'{hint}",
+            [f"functions are {', '.join(words)}"],
         )
         return
     word = words[name]
@@ -158,7 +160,7 @@ def _check_names(
     for each in names_in(node):
         what, known = "name", [*names, *vocabulary.DTYPES]
         if id(each) in functions:
-            what, known = "word", [*vocabulary.prelude(), *vocabulary.BUILTINS]
+            what, known = "function", [*vocabulary.prelude(), *vocabulary.BUILTINS]
         if each.id not in known:
             hint = did_you_mean(each.id, known)
             diagnostics.error(code.at(each), f"unknown {what} '{each.id}' in a rule{hint}")

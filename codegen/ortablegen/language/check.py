@@ -116,7 +116,7 @@ class CodeChecker:
         ):
             self.error(
                 target,
-                f"'{target.id}' is a word of the language and cannot be assigned",
+                f"'{target.id}' is a function of the language and cannot be assigned",
                 fix="choose a name",
             )
         self.env[target.id] = value
@@ -167,7 +167,7 @@ class CodeChecker:
         known = [*self.env, *vocabulary.DTYPES, *vocabulary.CONSTANTS]
         hint = did_you_mean(node.id, known)
         if node.id in self.words:
-            hint = f"; '{node.id}' is a prelude word and must be called"
+            hint = f"; '{node.id}' is a function of the prelude and must be called"
         return self.error(
             node,
             f"unknown name '{node.id}'{hint}",
@@ -183,7 +183,7 @@ class CodeChecker:
             return self.onnx(node, outputs)
         name = called(node)
         if name in self.env:
-            return self.error(node, f"'{name}' is a value here, not a word that can be called")
+            return self.error(node, f"'{name}' is a value here and cannot be called")
         if name in self.words:
             return self.word(node, self.words[name])
         if name in vocabulary.BUILTINS:
@@ -192,8 +192,8 @@ class CodeChecker:
         hint = did_you_mean(name, known)
         return self.error(
             node,
-            f"unknown word '{name}'{hint}",
-            ["CapWords are ONNX operators, lower-case words the prelude's"],
+            f"unknown function '{name}'{hint}",
+            ["CapWords are ONNX operators, lower-case functions the prelude's"],
         )
 
     def onnx(self, node: ast.Call, outputs: int | None) -> Value:

@@ -40,7 +40,7 @@ _NAMES = {
 WAY_OUT = (
     "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list"
     " comprehension",
-    "say it with a prelude word, or name a Python lowering (python: with why:)",
+    "say it with a function of the prelude, or name a Python lowering (python: with why:)",
 )
 DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 

@@ -295,15 +295,15 @@ def _kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:
     return Kind(kinds.get(base, ANY), "None" in parts)
 
 
-# -- the list of core words in docs/language.md ---------------------------------------------------
+# -- the list of core functions in docs/language.md ---------------------------------------------------
 
-BEGIN = "<!-- core words: written by `make codegen` from the docstrings of ortable/prelude -->"
-END = "<!-- end of the core words -->"
+BEGIN = "<!-- core functions: written by `make codegen` from the docstrings of ortable/prelude -->"
+END = "<!-- end of the core functions -->"
 _PRELUDE = "runtime/ortable/prelude/"
 
 
 def with_core_words(page: str) -> str:
-    """``page`` with the list of core words between its marks; a page without marks stays as it
+    """``page`` with the list of core functions between its marks; a page without marks stays as it
     is."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)

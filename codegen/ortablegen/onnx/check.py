@@ -109,7 +109,7 @@ class RuleCode(CodeChecker):
         if name in self.words:
             return self.word(node, self.words[name])
         notes = ("words are the public functions of ortable/inference/*.py",)
-        return self.error(node, f"unknown word '{name}'{did_you_mean(name, self.words)}", notes)
+        return self.error(node, f"unknown function '{name}'{did_you_mean(name, self.words)}", notes)
 
     def accessor(self, node: ast.Call, aspect: str) -> Value:
         """``shape(x)``, ``value(x, default)``."""

@@ -150,14 +150,14 @@ def write_mended(path: Path, table: Path) -> list[str]:
         name += f", opset: {row['opset']}" if "opset" in row else ""
         if said - found:
             gone = ", ".join(" ".join(each) for each in sorted(said - found))
-            lines.append(f'- {{{name}, onnxruntime: "{version}", mended: [{gone}]}}')
+            lines.append(f'- {{{name}, onnxruntime: "{version}", fixed: [{gone}]}}')
         worse += [f"{{{name}}}: {' '.join(each)}" for each in sorted(found - said)]
     path.write_text(format_yaml("\n".join(lines) + "\n"), encoding="utf-8")
     return worse
 
 
 _MENDED = """\
-# Written by `python -m ortablegen mended` under a newer ONNX Runtime than the one that
+# Written by `python -m ortablegen kernel-fixes` under a newer ONNX Runtime than the one that
 # kernels_cpu.yaml was read from: what its kernels do no more of what `numbers` there says.
 # Converters serve the oldest version too, so nothing reads this but the test of the table."""
 

@@ -1,6 +1,6 @@
 """What the kernel table says about numbers is what the installed ONNX Runtime does: a sample of the
 operators here, all of them in `tests/sweeps/test_kernel_numbers.py`. Where a newer version differs,
-`kernels_mended.yaml` says so."""
+`kernel_fixes.yaml` says so."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ortablegen.schemas.onnx import versions_between
 
 _SPECS = Path(__file__).parents[3] / "specs" / "runtime"
 _ROWS = yaml.safe_load((_SPECS / "kernels_cpu.yaml").read_text())
-_MENDED = yaml.safe_load((_SPECS / "kernels_mended.yaml").read_text()) or []
+_MENDED = yaml.safe_load((_SPECS / "kernel_fixes.yaml").read_text()) or []
 _SAMPLE = (
     "ArgMax", "Clip", "Erf", "GRU", "Gemm", "LSTM", "LogSoftmax", "MaxPool", "Mod", "Range",
     "ReduceMax", "ReduceSum", "Relu", "ScatterND", "Sign", "Softplus", "TopK", "Where",
@@ -43,7 +43,7 @@ def _expected(row: Mapping[str, Any]) -> set[tuple[str, ...]]:
         text
         for each in _MENDED
         if _key(each) == _key(row) and _version(each["onnxruntime"]) <= installed
-        for text in each["mended"]
+        for text in each["fixed"]
     }
     return {each for each in flat_numbers(row["numbers"]) if " ".join(each) not in gone}
 
@@ -55,7 +55,7 @@ def compare(rows: list[Mapping[str, Any]]) -> None:
         found = numbers_of(row, schema)
         assert found is not None, f"{_key(row)} runs no more"
         assert found == _expected(row), (
-            f"{_key(row)}: run `python -m ortablegen kernels`, or `mended` under a newer version"
+            f"{_key(row)}: run `python -m ortablegen kernels`, or `kernel-fixes` under a newer version"
         )
 
 
