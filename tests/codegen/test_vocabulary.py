@@ -105,7 +105,7 @@ def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
     diagnostics = Diagnostics()
     check_specs(Specs(registry=Record(((2, 13),), {"aten::x": {(2, 13): text}})), diagnostics)
     assert [error.message for error in diagnostics.errors] == [
-        "the prelude word 'cast' is an argument name of torch, too: an entry could not say which"
+        "the prelude's function 'cast' is an argument name of torch, too: an entry could not say which"
     ]
     assert str(diagnostics.errors[0].span).startswith("runtime/ortable/prelude/")
 
@@ -155,7 +155,7 @@ def test_a_word_in_two_modules_has_both_places(monkeypatch: pytest.MonkeyPatch) 
     diagnostics = Diagnostics()
     check_specs(Specs(), diagnostics)
     message = diagnostics.render()
-    assert "words/b.py:7:1: error: the word 'turn' has two meanings" in message
+    assert "words/b.py:7:1: error: the function 'turn' has two meanings" in message
     assert "first given at runtime/ortable/prelude/a.py:3" in message
 
 

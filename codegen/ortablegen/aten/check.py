@@ -100,8 +100,8 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
         module = words[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
-            f"the prelude's function '{name}' is an argument name of torch, too: an entry could not say"
-            " which",
+            f"the prelude's function '{name}' is an argument name of torch, too: an entry could not"
+            " say which",
             fix="rename the function",
         )
 

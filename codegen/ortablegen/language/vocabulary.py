@@ -295,7 +295,7 @@ def _kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:
     return Kind(kinds.get(base, ANY), "None" in parts)
 
 
-# -- the list of core functions in docs/language.md ---------------------------------------------------
+# -- the list of core functions in docs/language.md ------------------------------------------------
 
 BEGIN = "<!-- core functions: written by `make codegen` from the docstrings of ortable/prelude -->"
 END = "<!-- end of the core functions -->"

@@ -55,7 +55,7 @@ def compare(rows: list[Mapping[str, Any]]) -> None:
         found = numbers_of(row, schema)
         assert found is not None, f"{_key(row)} runs no more"
         assert found == _expected(row), (
-            f"{_key(row)}: run `python -m ortablegen kernels`, or `kernel-fixes` under a newer version"
+            f"{_key(row)}: run `python -m ortablegen kernels`, or `kernel-fixes` under a newer one"
         )
 
 
