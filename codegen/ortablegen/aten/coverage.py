@@ -241,8 +241,8 @@ def _counts(rows: list[Coverage], specs: Specs) -> str:
         f" operators; {len(specs.calls)} Python functions and tensor methods stand for them in"
         f" graphs that were traced symbolically.\n{share('yaml')} of the operators are ONNX nodes,"
         f" core functions and such operators alone; {share('mixed')} also call functions of their"
-        f" family, which are Python; {share('call')} are one such call in each case; {share('python')} have"
-        f" one of {len(functions)} Python lowerings.\n"
+        f" family, which are Python; {share('call')} are one such call in each case;"
+        f" {share('python')} have one of {len(functions)} Python lowerings.\n"
         f"{sum(bool(entry.types) for entry in specs.ops)} operators say which dtypes their operands"
         " may have, and codegen proves their ONNX nodes for each of them.\n"
     )
