@@ -373,7 +373,14 @@ def test_specs_loaded_with_functions_are_not_written(monkeypatch):
 def test_roles_of_a_dimension_are_the_same_object():
     from ortable import dims
 
-    s, t = dims.symbol("s0"), dims.symbol("u1", None)
-    for dim in (s, s * 2 + t, (s + 1) // 2, dims.maximum(s, t) % 3, -s, dims.opaque("f(s0)", [s])):
+    s, t = dims.make_symbol("s0"), dims.make_symbol("u1", None)
+    for dim in (
+        s,
+        s * 2 + t,
+        (s + 1) // 2,
+        dims.max_of(s, t) % 3,
+        -s,
+        dims.make_opaque("f(s0)", [s]),
+    ):
         role = InputRole(0, InputRoleKind.DIMENSION, "input_dim_0", 7, (dim, 1), dim)
         assert codec.decode_value(json.loads(json.dumps(codec.encode_value(role)))) == role

@@ -18,7 +18,7 @@ from ortable.backend.lower.strides import (
 )
 from ortable.backend.lower.views import trace_views
 
-S0, U0 = dims.symbol("s0"), dims.symbol("u0")
+S0, U0 = dims.make_symbol("s0"), dims.make_symbol("u0")
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -82,8 +82,8 @@ def test_symbolic_layouts():
     assert dense_order((S0, 10), (10, 1)) == (0, 1)
     assert dense_order((10, S0), (1, 10)) == (1, 0)
     assert dense_order((10, S0), (S0, 1)) == (0, 1)
-    assert dense_order((10, S0), (dims.maximum(1, S0), 1)) == (0, 1)
-    assert dense_order((S0, U0, S0), (dims.maximum(1, U0) * S0, S0, 1)) == (0, 1, 2)
+    assert dense_order((10, S0), (dims.max_of(1, S0), 1)) == (0, 1)
+    assert dense_order((S0, U0, S0), (dims.max_of(1, U0) * S0, S0, 1)) == (0, 1, 2)
     assert dense_order((S0, 10), (20, 1)) is None
 
 

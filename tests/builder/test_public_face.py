@@ -70,7 +70,7 @@ def test_shapes_equal_tuples_of_names_and_ints(gr: GraphBuilder) -> None:
 
 
 def test_a_dimension_equals_its_text_from_both_sides_with_one_hash() -> None:
-    a, b = dims.symbol("a"), dims.symbol("b")
+    a, b = dims.make_symbol("a"), dims.make_symbol("b")
     for dim, text in ((a, "a"), (a + b, "a + b"), (2 * a, "2*a"), (a // 2, "a//2")):
         assert str(dim) == text
         assert dim == text and text == dim
@@ -82,8 +82,8 @@ def test_a_dimension_equals_its_text_from_both_sides_with_one_hash() -> None:
 
 
 def test_dimensions_equal_one_another_as_polynomials_only() -> None:
-    a, bounded = dims.symbol("a"), dims.symbol("a", 2)
-    assert a == dims.symbol("a") and a + 1 == 1 + a and a + 1 != a
+    a, bounded = dims.make_symbol("a"), dims.make_symbol("a", 2)
+    assert a == dims.make_symbol("a") and a + 1 == 1 + a and a + 1 != a
     assert str(a) == str(bounded) and a != bounded and bounded == "a"
     assert len({a, bounded}) == 2
     assert {a: 1, bounded: 2}[bounded] == 2
@@ -91,7 +91,7 @@ def test_dimensions_equal_one_another_as_polynomials_only() -> None:
 
 
 def test_the_algebra_takes_a_dimension_for_no_text() -> None:
-    a, b = dims.symbol("a"), dims.symbol("b")
+    a, b = dims.make_symbol("a"), dims.make_symbol("b")
     for known in (a + b, a * b, a // b, a % b, b // a, b % a):  # in the caches
         assert known != a
     for refused in (
@@ -105,7 +105,7 @@ def test_the_algebra_takes_a_dimension_for_no_text() -> None:
     ):
         with pytest.raises(TypeError):
             refused()
-    assert dims.floordiv(7, 2) == 3 and dims.mod(7, 4) == 3
+    assert dims.floor_div(7, 2) == 3 and dims.floor_mod(7, 4) == 3
 
 
 def test_a_result_that_has_the_name_of_a_dimension_is_another_thing() -> None:

@@ -246,7 +246,9 @@ def _same_where_it_runs(
         same_declarations(before, after)
     except AssertionError:
         for old, new in zip(before, after, strict=True):
-            shapes = [[dims.evaluate(size, sizes) for size in x.shape or ()] for x in (old, new)]
+            shapes = [
+                [dims.evaluate_dim(size, sizes) for size in x.shape or ()] for x in (old, new)
+            ]
             if shapes[0] != shapes[1] or (old.name, old.dtype) != (new.name, new.dtype):
                 raise
 

@@ -131,7 +131,7 @@ class Symbols:
             return size
         name = f"d{size}" if self.shared else name
         self.values[name] = size
-        return dims.symbol(name, self.minimum)
+        return dims.make_symbol(name, self.minimum)
 
     def info(self, array: Any, index: int) -> ValueInfo | None:
         if array is None or isinstance(array, list):
@@ -152,5 +152,5 @@ class Symbols:
 
     def evaluate(self, item: Any) -> Any:
         if isinstance(item, tuple):
-            return tuple(dims.evaluate(d, self.values) for d in item)
-        return item if item is None else dims.evaluate(item, self.values)
+            return tuple(dims.evaluate_dim(d, self.values) for d in item)
+        return item if item is None else dims.evaluate_dim(item, self.values)

@@ -19,7 +19,7 @@ from tests.suites.onnx_forms import inferred, wrong_inference
 
 from .nodes import f
 
-n, m = dims.symbol("n"), dims.symbol("m")
+n, m = dims.make_symbol("n"), dims.make_symbol("m")
 
 
 def _child(*results: ValueInfo) -> SimpleNamespace:
@@ -180,6 +180,8 @@ def test_results_of_graphs_are_those_of_the_runtime(name: str, sizes: str) -> No
     for info in builder.outputs:
         assert info.dtype is not None
         found.append("dtype" if info.shape is None else "sizes")
-        given = {n for each in builder.inputs for d in each.shape or () for n in dims.symbols(d)}
-        assert all(dims.symbols(d) <= given for d in info.shape or ())
+        given = {
+            n for each in builder.inputs for d in each.shape or () for n in dims.free_symbols(d)
+        }
+        assert all(dims.free_symbols(d) <= given for d in info.shape or ())
     assert " ".join(found) == (static if sizes == "static" else symbolic)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ortable import dims, dtypes, inference
 from ortable.errors import BuilderError
 
-n, m = dims.symbol("n"), dims.symbol("m")
-batch = dims.symbol("batch", 2)
+n, m = dims.make_symbol("n"), dims.make_symbol("m")
+batch = dims.make_symbol("batch", 2)
 
 _TORCH_TYPES = [
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
@@ -39,7 +39,7 @@ def test_promote_types_is_torch_promote_types(a: torch.dtype, b: torch.dtype) ->
 @pytest.mark.parametrize("dtype", _TORCH_TYPES[:-6], ids=str)
 def test_accumulate_is_the_type_of_torch_sum(dtype: torch.dtype) -> None:
     expected = torch.empty(2, dtype=dtype, device="meta").sum().dtype
-    assert inference.accumulate(dtypes.from_torch(dtype)) == dtypes.from_torch(expected)
+    assert inference.accumulate_dtype(dtypes.from_torch(dtype)) == dtypes.from_torch(expected)
 
 
 def test_promote_to_float_turns_integers_into_float32() -> None:
@@ -76,13 +76,13 @@ def test_symbolic_broadcast_is_right_for_every_legal_size(
     of = {"n": n, "m": m, "b": batch}
     sizes = {"n": size_n, "m": size_m, "batch": size_b}
     symbolic = [tuple(of.get(d, int(d) if d.isdigit() else 0) for d in s) for s in shapes]
-    real = [tuple(dims.evaluate(d, sizes) for d in s) for s in symbolic]
+    real = [tuple(dims.evaluate_dim(d, sizes) for d in s) for s in symbolic]
     try:
         expected = np.broadcast_shapes(*real)
     except ValueError:
         return  # these sizes are not legal
     found = inference.broadcast(*symbolic)
-    assert found is None or tuple(dims.evaluate(d, sizes) for d in found) == expected
+    assert found is None or tuple(dims.evaluate_dim(d, sizes) for d in found) == expected
 
 
 def test_broadcast_knows_symbols() -> None:
@@ -106,16 +106,16 @@ def test_slice_length_is_pythons(size: int, start: int, end: int, step: int) -> 
         return
     expected = len(range(size)[slice(start, end, step)])
     assert inference.slice_length(size, start, end, step) == expected
-    for symbol in (n, dims.symbol("n", 2)) if size >= 2 else (n,):
+    for symbol in (n, dims.make_symbol("n", 2)) if size >= 2 else (n,):
         found = inference.slice_length(symbol, start, end, step)
-        assert found is None or dims.evaluate(found, {"n": size}) == expected
+        assert found is None or dims.evaluate_dim(found, {"n": size}) == expected
 
 
 @given(st.integers(0, 6), st.integers(0, 8), st.integers(0, 8))
 def test_slice_length_with_symbolic_bounds(size: int, start: int, end: int) -> None:
-    found = inference.slice_length(n, dims.symbol("start"), dims.symbol("end"))
+    found = inference.slice_length(n, dims.make_symbol("start"), dims.make_symbol("end"))
     assert found is not None
-    assert dims.evaluate(found, {"n": size, "start": start, "end": end}) == len(
+    assert dims.evaluate_dim(found, {"n": size, "start": start, "end": end}) == len(
         range(size)[start:end]
     )
 
@@ -144,9 +144,9 @@ def test_pool_is_torchs(
         padded, kernel, stride, begin if ceil else 0, ceil_mode=ceil
     ).shape
     args = ([kernel], [stride], [begin, end], None, "NOTSET", int(ceil))
-    assert inference.pool((1, 1, size), *args) == tuple(expected)
-    found = inference.pool((1, 1, n), *args)
-    assert found is not None and dims.evaluate(found[2], {"n": size}) == expected[2]
+    assert inference.pool_shape((1, 1, size), *args) == tuple(expected)
+    found = inference.pool_shape((1, 1, n), *args)
+    assert found is not None and dims.evaluate_dim(found[2], {"n": size}) == expected[2]
 
 
 def test_reduce_shape_as_torch_does() -> None:
@@ -162,37 +162,39 @@ def test_reduce_shape_as_torch_does() -> None:
 
 
 def test_permute_and_keep_leading() -> None:
-    assert inference.permute((n, 3, 4), [2, 0, -2]) == (4, n, 3)
-    assert inference.permute((n, 3)) == (3, n)
+    assert inference.permute_shape((n, 3, 4), [2, 0, -2]) == (4, n, 3)
+    assert inference.permute_shape((n, 3)) == (3, n)
     assert inference.keep_leading((n, 3, 4), 1, (5,)) == (n, 5)
     assert inference.keep_leading((n, 3, 4), -1, (m,)) == (n, 3, m)
     with pytest.raises(BuilderError, match=r"perm \[0, 0\] is not a permutation"):
-        inference.permute((n, 3), [0, 0])
+        inference.permute_shape((n, 3), [0, 0])
 
 
 def test_concat_adds_one_axis_and_unifies_the_others() -> None:
-    assert inference.concat([(n, 3), (m, 3), (2, 3)], 0) == (n + m + 2, 3)
-    assert inference.concat([(n, 3), (5, 2)], -1) == (5, 5)
-    assert inference.concat([(0,), (n, 3)], 0) == (n, 3)
-    assert inference.concat([(n, 3), None], 0) is None
+    assert inference.concat_shape([(n, 3), (m, 3), (2, 3)], 0) == (n + m + 2, 3)
+    assert inference.concat_shape([(n, 3), (5, 2)], -1) == (5, 5)
+    assert inference.concat_shape([(0,), (n, 3)], 0) == (n, 3)
+    assert inference.concat_shape([(n, 3), None], 0) is None
     with pytest.raises(BuilderError, match=r"\[n, 3\], \[n, 4\] cannot be concatenated"):
-        inference.concat([(n, 3), (n, 4)], 0)
+        inference.concat_shape([(n, 3), (n, 4)], 0)
 
 
 def test_unify_binds_names_and_prefers_ints() -> None:
     mm = ((("m", "k"), ("k", "n")), (("m", "n"),))
-    assert inference.unify(*mm, ((n, 3), (3, 4))) == ((n, 4),)
-    assert inference.unify(*mm, ((n, m), (3, 4))) == ((n, 4),)
-    assert inference.unify((("a",), ("a",)), (("a",),), ((n,), (3,))) == ((3,),)
-    assert inference.unify(
+    assert inference.unify_shapes(*mm, ((n, 3), (3, 4))) == ((n, 4),)
+    assert inference.unify_shapes(*mm, ((n, m), (3, 4))) == ((n, 4),)
+    assert inference.unify_shapes((("a",), ("a",)), (("a",),), ((n,), (3,))) == ((3,),)
+    assert inference.unify_shapes(
         (("*",), ("m", "k"), ("k", "n")), (("m", "n"),), (None, (2, 3), (3, 4))
     ) == ((2, 4),)
-    assert inference.unify((("...", "k"), ("k",)), (("...",),), ((5, 2, 3), (3,))) == ((5, 2),)
-    assert inference.unify(*mm, ((n, 3), None)) == (None,)
+    assert inference.unify_shapes((("...", "k"), ("k",)), (("...",),), ((5, 2, 3), (3,))) == (
+        (5, 2),
+    )
+    assert inference.unify_shapes(*mm, ((n, 3), None)) == (None,)
     with pytest.raises(BuilderError, match="k is both 3 and 4"):
-        inference.unify(*mm, ((2, 3), (4, 5)))
+        inference.unify_shapes(*mm, ((2, 3), (4, 5)))
     with pytest.raises(BuilderError, match="rank 1 where"):
-        inference.unify(*mm, ((2,), (2, 5)))
+        inference.unify_shapes(*mm, ((2,), (2, 5)))
 
 
 @pytest.mark.parametrize(
@@ -202,10 +204,10 @@ def test_unify_binds_names_and_prefers_ints() -> None:
         ((n, m, 768), (n, m, 12, 64), (n, m, 12, 64)),
         ((n, m, 768), (0, 0, 12, 64), (n, m, 12, 64)),
         ((n, m, 768), (-1, 768), (n * m, 768)),
-        ((n * m, 8), (n, -1, 8), (n, dims.floordiv(n * m, n), 8)),
+        ((n * m, 8), (n, -1, 8), (n, dims.floor_div(n * m, n), 8)),
         ((n, 4), (-1,), (4 * n,)),
         ((4 * n,), (-1, 2), (2 * n, 2)),
-        ((n, 4), (-1, 3), (dims.floordiv(4 * n, 3), 3)),
+        ((n, 4), (-1, 3), (dims.floor_div(4 * n, 3), 3)),
         ((n,), (m - 1, -1), None),
         (None, (2, 3), (2, 3)),
         (None, (0, 3), None),
@@ -213,31 +215,40 @@ def test_unify_binds_names_and_prefers_ints() -> None:
     ],
 )
 def test_reshape_with_symbols(shape: object, target: object, expected: object) -> None:
-    assert inference.reshape(shape, target) == expected
+    assert inference.reshape_shape(shape, target) == expected
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: inference.reshape((2, 3), (4, 2)), r"\[2, 3\] cannot be reshaped to \[4, 2\]"),
-        (lambda: inference.reshape((2, 3), (4, -1)), r"\[2, 3\] cannot be reshaped to \[4, -1\]"),
-        (lambda: inference.reshape((2, 3), (-1, -1)), "only one size may be -1"),
-        (lambda: inference.matmul((2, 3), (4, 5)), r"MatMul of \[2, 3\] and \[4, 5\]"),
-        (lambda: inference.matmul((), (4, 5)), "a scalar has no inner axis"),
-        (lambda: inference.gemm((2, 3), (5, 4), 0, 1), r"Gemm of \[2, 3\] and \[5, 4\]"),
-        (lambda: inference.gemm((2, 3, 1), (5, 4)), "needs two matrices"),
         (
-            lambda: inference.conv((1, 3, 8), (4, 2, 3), None, None, None, None, 1, "NOTSET"),
+            lambda: inference.reshape_shape((2, 3), (4, 2)),
+            r"\[2, 3\] cannot be reshaped to \[4, 2\]",
+        ),
+        (
+            lambda: inference.reshape_shape((2, 3), (4, -1)),
+            r"\[2, 3\] cannot be reshaped to \[4, -1\]",
+        ),
+        (lambda: inference.reshape_shape((2, 3), (-1, -1)), "only one size may be -1"),
+        (lambda: inference.matmul_shape((2, 3), (4, 5)), r"MatMul of \[2, 3\] and \[4, 5\]"),
+        (lambda: inference.matmul_shape((), (4, 5)), "a scalar has no inner axis"),
+        (lambda: inference.gemm_shape((2, 3), (5, 4), 0, 1), r"Gemm of \[2, 3\] and \[5, 4\]"),
+        (lambda: inference.gemm_shape((2, 3, 1), (5, 4)), "needs two matrices"),
+        (
+            lambda: inference.conv_shape((1, 3, 8), (4, 2, 3), None, None, None, None, 1, "NOTSET"),
             "has 3 channels",
         ),
-        (lambda: inference.squeeze((n, 3), (1,)), r"Axis 1 of \[n, 3\] is not 1"),
-        (lambda: inference.split((7,), (3, 3), None, 0, 2), "does not add up"),
-        (lambda: inference.slice_((7,), (0,), (1,), (), (0,)), "step of 0"),
-        (lambda: inference.slice_((7,), (0, 1), (1,), (), ()), "different lengths"),
-        (lambda: inference.pad((2, 3), (1, 1), ()), r"Pad of \[2, 3\] needs 4 pads"),
-        (lambda: inference.einsum("ij,jk->ik", [(2, 3), (4, 5)]), "j is both 3 and 4"),
-        (lambda: inference.einsum("ij->i", [(2, 3, 4)]), "ij does not fit"),
-        (lambda: inference.required({}, "axis", "Concat"), "Concat needs its attribute 'axis'"),
+        (lambda: inference.squeeze_shape((n, 3), (1,)), r"Axis 1 of \[n, 3\] is not 1"),
+        (lambda: inference.split_shapes((7,), (3, 3), None, 0, 2), "does not add up"),
+        (lambda: inference.slice_shape((7,), (0,), (1,), (), (0,)), "step of 0"),
+        (lambda: inference.slice_shape((7,), (0, 1), (1,), (), ()), "different lengths"),
+        (lambda: inference.pad_shape((2, 3), (1, 1), ()), r"Pad of \[2, 3\] needs 4 pads"),
+        (lambda: inference.einsum_shape("ij,jk->ik", [(2, 3), (4, 5)]), "j is both 3 and 4"),
+        (lambda: inference.einsum_shape("ij->i", [(2, 3, 4)]), "ij does not fit"),
+        (
+            lambda: inference.required_attribute({}, "axis", "Concat"),
+            "Concat needs its attribute 'axis'",
+        ),
     ],
 )
 def test_shapes_that_cannot_fit_are_errors_that_name_them(call: object, message: str) -> None:
@@ -246,20 +257,20 @@ def test_shapes_that_cannot_fit_are_errors_that_name_them(call: object, message:
 
 
 def test_sizes_that_may_fit_are_never_refused() -> None:
-    assert inference.matmul((2, n), (3, 5)) == (2, 5)
-    assert inference.squeeze((n, 3), (0,)) == (3,)
-    assert inference.split((n,), (3, 3), None, 0, 2) == ((3,), (3,))
-    assert inference.conv((1, n, 8), (4, 2, 3), None, None, None, None, 1, "") == (1, 4, 6)
+    assert inference.matmul_shape((2, n), (3, 5)) == (2, 5)
+    assert inference.squeeze_shape((n, 3), (0,)) == (3,)
+    assert inference.split_shapes((n,), (3, 3), None, 0, 2) == ((3,), (3,))
+    assert inference.conv_shape((1, n, 8), (4, 2, 3), None, None, None, None, 1, "") == (1, 4, 6)
 
 
 def test_einsum_knows_that_a_size_of_one_stretches() -> None:
-    assert inference.einsum("ij,jk->ik", [(n, 3), (3, m)]) == (n, m)
-    assert inference.einsum("ij,ij->ij", [(n, 3), (1, 3)]) == (n, 3)
-    assert inference.einsum("ij,ij->ij", [(n, 3), (4, 3)]) == (4, 3)
-    assert inference.einsum("ij,ij->ij", [(n, 3), (m, 3)]) is None
-    assert inference.einsum("ij,ij->j", [(n, 3), (m, 3)]) == (3,)
-    assert inference.einsum("...i,...i->...", [(n, 3), (1, 3)]) == (n,)
-    assert inference.einsum("...i,...i->...", [(n, 3), (m, 3)]) is None
+    assert inference.einsum_shape("ij,jk->ik", [(n, 3), (3, m)]) == (n, m)
+    assert inference.einsum_shape("ij,ij->ij", [(n, 3), (1, 3)]) == (n, 3)
+    assert inference.einsum_shape("ij,ij->ij", [(n, 3), (4, 3)]) == (4, 3)
+    assert inference.einsum_shape("ij,ij->ij", [(n, 3), (m, 3)]) is None
+    assert inference.einsum_shape("ij,ij->j", [(n, 3), (m, 3)]) == (3,)
+    assert inference.einsum_shape("...i,...i->...", [(n, 3), (1, 3)]) == (n,)
+    assert inference.einsum_shape("...i,...i->...", [(n, 3), (m, 3)]) is None
 
 
 def test_division_of_content_is_known_only_for_positive_numbers() -> None:
@@ -272,13 +283,13 @@ def test_division_of_content_is_known_only_for_positive_numbers() -> None:
 
 
 def test_content_that_wraps_is_unknown() -> None:
-    assert inference.fit(dtypes.int32, (2**31,)) is None
-    assert inference.fit(dtypes.int64, 2**31) == 2**31
-    assert inference.fit(dtypes.int64, -(2**63) - 1) is None
-    assert inference.fit(dtypes.float32, 1) is None
+    assert inference.fitting_value(dtypes.int32, (2**31,)) is None
+    assert inference.fitting_value(dtypes.int64, 2**31) == 2**31
+    assert inference.fitting_value(dtypes.int64, -(2**63) - 1) is None
+    assert inference.fitting_value(dtypes.float32, 1) is None
 
 
 def test_an_end_that_is_surely_negative_counts_from_the_back() -> None:
-    back = dims.symbol("k", 1)
+    back = dims.make_symbol("k", 1)
     assert inference.slice_length(back + 3, 0, -back, 1) == 3
     assert inference.slice_length(back + 3, 0, 1 - back, 1) is None  # 0 where it is one

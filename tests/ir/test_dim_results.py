@@ -8,7 +8,7 @@ import pytest
 from ortable import GraphBuilder, dims, dtypes
 from ortable.errors import BuilderError
 
-A, B = dims.symbol("a"), dims.symbol("b")
+A, B = dims.make_symbol("a"), dims.make_symbol("b")
 
 
 def start(opset=18):
@@ -42,9 +42,9 @@ EXPRESSIONS = [
     A // (B + 1),
     A // (B - 5),
     (A - 20) // (B - 5),
-    dims.maximum(A, B, 4),
-    dims.minimum(A, B) + 2 * dims.maximum(A - 9, 0),
-    dims.ceildiv(A, 4),
+    dims.max_of(A, B, 4),
+    dims.min_of(A, B) + 2 * dims.max_of(A - 9, 0),
+    dims.ceil_div(A, 4),
 ]
 
 
@@ -57,7 +57,7 @@ def test_expressions_equal_python(ort, opset):
     for a, b in ((7, 2), (3, 4), (1, 1)):
         got = ort(builder, {"x": np.zeros((a, b, 3), dtype=np.float32)})
         for dim, array in zip(EXPRESSIONS, got, strict=True):
-            assert array.tolist() == [dims.evaluate(dim, {"a": a, "b": b})], dim
+            assert array.tolist() == [dims.evaluate_dim(dim, {"a": a, "b": b})], dim
             assert array.dtype == np.int64
 
 
@@ -128,21 +128,23 @@ def test_a_symbol_nothing_has_is_named_with_the_remedy():
     with pytest.raises(
         BuilderError, match=r"No result of the graph has dimension 'zz' \(known: a, b\)"
     ):
-        builder.dim_as_vector(dims.symbol("zz") + 1)
+        builder.dim_as_vector(dims.make_symbol("zz") + 1)
     with pytest.raises(
         BuilderError, match=r"'zz' in shape .* is neither a result nor a known dimension"
     ):
         builder.make_shape_from_results(("zz", 2))
     with pytest.raises(BuilderError, match="add_dim_source"):
-        builder.shape_as_vector((dims.symbol("zz"),))
+        builder.shape_as_vector((dims.make_symbol("zz"),))
 
 
 def test_dimension_inputs_hold_their_symbol(ort):
     builder = GraphBuilder(18)
     builder.make_tensor_input("n", dtypes.int64, (1,), is_dimension=True)
-    builder.make_tensor_input("m_input", dtypes.int64, (dims.symbol("m"),), is_dimension=True)
+    builder.make_tensor_input("m_input", dtypes.int64, (dims.make_symbol("m"),), is_dimension=True)
     builder.make_tensor_input("s", dtypes.int64, (), is_dimension=True)
-    name = builder.shape_as_vector((dims.symbol("n"), dims.symbol("m") + 1, dims.symbol("s")))
+    name = builder.shape_as_vector(
+        (dims.make_symbol("n"), dims.make_symbol("m") + 1, dims.make_symbol("s"))
+    )
     builder.make_tensor_output(name)
     feeds = {"n": np.array([3]), "m_input": np.array([4]), "s": np.array(5)}
     assert ort(builder, feeds)[0].tolist() == [3, 5, 5]
@@ -167,10 +169,10 @@ def test_the_content_of_a_result_is_a_source(ort):
     builder = start()
     count = builder.make_node("Cast", [builder.make_node("ReduceSum", ["x"], keepdims=0)], to=7)
     builder.add_dim_source("u0", count, None)
-    name = builder.dim_as_vector(dims.symbol("u0") + 1)
+    name = builder.dim_as_vector(dims.make_symbol("u0") + 1)
     assert value_of(ort, builder, name) == [1]
     other = builder.make_node("Size", ["x"])
-    builder.set_value_shape(other, dims.symbol("u1"))
+    builder.set_value_shape(other, dims.make_symbol("u1"))
     assert builder.get_rank(builder.dim_as_vector("u1")) == 1
 
 
@@ -208,5 +210,5 @@ def test_a_number_of_another_type_is_no_size() -> None:
     for name, dtype in (("n", dtypes.int64), ("m", dtypes.int32)):
         builder.make_tensor_input(name, dtype, ())
         builder.dim_results.add_source(name, name, None)
-    assert builder.dim_results.scalar(dims.symbol("n")) == "n"
-    assert builder.dim_results.scalar(dims.symbol("m")) is None
+    assert builder.dim_results.scalar(dims.make_symbol("n")) == "n"
+    assert builder.dim_results.scalar(dims.make_symbol("m")) is None

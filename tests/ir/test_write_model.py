@@ -91,13 +91,19 @@ def test_attributes_of_foreign_operators_have_the_kind_of_their_value(value, kin
 @pytest.mark.parametrize(
     ("attrs", "message"),
     [
-        ({"axis": dims.symbol("n")}, "n is a symbolic dimension, an attribute must be a static"),
+        (
+            {"axis": dims.make_symbol("n")},
+            "n is a symbolic dimension, an attribute must be a static",
+        ),
         ({"axis": 1.5}, "1.5 is not an integer"),
         ({"axis": np.array(1.5)}, r"array\(1.5\) is not an integer"),
         ({"axis": torch.tensor(1.5)}, r"tensor\(1.5000\) is not an integer"),
         ({"axis": "1"}, "'1' is not an integer"),
         ({"axis": 2**70}, "axis=1180591620717411303424 .* must be INT: Value out of range"),
-        ({"alpha": dims.symbol("n")}, "n is a symbolic dimension, an attribute must be a static"),
+        (
+            {"alpha": dims.make_symbol("n")},
+            "n is a symbolic dimension, an attribute must be a static",
+        ),
         ({"alpha": "0.5"}, "'0.5' is not a number"),
         ({"alpha": -1e60}, "-1e[+]60 is too large for an attribute, a float of 32 bits"),
         ({"mode": 3}, "Attribute mode=3 of node Resize.*: 3 is not a string"),

@@ -63,7 +63,7 @@ def run(
     """Terms of the outputs. ``free``: constants that are taken for inputs, any number."""
     found: dict[str, Tensor] = {}
     for each in graph.inputs:
-        shape = tuple(int(dims.evaluate(size, sizes)) for size in each.shape)
+        shape = tuple(int(dims.evaluate_dim(size, sizes)) for size in each.shape)
         found[each.name] = _variables(table, each.name, shape, each.dtype)
     free = frozenset(free)
     for name, (array, dtype) in graph.constants.items():

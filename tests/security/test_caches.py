@@ -31,7 +31,7 @@ from ortable.backend.roles import (
     OutputRoleKind,
 )
 from ortable.backend.sessions import tune
-from ortable.dims import symbol
+from ortable.dims import make_symbol
 from ortable.errors import PrecompileError
 
 from . import models
@@ -41,7 +41,7 @@ KEY = "a" * 64
 
 
 def _graph() -> CompiledGraph:
-    role = InputRole(0, InputRoleKind.TENSOR, "x", 1, (2, symbol("n")), permutation=(0, 1))
+    role = InputRole(0, InputRoleKind.TENSOR, "x", 1, (2, make_symbol("n")), permutation=(0, 1))
     out = OutputRole(0, OutputRoleKind.TENSOR, "y", 0, elem_type=1, shape=(2,))
     model = models.model([models.node("Relu", ["x"])])
     return CompiledGraph(

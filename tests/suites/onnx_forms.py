@@ -165,9 +165,9 @@ def wrong_inference(builder: GraphBuilder, feeds: Feeds, expected: Sequence[Any]
 
 def _fits(shape: Sequence[Any], sizes: Sequence[int], known: dict[str, int]) -> bool:
     for dim, size in zip(shape, sizes, strict=True):
-        free = dims.symbols(dim) - set(known)
+        free = dims.free_symbols(dim) - set(known)
         if not free:
-            if dims.evaluate(dim, known) != size:
+            if dims.evaluate_dim(dim, known) != size:
                 return False
         elif dims.is_symbol(dim):
             known[str(dim)] = size  # not known before the model runs: one size, wherever it stands
@@ -184,7 +184,7 @@ def completeness(builder: GraphBuilder, expected: Sequence[Any]) -> str:
             continue
         if info.shape is None:
             found.append("dtype" if info.dtype else "nothing")
-        elif any(dims.symbols(dim) - given for dim in info.shape):
+        elif any(dims.free_symbols(dim) - given for dim in info.shape):
             found.append("shape")
     return max(found, key=("sizes", "shape", "dtype", "nothing").index)
 

@@ -35,9 +35,9 @@ SHAPE_WORDS = {
     "same": RuleWord("shape_or_none", "t", 1, "ortable.prelude.metadata"),
     "broadcast": RuleWord("broadcast", "s*", 1),
     "reduce": RuleWord("reduce_shape", "svv", 3),
-    "permute": RuleWord("permute", "sv", 2),
+    "permute": RuleWord("permute_shape", "sv", 2),
     "swap": RuleWord("swap_dims", "svv", 3, "ortable.prelude.metadata"),
-    "concat": RuleWord("concat", "Sv", 2),
+    "concat": RuleWord("concat_shape", "Sv", 2),
     "keep_leading": RuleWord("keep_leading", "svv", 3),
     "given": RuleWord("given_shape", "v", 1, "ortable.prelude.metadata"),
     "scalar": RuleWord("scalar_shape", "", 0, "ortable.prelude.metadata"),
@@ -46,7 +46,7 @@ DTYPE_WORDS = {
     "same": RuleWord("dtype_or_none", "t", 1, "ortable.prelude.metadata"),
     "promote": RuleWord("promoted_dtype", "t*", 1, "ortable.prelude.promotion"),
     "promote_to_float": RuleWord("promote_to_float", "d*", 1),
-    "accumulate": RuleWord("accumulate", "d", 1),
+    "accumulate": RuleWord("accumulate_dtype", "d", 1),
     "scalar_default": RuleWord("scalar_dtype", "v", 1, "ortable.prelude.promotion"),
     "part": RuleWord("part_type", "d", 1, "ortable.prelude.complex_value"),
     "complex_of": RuleWord("complex_type", "d", 1, "ortable.prelude.complex_value"),
@@ -171,12 +171,12 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, needs: Needs) -> str:
     if rule.kind == "meta":
         return "None"
     if rule.kind == "unify":
-        needs.add("ortable.inference", "unify")
+        needs.add("ortable.inference", "unify_shapes")
         needs.add("ortable.prelude.metadata", "shape_or_none")
         names = tensor_arguments(entry)[: len(rule.patterns)]
         shapes = ", ".join(f"shape_or_none(graph, {name})" for name in names)
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
-        return f"unify({patterns!r}, {rule.results!r}, [{shapes}])[0]"
+        return f"unify_shapes({patterns!r}, {rule.results!r}, [{shapes}])[0]"
     assert rule.code is not None
     return _emit(rule.code.expression, SHAPE_WORDS, needs)
 

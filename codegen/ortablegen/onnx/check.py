@@ -240,7 +240,9 @@ class _RuleEmitter(Emitter):
         """The attribute or its default."""
         newest = _attributes(self.versions, name)[-1]
         if newest.required:
-            return _parse(f"inference.required(attrs, {name!r}, {self.versions[-1].key!r})")
+            return _parse(
+                f"inference.required_attribute(attrs, {name!r}, {self.versions[-1].key!r})"
+            )
         default = "" if newest.default is None else f", {newest.default!r}"
         return _parse(f"attrs.get({name!r}{default})")
 

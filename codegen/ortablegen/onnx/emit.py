@@ -79,7 +79,9 @@ def _function(rule: OnnxRule) -> list[str]:
                 shape = "result"
             lines.append(f"    value{suffix} = None")
             lines.append(f"    if {dtype} in inference.INDEX_TYPES:")
-            lines.append(f"        value{suffix} = inference.fit({dtype}, {output.value.source})")
+            lines.append(
+                f"        value{suffix} = inference.fitting_value({dtype}, {output.value.source})"
+            )
             value = f"value{suffix}"
         results.append(f"({dtype}, {shape}, {value})")
     if one:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint8
-from ortable.inference import accumulate
+from ortable.inference import accumulate_dtype
 from ortable.lowerings.complex.arithmetic import c_cumprod
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.cumulative import c_logcumsumexp, lower_cummax, lower_cummin, lower_cumprod, lower_diff, lower_logcumsumexp
@@ -109,11 +109,11 @@ def rule_aten_cummin(graph: Graph, self: Result, dim: Int) -> Rules:
 
 
 def rule_aten_cumprod(graph: Graph, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
+    return ((accumulate_dtype(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_cumsum(graph: Graph, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
+    return ((accumulate_dtype(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_diff(graph: Graph, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Rules:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.errors import UnsupportedCase
-from ortable.inference import unify
+from ortable.inference import unify_shapes
 from ortable.lowerings.grouped_mm import grouped_rows
 from ortable.lowerings.products import in_group
 from ortable.prelude.facts import dim_of, dtype_of, is_static, rank_of
@@ -53,7 +53,7 @@ def rule_aten__grouped_mm(graph: Graph, self: Result, mat2: Result, offs: Result
 
 
 def rule_transformers_grouped_mm_fallback(graph: Graph, input: Result, weight: Result, offs: Result) -> Rules:
-    return ((dtype_or_none(graph, input), unify((('s', 'k'), ('e', 'k', 'n'), ('e',)), (('s', 'n'),), [shape_or_none(graph, input), shape_or_none(graph, weight), shape_or_none(graph, offs)])[0]),)
+    return ((dtype_or_none(graph, input), unify_shapes((('s', 'k'), ('e', 'k', 'n'), ('e',)), (('s', 'n'),), [shape_or_none(graph, input), shape_or_none(graph, weight), shape_or_none(graph, offs)])[0]),)
 
 
 def transformers_grouped_mm_fallback(graph: Graph, res: ResultSpec, input: Result, weight: Result, offs: Result) -> Result:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
-from ortable.inference import keep_leading, unify
+from ortable.inference import keep_leading, unify_shapes
 from ortable.lowerings.complex.arithmetic import c_einsum, promote_complex
 from ortable.lowerings.products import einsum_dtype, einsum_equation, einsum_product, rounded_to
 from ortable.lowerings.quantize import is_dequantized, rows_of
@@ -388,39 +388,39 @@ def complex_aten_vdot(graph: Graph, res: ResultSpec, self: Result, other: Result
 
 
 def rule_aten_addbmm(graph: Graph, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((dtype_or_none(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
+    return ((dtype_or_none(graph, batch1), unify_shapes(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
 
 
 def rule_aten_addmm(graph: Graph, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((dtype_or_none(graph, mat1), unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
+    return ((dtype_or_none(graph, mat1), unify_shapes(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_addmm_dtype(graph: Graph, self: Result, mat1: Result, mat2: Result, out_dtype: Dtype, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((out_dtype, unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
+    return ((out_dtype, unify_shapes(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_addmv(graph: Graph, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((dtype_or_none(graph, mat), unify(('*', ('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, mat), shape_or_none(graph, vec)])[0]),)
+    return ((dtype_or_none(graph, mat), unify_shapes(('*', ('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, mat), shape_or_none(graph, vec)])[0]),)
 
 
 def rule_aten_addr(graph: Graph, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, vec1, vec2), unify(('*', ('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec1), shape_or_none(graph, vec2)])[0]),)
+    return ((promoted_dtype(graph, 'default', self, vec1, vec2), unify_shapes(('*', ('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec1), shape_or_none(graph, vec2)])[0]),)
 
 
 def rule_aten_baddbmm(graph: Graph, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((dtype_or_none(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
+    return ((dtype_or_none(graph, batch1), unify_shapes(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
 
 
 def rule_aten_bmm(graph: Graph, self: Result, mat2: Result) -> Rules:
-    return ((dtype_or_none(graph, self), unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
+    return ((dtype_or_none(graph, self), unify_shapes((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_bmm_dtype(graph: Graph, self: Result, mat2: Result, out_dtype: Dtype) -> Rules:
-    return ((out_dtype, unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
+    return ((out_dtype, unify_shapes((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_dot(graph: Graph, self: Result, tensor: Result) -> Rules:
-    return ((dtype_or_none(graph, self), unify((('n',), ('n',)), ((),), [shape_or_none(graph, self), shape_or_none(graph, tensor)])[0]),)
+    return ((dtype_or_none(graph, self), unify_shapes((('n',), ('n',)), ((),), [shape_or_none(graph, self), shape_or_none(graph, tensor)])[0]),)
 
 
 def rule_aten_einsum(graph: Graph, equation: Str, tensors: Results, *, path: Ints | None = None) -> Rules:
@@ -448,19 +448,19 @@ def rule_aten_matmul(graph: Graph, self: Result, other: Result) -> Rules:
 
 
 def rule_aten_mm(graph: Graph, self: Result, mat2: Result) -> Rules:
-    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
+    return ((dtype_or_none(graph, self), unify_shapes((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_mm_dtype(graph: Graph, self: Result, mat2: Result, out_dtype: Dtype) -> Rules:
-    return ((out_dtype, unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
+    return ((out_dtype, unify_shapes((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_mv(graph: Graph, self: Result, vec: Result) -> Rules:
-    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, vec)])[0]),)
+    return ((dtype_or_none(graph, self), unify_shapes((('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, vec)])[0]),)
 
 
 def rule_aten_outer(graph: Graph, self: Result, vec2: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, vec2), unify((('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec2)])[0]),)
+    return ((promoted_dtype(graph, 'default', self, vec2), unify_shapes((('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec2)])[0]),)
 
 
 def rule_aten_vdot(graph: Graph, self: Result, other: Result) -> Rules:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import int32, int64, uint8
-from ortable.inference import accumulate, broadcast, reduce_shape, unify
+from ortable.inference import accumulate_dtype, broadcast, reduce_shape, unify_shapes
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.distances import euclidean_distances, pair_distances
 from ortable.lowerings.linalg.field import in_precision
@@ -280,7 +280,7 @@ def rule_aten__euclidean_dist(graph: Graph, x1: Result, x2: Result) -> Rules:
 
 
 def rule_aten__int_mm(graph: Graph, self: Result, mat2: Result) -> Rules:
-    return ((int32, unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
+    return ((int32, unify_shapes((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten__pdist_forward(graph: Graph, self: Result, p: Float = 2.0) -> Rules:
@@ -292,11 +292,11 @@ def rule_aten__trilinear(graph: Graph, i1: Result, i2: Result, i3: Result, expan
 
 
 def rule_aten__weight_int4pack_mm_for_cpu(graph: Graph, self: Result, mat2: Result, qGroupSize: Int, qScaleAndZeros: Result) -> Rules:
-    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('n', 'h'), ('g', 'n', 't')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2), shape_or_none(graph, qScaleAndZeros)])[0]),)
+    return ((dtype_or_none(graph, self), unify_shapes((('m', 'k'), ('n', 'h'), ('g', 'n', 't')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2), shape_or_none(graph, qScaleAndZeros)])[0]),)
 
 
 def rule_aten__weight_int8pack_mm(graph: Graph, self: Result, mat2: Result, scales: Result) -> Rules:
-    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('n', 'k'), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2), shape_or_none(graph, scales)])[0]),)
+    return ((dtype_or_none(graph, self), unify_shapes((('m', 'k'), ('n', 'k'), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2), shape_or_none(graph, scales)])[0]),)
 
 
 def rule_aten_bilinear(graph: Graph, input1: Result, input2: Result, weight: Result, bias: Result | None = None) -> Rules:
@@ -340,7 +340,7 @@ def rule_aten_linalg_norm_ord_str(graph: Graph, self: Result, ord: Str, dim: Int
 
 
 def rule_aten_linalg_vander(graph: Graph, x: Result, *, N: SymInt | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, x)), None),)
+    return ((accumulate_dtype(dtype_or_none(graph, x)), None),)
 
 
 def rule_aten_nuclear_norm(graph: Graph, self: Result, keepdim: Bool = False) -> Rules:

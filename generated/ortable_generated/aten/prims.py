@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.inference import accumulate
+from ortable.inference import accumulate_dtype
 from ortable.lowerings.shapes import unflat_sizes
 from ortable.prelude.facts import axes_of, dim_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, given_shape
@@ -362,7 +362,7 @@ def rule_prims_iota(graph: Graph, length: SymInt, *, start: SymInt, step: SymInt
 
 
 def rule_prims_prod(graph: Graph, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, inp)) if output_dtype is None else output_dtype, None),)
+    return ((accumulate_dtype(dtype_or_none(graph, inp)) if output_dtype is None else output_dtype, None),)
 
 
 def rule_prims_real(graph: Graph, self: Result) -> Rules:
@@ -390,7 +390,7 @@ def rule_prims_squeeze(graph: Graph, a: Result, dimensions: Ints) -> Rules:
 
 
 def rule_prims_sum(graph: Graph, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, inp)) if output_dtype is None else output_dtype, None),)
+    return ((accumulate_dtype(dtype_or_none(graph, inp)) if output_dtype is None else output_dtype, None),)
 
 
 def rule_prims_svd(graph: Graph, A: Result, *, full_matrices: Bool) -> Rules:

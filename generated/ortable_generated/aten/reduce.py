@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int16, int32, int64, uint8
-from ortable.inference import accumulate, reduce_shape
+from ortable.inference import accumulate_dtype, reduce_shape
 from ortable.lowerings.complex.arithmetic import c_prod
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_cast, c_truth
@@ -334,15 +334,15 @@ def rule_aten_min_other(graph: Graph, self: Result, other: Result) -> Rules:
 
 
 def rule_aten_nansum(graph: Graph, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
+    return ((accumulate_dtype(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_prod(graph: Graph, self: Result, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, scalar_shape()),)
+    return ((accumulate_dtype(dtype_or_none(graph, self)) if dtype is None else dtype, scalar_shape()),)
 
 
 def rule_aten_prod_dim_int(graph: Graph, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
+    return ((accumulate_dtype(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_sum(graph: Graph, self: Result, *, dtype: Dtype | None = None) -> Rules:
@@ -350,4 +350,4 @@ def rule_aten_sum(graph: Graph, self: Result, *, dtype: Dtype | None = None) -> 
 
 
 def rule_aten_sum_dim_IntList(graph: Graph, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
+    return ((accumulate_dtype(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
-from ortable.inference import permute, reduce_shape
+from ortable.inference import permute_shape, reduce_shape
 from ortable.lowerings.bits import bits_as, casts_keep_bits, is_float8
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import common_sizes, unflat_sizes
@@ -421,7 +421,7 @@ def rule_aten_narrow(graph: Graph, self: Result, dim: Int, start: SymInt, length
 
 
 def rule_aten_permute(graph: Graph, self: Result, dims: Ints) -> Rules:
-    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), dims)),)
+    return ((dtype_or_none(graph, self), permute_shape(shape_or_none(graph, self), dims)),)
 
 
 def rule_aten_reshape(graph: Graph, self: Result, shape: SymInts) -> Rules:

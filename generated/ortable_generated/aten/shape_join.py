@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dispatch import DataCheck
 from ortable.dtypes import int64
-from ortable.inference import concat
+from ortable.inference import concat_shape
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import cat_list, chunk_count, flipped_along, repeat_indices, rolled_along
 from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, transpose_perm
@@ -409,7 +409,7 @@ def complex_aten_vstack(graph: Graph, res: ResultSpec, tensors: Results) -> Resu
 
 
 def rule_aten_cat(graph: Graph, tensors: Results, dim: Int = 0) -> Rules:
-    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), concat(shapes_or_none(graph, tensors), dim)),)
+    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), concat_shape(shapes_or_none(graph, tensors), dim)),)
 
 
 def rule_aten_chunk(graph: Graph, self: Result, chunks: Int, dim: Int = 0) -> Rules:

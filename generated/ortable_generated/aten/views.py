@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, float64, int64
-from ortable.inference import accumulate, permute
+from ortable.inference import accumulate_dtype, permute_shape
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.sorting import is_among
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
@@ -505,11 +505,11 @@ def rule_aten_moveaxis_intlist(graph: Graph, self: Result, source: Ints, destina
 
 
 def rule_aten_movedim_int(graph: Graph, self: Result, source: Int, destination: Int) -> Rules:
-    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+    return ((dtype_or_none(graph, self), permute_shape(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
 
 
 def rule_aten_movedim_intlist(graph: Graph, self: Result, source: Ints, destination: Ints) -> Rules:
-    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+    return ((dtype_or_none(graph, self), permute_shape(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
 
 
 def rule_aten_narrow_Tensor(graph: Graph, self: Result, dim: Int, start: Result, length: SymInt) -> Rules:
@@ -549,7 +549,7 @@ def rule_aten_sum_to_size(graph: Graph, self: Result, size: SymInts) -> Rules:
 
 
 def rule_aten_trace(graph: Graph, self: Result) -> Rules:
-    return ((accumulate(dtype_or_none(graph, self)), scalar_shape()),)
+    return ((accumulate_dtype(dtype_or_none(graph, self)), scalar_shape()),)
 
 
 def rule_aten_vsplit_array(graph: Graph, self: Result, indices: Ints) -> Rules:

@@ -10,7 +10,7 @@ def infer_Abs(inputs, attrs, n_outputs, opset):
     dtype = X.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.abs_value(X.value))
+        value = inference.fitting_value(dtype, inference.abs_value(X.value))
     return ((dtype, X.shape, value),)
 
 
@@ -33,7 +33,7 @@ def infer_Add(inputs, attrs, n_outputs, opset):
     dtype = A.dtype or B.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.add_value(A.value, B.value))
+        value = inference.fitting_value(dtype, inference.add_value(A.value, B.value))
     return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
@@ -71,7 +71,7 @@ def infer_Atanh(inputs, attrs, n_outputs, opset):
 def infer_BitCast(inputs, attrs, n_outputs, opset):
     """BitCast(input: T1) -> (output: T2)"""
     input = inputs[0]
-    return ((inference.dtype_attr(inference.required(attrs, 'to', 'BitCast')), input.shape, None),)
+    return ((inference.dtype_attr(inference.required_attribute(attrs, 'to', 'BitCast')), input.shape, None),)
 
 
 def infer_BitShift(inputs, attrs, n_outputs, opset):
@@ -111,10 +111,10 @@ def infer_BitwiseXor(inputs, attrs, n_outputs, opset):
 def infer_Cast(inputs, attrs, n_outputs, opset):
     """Cast(input: T1) -> (output: T2)"""
     input = inputs[0]
-    dtype = inference.dtype_attr(inference.required(attrs, 'to', 'Cast'))
+    dtype = inference.dtype_attr(inference.required_attribute(attrs, 'to', 'Cast'))
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.cast_value(input.value, input.dtype, inference.required(attrs, 'to', 'Cast')))
+        value = inference.fitting_value(dtype, inference.cast_value(input.value, input.dtype, inference.required_attribute(attrs, 'to', 'Cast')))
     return ((dtype, input.shape, value),)
 
 
@@ -125,7 +125,7 @@ def infer_CastLike(inputs, attrs, n_outputs, opset):
     dtype = target_type.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.cast_value(input.value, input.dtype, target_type.dtype))
+        value = inference.fitting_value(dtype, inference.cast_value(input.value, input.dtype, target_type.dtype))
     return ((dtype, input.shape, value),)
 
 
@@ -149,7 +149,7 @@ def infer_Clip(inputs, attrs, n_outputs, opset):
     dtype = input.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.clip_value(input.value, () if min is None else min.value, () if max is None else max.value))
+        value = inference.fitting_value(dtype, inference.clip_value(input.value, () if min is None else min.value, () if max is None else max.value))
     return ((dtype, input.shape, value),)
 
 
@@ -184,7 +184,7 @@ def infer_Div(inputs, attrs, n_outputs, opset):
     dtype = A.dtype or B.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.div_value(A.value, B.value))
+        value = inference.fitting_value(dtype, inference.div_value(A.value, B.value))
     return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
@@ -275,7 +275,7 @@ def infer_Identity(inputs, attrs, n_outputs, opset):
     dtype = input.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, input.value)
+        value = inference.fitting_value(dtype, input.value)
     return ((dtype, input.shape, value),)
 
 
@@ -328,7 +328,7 @@ def infer_Max(inputs, attrs, n_outputs, opset):
     dtype = inputs[0].dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.max_value([v.value for v in inputs]))
+        value = inference.fitting_value(dtype, inference.max_value([v.value for v in inputs]))
     return ((dtype, inference.broadcast(*[v.shape for v in inputs]), value),)
 
 
@@ -342,7 +342,7 @@ def infer_Min(inputs, attrs, n_outputs, opset):
     dtype = inputs[0].dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.min_value([v.value for v in inputs]))
+        value = inference.fitting_value(dtype, inference.min_value([v.value for v in inputs]))
     return ((dtype, inference.broadcast(*[v.shape for v in inputs]), value),)
 
 
@@ -359,7 +359,7 @@ def infer_Mod(inputs, attrs, n_outputs, opset):
     dtype = A.dtype or B.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.mod_value(A.value, B.value, attrs.get('fmod', 0)))
+        value = inference.fitting_value(dtype, inference.mod_value(A.value, B.value, attrs.get('fmod', 0)))
     return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
@@ -370,7 +370,7 @@ def infer_Mul(inputs, attrs, n_outputs, opset):
     dtype = A.dtype or B.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.mul_value(A.value, B.value))
+        value = inference.fitting_value(dtype, inference.mul_value(A.value, B.value))
     return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
@@ -380,7 +380,7 @@ def infer_Neg(inputs, attrs, n_outputs, opset):
     dtype = X.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.neg_value(X.value))
+        value = inference.fitting_value(dtype, inference.neg_value(X.value))
     return ((dtype, X.shape, value),)
 
 
@@ -424,7 +424,7 @@ def infer_Relu(inputs, attrs, n_outputs, opset):
     dtype = X.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.clip_value(X.value, 0, ()))
+        value = inference.fitting_value(dtype, inference.clip_value(X.value, 0, ()))
     return ((dtype, X.shape, value),)
 
 
@@ -501,7 +501,7 @@ def infer_Sub(inputs, attrs, n_outputs, opset):
     dtype = A.dtype or B.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.sub_value(A.value, B.value))
+        value = inference.fitting_value(dtype, inference.sub_value(A.value, B.value))
     return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
@@ -510,7 +510,7 @@ def infer_Sum(inputs, attrs, n_outputs, opset):
     dtype = inputs[0].dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.sum_value([v.value for v in inputs]))
+        value = inference.fitting_value(dtype, inference.sum_value([v.value for v in inputs]))
     return ((dtype, inference.broadcast(*[v.shape for v in inputs]), value),)
 
 
@@ -552,7 +552,7 @@ def infer_Where(inputs, attrs, n_outputs, opset):
     dtype = X.dtype or Y.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.where_value(X.value, Y.value))
+        value = inference.fitting_value(dtype, inference.where_value(X.value, Y.value))
     return ((dtype, inference.broadcast(condition.shape, X.shape, Y.shape), value),)
 
 

@@ -12,12 +12,12 @@ def infer_Attention(inputs, attrs, n_outputs, opset):
     past_key = inputs[4] if len(inputs) > 4 else None
     past_value = inputs[5] if len(inputs) > 5 else None
     if n_outputs == 1:
-        return ((Q.dtype or K.dtype, inference.attention(Q.shape, K.shape, V.shape, attrs.get('q_num_heads'), attrs.get('kv_num_heads')), None),)
+        return ((Q.dtype or K.dtype, inference.attention_shape(Q.shape, K.shape, V.shape, attrs.get('q_num_heads'), attrs.get('kv_num_heads')), None),)
     known = (
-        (Q.dtype or K.dtype, inference.attention(Q.shape, K.shape, V.shape, attrs.get('q_num_heads'), attrs.get('kv_num_heads')), None),
-        (Q.dtype or K.dtype, inference.attention_present(K.shape, () if past_key is None else past_key.shape, attrs.get('kv_num_heads')), None),
-        (V.dtype, inference.attention_present(V.shape, () if past_value is None else past_value.shape, attrs.get('kv_num_heads')), None),
-        (Q.dtype or K.dtype, inference.attention_scores(Q.shape, K.shape, () if past_key is None else past_key.shape, attrs.get('q_num_heads')), None),
+        (Q.dtype or K.dtype, inference.attention_shape(Q.shape, K.shape, V.shape, attrs.get('q_num_heads'), attrs.get('kv_num_heads')), None),
+        (Q.dtype or K.dtype, inference.attention_present_shape(K.shape, () if past_key is None else past_key.shape, attrs.get('kv_num_heads')), None),
+        (V.dtype, inference.attention_present_shape(V.shape, () if past_value is None else past_value.shape, attrs.get('kv_num_heads')), None),
+        (Q.dtype or K.dtype, inference.attention_scores_shape(Q.shape, K.shape, () if past_key is None else past_key.shape, attrs.get('q_num_heads')), None),
     )
     return known[:n_outputs]
 
@@ -40,19 +40,19 @@ def infer_BatchNormalization(inputs, attrs, n_outputs, opset):
 def infer_Det(inputs, attrs, n_outputs, opset):
     """Det(X: T) -> (Y: T)"""
     X = inputs[0]
-    return ((X.dtype, inference.det(X.shape), None),)
+    return ((X.dtype, inference.det_shape(X.shape), None),)
 
 
 def infer_Einsum(inputs, attrs, n_outputs, opset):
     """Einsum(Inputs*: T) -> (Output: T)"""
-    return ((inputs[0].dtype, inference.einsum(inference.required(attrs, 'equation', 'Einsum'), [v.shape for v in inputs]), None),)
+    return ((inputs[0].dtype, inference.einsum_shape(inference.required_attribute(attrs, 'equation', 'Einsum'), [v.shape for v in inputs]), None),)
 
 
 def infer_Gemm(inputs, attrs, n_outputs, opset):
     """Gemm(A: T, B: T, C?: T) -> (Y: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, inference.gemm(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0)), None),)
+    return ((A.dtype or B.dtype, inference.gemm_shape(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0)), None),)
 
 
 def infer_GroupNormalization(inputs, attrs, n_outputs, opset):
@@ -85,8 +85,8 @@ def infer_LayerNormalization(inputs, attrs, n_outputs, opset):
         return ((X.dtype or Scale.dtype, X.shape, None),)
     known = (
         (X.dtype or Scale.dtype, X.shape, None),
-        (inference.dtype_attr(attrs.get('stash_type', 1)), inference.norm_stats(X.shape, attrs.get('axis', -1)), None),
-        (inference.dtype_attr(attrs.get('stash_type', 1)), inference.norm_stats(X.shape, attrs.get('axis', -1)), None),
+        (inference.dtype_attr(attrs.get('stash_type', 1)), inference.norm_stats_shape(X.shape, attrs.get('axis', -1)), None),
+        (inference.dtype_attr(attrs.get('stash_type', 1)), inference.norm_stats_shape(X.shape, attrs.get('axis', -1)), None),
     )
     return known[:n_outputs]
 
@@ -101,14 +101,14 @@ def infer_MatMul(inputs, attrs, n_outputs, opset):
     """MatMul(A: T, B: T) -> (Y: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, inference.matmul(A.shape, B.shape), None),)
+    return ((A.dtype or B.dtype, inference.matmul_shape(A.shape, B.shape), None),)
 
 
 def infer_MatMulInteger(inputs, attrs, n_outputs, opset):
     """MatMulInteger(A: T1, B: T2, a_zero_point?: T1, b_zero_point?: T2) -> (Y: T3)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.int32, inference.matmul(A.shape, B.shape), None),)
+    return ((dtypes.int32, inference.matmul_shape(A.shape, B.shape), None),)
 
 
 def infer_MeanVarianceNormalization(inputs, attrs, n_outputs, opset):
@@ -121,7 +121,7 @@ def infer_NegativeLogLikelihoodLoss(inputs, attrs, n_outputs, opset):
     """NegativeLogLikelihoodLoss(input: T, target: Tind, weight?: T) -> (loss: T)"""
     input = inputs[0]
     target = inputs[1]
-    return ((input.dtype, inference.loss(target.shape, attrs.get('reduction', 'mean')), None),)
+    return ((input.dtype, inference.loss_shape(target.shape, attrs.get('reduction', 'mean')), None),)
 
 
 def infer_QLinearMatMul(inputs, attrs, n_outputs, opset):
@@ -129,7 +129,7 @@ def infer_QLinearMatMul(inputs, attrs, n_outputs, opset):
     a = inputs[0]
     b = inputs[3]
     y_zero_point = inputs[7]
-    return ((y_zero_point.dtype, inference.matmul(a.shape, b.shape), None),)
+    return ((y_zero_point.dtype, inference.matmul_shape(a.shape, b.shape), None),)
 
 
 def infer_RMSNormalization(inputs, attrs, n_outputs, opset):
@@ -156,7 +156,7 @@ def infer_SimplifiedLayerNormalization(inputs, attrs, n_outputs, opset):
         return ((scale.dtype, X.shape, None),)
     known = (
         (scale.dtype, X.shape, None),
-        (inference.dtype_attr(attrs.get('stash_type', 1)), inference.norm_stats(X.shape, attrs.get('axis', -1)), None),
+        (inference.dtype_attr(attrs.get('stash_type', 1)), inference.norm_stats_shape(X.shape, attrs.get('axis', -1)), None),
     )
     return known[:n_outputs]
 
@@ -166,9 +166,9 @@ def infer_SoftmaxCrossEntropyLoss(inputs, attrs, n_outputs, opset):
     scores = inputs[0]
     labels = inputs[1]
     if n_outputs == 1:
-        return ((scores.dtype, inference.loss(labels.shape, attrs.get('reduction', 'mean')), None),)
+        return ((scores.dtype, inference.loss_shape(labels.shape, attrs.get('reduction', 'mean')), None),)
     known = (
-        (scores.dtype, inference.loss(labels.shape, attrs.get('reduction', 'mean')), None),
+        (scores.dtype, inference.loss_shape(labels.shape, attrs.get('reduction', 'mean')), None),
         (scores.dtype, scores.shape, None),
     )
     return known[:n_outputs]

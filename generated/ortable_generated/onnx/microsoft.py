@@ -9,9 +9,9 @@ def infer_com_microsoft_Attention(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     weights = inputs[1]
     if n_outputs == 1:
-        return ((input.dtype or weights.dtype, inference.ms_attention(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),)
+        return ((input.dtype or weights.dtype, inference.ms_attention_shape(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),)
     known = (
-        (input.dtype or weights.dtype, inference.ms_attention(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),
+        (input.dtype or weights.dtype, inference.ms_attention_shape(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),
         (input.dtype or weights.dtype, None, None),
     )
     return known[:n_outputs]
@@ -32,7 +32,7 @@ def infer_com_microsoft_CausalConvWithState(inputs, attrs, n_outputs, opset):
         return ((input.dtype or weight.dtype, input.shape, None),)
     known = (
         (input.dtype or weight.dtype, input.shape, None),
-        (input.dtype or weight.dtype, inference.causal_state(input.shape, weight.shape, attrs.get('ndim', 1), attrs.get('channels_last', 0), attrs.get('dilation', 1), attrs.get('state_window', 0)), None),
+        (input.dtype or weight.dtype, inference.causal_state_shape(input.shape, weight.shape, attrs.get('ndim', 1), attrs.get('channels_last', 0), attrs.get('dilation', 1), attrs.get('state_window', 0)), None),
     )
     return known[:n_outputs]
 
@@ -47,21 +47,21 @@ def infer_com_microsoft_FusedConv(inputs, attrs, n_outputs, opset):
     """FusedConv(X: T, W: T, B?: T, Z?: T) -> (Y: T)"""
     X = inputs[0]
     W = inputs[1]
-    return ((X.dtype or W.dtype, inference.conv(X.shape, W.shape, attrs.get('kernel_shape'), attrs.get('strides'), attrs.get('pads'), attrs.get('dilations'), attrs.get('group', 1), attrs.get('auto_pad', 'NOTSET')), None),)
+    return ((X.dtype or W.dtype, inference.conv_shape(X.shape, W.shape, attrs.get('kernel_shape'), attrs.get('strides'), attrs.get('pads'), attrs.get('dilations'), attrs.get('group', 1), attrs.get('auto_pad', 'NOTSET')), None),)
 
 
 def infer_com_microsoft_FusedGemm(inputs, attrs, n_outputs, opset):
     """FusedGemm(A: T, B: T, C?: T) -> (Y: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, inference.gemm(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0)), None),)
+    return ((A.dtype or B.dtype, inference.gemm_shape(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0)), None),)
 
 
 def infer_com_microsoft_FusedMatMul(inputs, attrs, n_outputs, opset):
     """FusedMatMul(A: T, B: T) -> (Y: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, inference.fused_matmul(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0), attrs.get('transBatchA', 0), attrs.get('transBatchB', 0)), None),)
+    return ((A.dtype or B.dtype, inference.fused_matmul_shape(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0), attrs.get('transBatchA', 0), attrs.get('transBatchB', 0)), None),)
 
 
 def infer_com_microsoft_GatherBlockQuantized(inputs, attrs, n_outputs, opset):
@@ -70,7 +70,7 @@ def infer_com_microsoft_GatherBlockQuantized(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     indices = inputs[1]
     scales = inputs[2]
-    return ((scales.dtype, inference.gather_block_quantized(data.shape, indices.shape, attrs.get('gather_axis', 0), data.dtype == dtypes.uint8, attrs.get('bits', 4)), None),)
+    return ((scales.dtype, inference.gather_block_quantized_shape(data.shape, indices.shape, attrs.get('gather_axis', 0), data.dtype == dtypes.uint8, attrs.get('bits', 4)), None),)
 
 
 def infer_com_microsoft_Gelu(inputs, attrs, n_outputs, opset):
@@ -110,10 +110,10 @@ def infer_com_microsoft_LinearAttention(inputs, attrs, n_outputs, opset):
     value = inputs[2]
     past_state = inputs[3] if len(inputs) > 3 else None
     if n_outputs == 1:
-        return ((query.dtype or key.dtype or value.dtype, value.shape if inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),)
+        return ((query.dtype or key.dtype or value.dtype, value.shape if inference.required_attribute(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required_attribute(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),)
     known = (
-        (query.dtype or key.dtype or value.dtype, value.shape if inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),
-        (query.dtype if past_state is None else past_state.dtype, inference.linear_state(query.shape, value.shape, inference.required(attrs, 'q_num_heads', 'com.microsoft::LinearAttention'), inference.required(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention')) if past_state is None else past_state.shape, None),
+        (query.dtype or key.dtype or value.dtype, value.shape if inference.required_attribute(attrs, 'q_num_heads', 'com.microsoft::LinearAttention') <= inference.required_attribute(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention') else None, None),
+        (query.dtype if past_state is None else past_state.dtype, inference.linear_state_shape(query.shape, value.shape, inference.required_attribute(attrs, 'q_num_heads', 'com.microsoft::LinearAttention'), inference.required_attribute(attrs, 'kv_num_heads', 'com.microsoft::LinearAttention')) if past_state is None else past_state.shape, None),
     )
     return known[:n_outputs]
 
@@ -122,7 +122,7 @@ def infer_com_microsoft_MatMulNBits(inputs, attrs, n_outputs, opset):
     """MatMulNBits(A: T1, B: T2, scales: T1, zero_points?: T3, g_idx?: T4, bias?: T1) -> (Y: T1)"""
     A = inputs[0]
     scales = inputs[2]
-    return ((A.dtype or scales.dtype, inference.matmul_nbits(A.shape, inference.required(attrs, 'N', 'com.microsoft::MatMulNBits')), None),)
+    return ((A.dtype or scales.dtype, inference.matmul_nbits_shape(A.shape, inference.required_attribute(attrs, 'N', 'com.microsoft::MatMulNBits')), None),)
 
 
 def infer_com_microsoft_MultiHeadAttention(inputs, attrs, n_outputs, opset):
@@ -131,9 +131,9 @@ def infer_com_microsoft_MultiHeadAttention(inputs, attrs, n_outputs, opset):
     query = inputs[0]
     value = inputs[2] if len(inputs) > 2 else None
     if n_outputs == 1:
-        return ((query.dtype, inference.ms_multi_head_attention(query.shape, None if value is None else value.shape), None),)
+        return ((query.dtype, inference.ms_multi_head_attention_shape(query.shape, None if value is None else value.shape), None),)
     known = (
-        (query.dtype, inference.ms_multi_head_attention(query.shape, None if value is None else value.shape), None),
+        (query.dtype, inference.ms_multi_head_attention_shape(query.shape, None if value is None else value.shape), None),
         (query.dtype, None, None),
         (query.dtype, None, None),
         (None, None, None),

@@ -18,7 +18,7 @@ def infer_Multinomial(inputs, attrs, n_outputs, opset):
 
 def infer_RandomNormal(inputs, attrs, n_outputs, opset):
     """RandomNormal() -> (output: T)"""
-    return ((inference.dtype_attr(attrs.get('dtype', 1)), inference.tuple_of(inference.required(attrs, 'shape', 'RandomNormal')), None),)
+    return ((inference.dtype_attr(attrs.get('dtype', 1)), inference.tuple_of(inference.required_attribute(attrs, 'shape', 'RandomNormal')), None),)
 
 
 def infer_RandomNormalLike(inputs, attrs, n_outputs, opset):
@@ -29,7 +29,7 @@ def infer_RandomNormalLike(inputs, attrs, n_outputs, opset):
 
 def infer_RandomUniform(inputs, attrs, n_outputs, opset):
     """RandomUniform() -> (output: T)"""
-    return ((inference.dtype_attr(attrs.get('dtype', 1)), inference.tuple_of(inference.required(attrs, 'shape', 'RandomUniform')), None),)
+    return ((inference.dtype_attr(attrs.get('dtype', 1)), inference.tuple_of(inference.required_attribute(attrs, 'shape', 'RandomUniform')), None),)
 
 
 def infer_RandomUniformLike(inputs, attrs, n_outputs, opset):

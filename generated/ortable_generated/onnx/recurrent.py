@@ -10,10 +10,10 @@ def infer_GRU(inputs, attrs, n_outputs, opset):
     W = inputs[1]
     R = inputs[2]
     if n_outputs == 1:
-        return ((X.dtype or W.dtype or R.dtype, inference.rnn(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),)
+        return ((X.dtype or W.dtype or R.dtype, inference.rnn_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),)
     known = (
-        (X.dtype or W.dtype or R.dtype, inference.rnn(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
-        (X.dtype or W.dtype or R.dtype, inference.rnn_state(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
+        (X.dtype or W.dtype or R.dtype, inference.rnn_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
+        (X.dtype or W.dtype or R.dtype, inference.rnn_state_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
     )
     return known[:n_outputs]
 
@@ -24,11 +24,11 @@ def infer_LSTM(inputs, attrs, n_outputs, opset):
     W = inputs[1]
     R = inputs[2]
     if n_outputs == 1:
-        return ((X.dtype or W.dtype or R.dtype, inference.rnn(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),)
+        return ((X.dtype or W.dtype or R.dtype, inference.rnn_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),)
     known = (
-        (X.dtype or W.dtype or R.dtype, inference.rnn(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
-        (X.dtype or W.dtype or R.dtype, inference.rnn_state(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
-        (X.dtype or W.dtype or R.dtype, inference.rnn_state(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
+        (X.dtype or W.dtype or R.dtype, inference.rnn_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
+        (X.dtype or W.dtype or R.dtype, inference.rnn_state_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
+        (X.dtype or W.dtype or R.dtype, inference.rnn_state_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
     )
     return known[:n_outputs]
 
@@ -39,9 +39,9 @@ def infer_RNN(inputs, attrs, n_outputs, opset):
     W = inputs[1]
     R = inputs[2]
     if n_outputs == 1:
-        return ((X.dtype or W.dtype or R.dtype, inference.rnn(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),)
+        return ((X.dtype or W.dtype or R.dtype, inference.rnn_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),)
     known = (
-        (X.dtype or W.dtype or R.dtype, inference.rnn(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
-        (X.dtype or W.dtype or R.dtype, inference.rnn_state(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
+        (X.dtype or W.dtype or R.dtype, inference.rnn_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
+        (X.dtype or W.dtype or R.dtype, inference.rnn_state_shape(X.shape, R.shape, attrs.get('hidden_size'), attrs.get('direction', 'forward'), attrs.get('layout', 0)), None),
     )
     return known[:n_outputs]

@@ -101,4 +101,4 @@ def infer_StringSplit(inputs, attrs, n_outputs, opset):
 def infer_TfIdfVectorizer(inputs, attrs, n_outputs, opset):
     """TfIdfVectorizer(X: T) -> (Y: T1)"""
     X = inputs[0]
-    return ((dtypes.float32, inference.tf_idf(X.shape, inference.required(attrs, 'ngram_indexes', 'TfIdfVectorizer')), None),)
+    return ((dtypes.float32, inference.tf_idf_shape(X.shape, inference.required_attribute(attrs, 'ngram_indexes', 'TfIdfVectorizer')), None),)

@@ -7,26 +7,26 @@ from ortable import inference
 def infer_BlackmanWindow(inputs, attrs, n_outputs, opset):
     """BlackmanWindow(size: T1) -> (output: T2)"""
     size = inputs[0]
-    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.window(size.value), None),)
+    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.window_shape(size.value), None),)
 
 
 def infer_HammingWindow(inputs, attrs, n_outputs, opset):
     """HammingWindow(size: T1) -> (output: T2)"""
     size = inputs[0]
-    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.window(size.value), None),)
+    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.window_shape(size.value), None),)
 
 
 def infer_HannWindow(inputs, attrs, n_outputs, opset):
     """HannWindow(size: T1) -> (output: T2)"""
     size = inputs[0]
-    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.window(size.value), None),)
+    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.window_shape(size.value), None),)
 
 
 def infer_MelWeightMatrix(inputs, attrs, n_outputs, opset):
     """MelWeightMatrix(num_mel_bins: T1, dft_length: T1, sample_rate: T1, lower_edge_hertz: T2, upper_edge_hertz: T2) -> (output: T3)"""
     num_mel_bins = inputs[0]
     dft_length = inputs[1]
-    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.mel_weights(dft_length.value, num_mel_bins.value), None),)
+    return ((inference.dtype_attr(attrs.get('output_datatype', 1)), inference.mel_weights_shape(dft_length.value, num_mel_bins.value), None),)
 
 
 def infer_STFT(inputs, attrs, n_outputs, opset):
@@ -35,4 +35,4 @@ def infer_STFT(inputs, attrs, n_outputs, opset):
     frame_step = inputs[1]
     window = inputs[2] if len(inputs) > 2 else None
     frame_length = inputs[3] if len(inputs) > 3 else None
-    return ((signal.dtype, inference.stft(signal.shape, frame_step.value, () if window is None else window.shape, () if frame_length is None else frame_length.value, attrs.get('onesided', 1)), None),)
+    return ((signal.dtype, inference.stft_shape(signal.shape, frame_step.value, () if window is None else window.shape, () if frame_length is None else frame_length.value, attrs.get('onesided', 1)), None),)

@@ -8,7 +8,7 @@ def infer_CenterCropPad(inputs, attrs, n_outputs, opset):
     """CenterCropPad(input_data: T, shape: Tind) -> (output_data: T)"""
     input_data = inputs[0]
     shape = inputs[1]
-    return ((input_data.dtype, inference.center_crop_pad(input_data.shape, shape.value, attrs.get('axes')), None),)
+    return ((input_data.dtype, inference.center_crop_pad_shape(input_data.shape, shape.value, attrs.get('axes')), None),)
 
 
 def infer_Compress(inputs, attrs, n_outputs, opset):
@@ -23,8 +23,8 @@ def infer_Concat(inputs, attrs, n_outputs, opset):
     dtype = inputs[0].dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.concat_value([v.value for v in inputs]))
-    return ((dtype, inference.concat([v.shape for v in inputs], inference.required(attrs, 'axis', 'Concat')), value),)
+        value = inference.fitting_value(dtype, inference.concat_value([v.value for v in inputs]))
+    return ((dtype, inference.concat_shape([v.shape for v in inputs], inference.required_attribute(attrs, 'axis', 'Concat')), value),)
 
 
 def infer_ConstantOfShape(inputs, attrs, n_outputs, opset):
@@ -33,14 +33,14 @@ def infer_ConstantOfShape(inputs, attrs, n_outputs, opset):
     dtype = inference.tensor_dtype(attrs.get('value'), dtypes.float32)
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.filled_value(attrs.get('value'), input.value))
-    return ((dtype, inference.like_value(input.value), value),)
+        value = inference.fitting_value(dtype, inference.filled_value(attrs.get('value'), input.value))
+    return ((dtype, inference.shape_from_value(input.value), value),)
 
 
 def infer_DepthToSpace(inputs, attrs, n_outputs, opset):
     """DepthToSpace(input: T) -> (output: T)"""
     input = inputs[0]
-    return ((input.dtype, inference.depth_to_space(input.shape, inference.required(attrs, 'blocksize', 'DepthToSpace')), None),)
+    return ((input.dtype, inference.depth_to_space_shape(input.shape, inference.required_attribute(attrs, 'blocksize', 'DepthToSpace')), None),)
 
 
 def infer_Expand(inputs, attrs, n_outputs, opset):
@@ -48,10 +48,10 @@ def infer_Expand(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     shape = inputs[1]
     dtype = input.dtype
-    result = inference.expand(input.shape, shape.value)
+    result = inference.expand_shape(input.shape, shape.value)
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.reshape_value(input.value, shape.value, result))
+        value = inference.fitting_value(dtype, inference.reshape_value(input.value, shape.value, result))
     return ((dtype, result, value),)
 
 
@@ -64,7 +64,7 @@ def infer_EyeLike(inputs, attrs, n_outputs, opset):
 def infer_Flatten(inputs, attrs, n_outputs, opset):
     """Flatten(input: T) -> (output: T)"""
     input = inputs[0]
-    return ((input.dtype, inference.flatten(input.shape, attrs.get('axis', 1)), None),)
+    return ((input.dtype, inference.flatten_shape(input.shape, attrs.get('axis', 1)), None),)
 
 
 def infer_Gather(inputs, attrs, n_outputs, opset):
@@ -74,8 +74,8 @@ def infer_Gather(inputs, attrs, n_outputs, opset):
     dtype = data.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.gather_value(data.value, indices.value))
-    return ((dtype, inference.gather(data.shape, indices.shape, attrs.get('axis', 0)), value),)
+        value = inference.fitting_value(dtype, inference.gather_value(data.value, indices.value))
+    return ((dtype, inference.gather_shape(data.shape, indices.shape, attrs.get('axis', 0)), value),)
 
 
 def infer_GatherElements(inputs, attrs, n_outputs, opset):
@@ -89,7 +89,7 @@ def infer_GatherND(inputs, attrs, n_outputs, opset):
     """GatherND(data: T, indices: tensor(int64)) -> (output: T)"""
     data = inputs[0]
     indices = inputs[1]
-    return ((data.dtype, inference.gather_nd(data.shape, indices.shape, attrs.get('batch_dims', 0)), None),)
+    return ((data.dtype, inference.gather_nd_shape(data.shape, indices.shape, attrs.get('batch_dims', 0)), None),)
 
 
 def infer_NonZero(inputs, attrs, n_outputs, opset):
@@ -104,7 +104,7 @@ def infer_OneHot(inputs, attrs, n_outputs, opset):
     indices = inputs[0]
     depth = inputs[1]
     values = inputs[2]
-    return ((values.dtype, inference.one_hot(indices.shape, inference.whole_number(depth), attrs.get('axis', -1)), None),)
+    return ((values.dtype, inference.one_hot_shape(indices.shape, inference.whole_number(depth), attrs.get('axis', -1)), None),)
 
 
 def infer_Pad(inputs, attrs, n_outputs, opset):
@@ -112,7 +112,7 @@ def infer_Pad(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     pads = inputs[1]
     axes = inputs[3] if len(inputs) > 3 else None
-    return ((data.dtype, inference.pad(data.shape, pads.value, () if axes is None else axes.value), None),)
+    return ((data.dtype, inference.pad_shape(data.shape, pads.value, () if axes is None else axes.value), None),)
 
 
 def infer_Range(inputs, attrs, n_outputs, opset):
@@ -123,7 +123,7 @@ def infer_Range(inputs, attrs, n_outputs, opset):
     dtype = start.dtype or limit.dtype or delta.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.range_value(start.value, limit.value, delta.value))
+        value = inference.fitting_value(dtype, inference.range_value(start.value, limit.value, delta.value))
     return ((dtype, inference.range_length(start, limit, delta), value),)
 
 
@@ -132,10 +132,10 @@ def infer_Reshape(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     shape = inputs[1]
     dtype = data.dtype
-    result = inference.reshape(data.shape, shape.value, attrs.get('allowzero', 0))
+    result = inference.reshape_shape(data.shape, shape.value, attrs.get('allowzero', 0))
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.reshape_value(data.value, shape.value, result))
+        value = inference.fitting_value(dtype, inference.reshape_value(data.value, shape.value, result))
     return ((dtype, result, value),)
 
 
@@ -165,7 +165,7 @@ def infer_Shape(inputs, attrs, n_outputs, opset):
     dtype = dtypes.int64
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.shape_value(data.shape, attrs.get('start', 0), attrs.get('end')))
+        value = inference.fitting_value(dtype, inference.shape_value(data.shape, attrs.get('start', 0), attrs.get('end')))
     return ((dtype, inference.shape_of_shape(data.shape, attrs.get('start', 0), attrs.get('end')), value),)
 
 
@@ -175,7 +175,7 @@ def infer_Size(inputs, attrs, n_outputs, opset):
     dtype = dtypes.int64
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.size_value(data.shape))
+        value = inference.fitting_value(dtype, inference.size_value(data.shape))
     return ((dtype, (), value),)
 
 
@@ -189,14 +189,14 @@ def infer_Slice(inputs, attrs, n_outputs, opset):
     dtype = data.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.slice_value(data.value, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value))
-    return ((dtype, inference.slice_(data.shape, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value), value),)
+        value = inference.fitting_value(dtype, inference.slice_value(data.value, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value))
+    return ((dtype, inference.slice_shape(data.shape, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value), value),)
 
 
 def infer_SpaceToDepth(inputs, attrs, n_outputs, opset):
     """SpaceToDepth(input: T) -> (output: T)"""
     input = inputs[0]
-    return ((input.dtype, inference.space_to_depth(input.shape, inference.required(attrs, 'blocksize', 'SpaceToDepth')), None),)
+    return ((input.dtype, inference.space_to_depth_shape(input.shape, inference.required_attribute(attrs, 'blocksize', 'SpaceToDepth')), None),)
 
 
 def infer_Split(inputs, attrs, n_outputs, opset):
@@ -204,7 +204,7 @@ def infer_Split(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     split = inputs[1] if len(inputs) > 1 else None
     dtype = input.dtype
-    result = inference.split(input.shape, () if split is None else split.value, attrs.get('num_outputs'), attrs.get('axis', 0), n_outputs)
+    result = inference.split_shapes(input.shape, () if split is None else split.value, attrs.get('num_outputs'), attrs.get('axis', 0), n_outputs)
     values = (None,) * n_outputs
     if dtype in inference.INDEX_TYPES:
         values = inference.split_value(input.value, result)
@@ -218,8 +218,8 @@ def infer_Squeeze(inputs, attrs, n_outputs, opset):
     dtype = data.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.squeeze_value(data.value))
-    return ((dtype, inference.squeeze(data.shape, () if axes is None else axes.value), value),)
+        value = inference.fitting_value(dtype, inference.squeeze_value(data.value))
+    return ((dtype, inference.squeeze_shape(data.shape, () if axes is None else axes.value), value),)
 
 
 def infer_TensorScatter(inputs, attrs, n_outputs, opset):
@@ -234,10 +234,10 @@ def infer_Tile(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     repeats = inputs[1]
     dtype = input.dtype
-    result = inference.tile(input.shape, repeats.value)
+    result = inference.tile_shape(input.shape, repeats.value)
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.reshape_value(input.value, repeats.value, result))
+        value = inference.fitting_value(dtype, inference.reshape_value(input.value, repeats.value, result))
     return ((dtype, result, value),)
 
 
@@ -247,8 +247,8 @@ def infer_Transpose(inputs, attrs, n_outputs, opset):
     dtype = data.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, data.value)
-    return ((dtype, inference.permute(data.shape, attrs.get('perm')), value),)
+        value = inference.fitting_value(dtype, data.value)
+    return ((dtype, inference.permute_shape(data.shape, attrs.get('perm')), value),)
 
 
 def infer_Unique(inputs, attrs, n_outputs, opset):
@@ -273,5 +273,5 @@ def infer_Unsqueeze(inputs, attrs, n_outputs, opset):
     dtype = data.dtype
     value = None
     if dtype in inference.INDEX_TYPES:
-        value = inference.fit(dtype, inference.unsqueeze_value(data.value, axes.value))
-    return ((dtype, inference.unsqueeze(data.shape, axes.value), value),)
+        value = inference.fitting_value(dtype, inference.unsqueeze_value(data.value, axes.value))
+    return ((dtype, inference.unsqueeze_shape(data.shape, axes.value), value),)

@@ -1,6 +1,8 @@
-"""Dimensions: plain ints, or interned polynomials with integer coefficients over symbols and opaque
-floor divisions, remainders, maxima and minima.  Equal polynomials are one object; nothing is
-parsed."""
+"""Symbolic dimensions: plain ints, or interned polynomials with integer coefficients over symbols
+and opaque floor divisions, remainders, maxima and minima.
+
+Equal polynomials are one object; nothing is parsed.
+"""
 
 from __future__ import annotations
 
@@ -8,40 +10,49 @@ from .expression import (
     Dim,
     Shape,
     SymDim,
-    ceildiv,
-    differs,
-    floordiv,
-    maximum,
-    minimum,
-    mod,
-    opaque,
-    symbol,
+    always_differ,
+    ceil_div,
+    floor_div,
+    floor_mod,
+    make_opaque,
+    make_symbol,
+    max_of,
+    min_of,
 )
 from .float_recipes import Recipe, recipe_of
 from .symints import from_torch
-from .traverse import Part, evaluate, is_symbol, parts, prod, same, substitute, symbols
+from .traverse import (
+    Factor,
+    always_equal,
+    evaluate_dim,
+    free_symbols,
+    is_symbol,
+    product_of,
+    split_terms,
+    substitute_symbols,
+)
 
 __all__ = [
     "Dim",
-    "Part",
+    "Factor",
     "Recipe",
     "Shape",
     "SymDim",
-    "ceildiv",
-    "differs",
-    "evaluate",
-    "floordiv",
+    "always_differ",
+    "always_equal",
+    "ceil_div",
+    "evaluate_dim",
+    "floor_div",
+    "floor_mod",
+    "free_symbols",
     "from_torch",
     "is_symbol",
-    "maximum",
-    "minimum",
-    "mod",
-    "opaque",
-    "parts",
-    "prod",
+    "make_opaque",
+    "make_symbol",
+    "max_of",
+    "min_of",
+    "product_of",
     "recipe_of",
-    "same",
-    "substitute",
-    "symbol",
-    "symbols",
+    "split_terms",
+    "substitute_symbols",
 ]

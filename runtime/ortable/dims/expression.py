@@ -1,6 +1,8 @@
-"""The algebra of dimensions: interned polynomials with integer coefficients over symbols and opaque
-atoms (floor division, remainder, maximum, minimum); sums, products, bounds, proofs of sign, their
-text and what pickle keeps. Equal polynomials are one object. `ortable.dims` is what to import."""
+"""Algebra of dimensions: interned integer polynomials over symbols and opaque atoms.
+
+Atoms are symbols, floor divisions, remainders, maxima and minima. Equal polynomials are one
+object. Import `ortable.dims`, not this module.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
 
 SYMBOL, FLOORDIV, MOD, MAX, MIN, OPAQUE = "symbol", "floordiv", "mod", "max", "min", "opaque"
 
-# How an opaque part is computed from its arguments: an int is the place of an argument, a float
-# itself, a tuple an operator and its inputs. `float_recipes` makes and follows them.
+# How an opaque part is computed from its arguments: an int is the index of an argument, a float is
+# a constant, a tuple is an operator and its inputs. See `float_recipes`.
 Recipe = int | float | tuple[Any, ...]
-# By the text of the part, which has every float exactly; they are pickled with it.
+# Keyed by the text of the part, which has every float exactly; pickled with the part.
 RECIPES: dict[str, Recipe] = {}
 
 
 class Atom:
-    """What a polynomial is made of: a symbol, or an operation that is not polynomial."""
+    """A factor of a monomial: a symbol, or an operation that is not polynomial."""
 
     __slots__ = ("args", "index", "kind", "lower", "name", "upper")
 
@@ -43,15 +45,16 @@ Bounds: TypeAlias = "tuple[int | None, int | None]"
 
 
 class SymDim:
-    """A symbolic dimension. Never built directly: use `symbol` and arithmetic.
+    """A symbolic dimension. Never built directly: use `make_symbol` and arithmetic.
 
     ``==`` between dimensions is identity, which equals equality of polynomials because they are
-    interned. A dimension equals its text, too, and has the hash of it, so that a shape can be
-    compared with names (``("a", 3)``) and a table of names be asked with dimensions. Two dimensions
-    of one text (symbols of one name with another minimum) both equal that text and not each other:
-    no dict has keys of both kinds. ``<``, ``<=``, ``>``, ``>=`` are True only when provable for
-    every value of the symbols, so ``not a < b`` does not mean ``a >= b``. Symbols are at least
-    their ``minimum`` (0 unless told)."""
+    interned. A dimension also equals its text and has the same hash, so that a shape can be
+    compared with names (``("a", 3)``) and a dict keyed by names can be indexed with dimensions. Two
+    dimensions of one text (symbols of one name with different minima) both equal that text and not
+    each other: no dict has keys of both kinds. ``<``, ``<=``, ``>``, ``>=`` are True only when
+    provable for every value of the symbols, so ``not a < b`` does not mean ``a >= b``. Symbols are
+    at least their ``minimum`` (default 0).
+    """
 
     __slots__ = ("__weakref__", "_bounds", "_hash", "_negated", "_text", "terms")
 
@@ -71,27 +74,31 @@ class SymDim:
         return NotImplemented
 
     def __hash__(self) -> int:
-        found = self._hash
-        if found is None:
-            found = self._hash = hash(str(self))
-        return found
+        value = self._hash
+        if value is None:
+            value = self._hash = hash(str(self))
+        return value
 
     def __add__(self, other: Dim) -> Dim:
         key = (id(self), id(other)) if type(other) is SymDim else (id(self), other, None)
-        found = _add_cache.get(key)  # `_key`, without a call
-        return found if found is not None else cached(_add_cache, _add, self, other)
+        result = _add_cache.get(key)  # `_key`, without a call
+        return result if result is not None else compute_cached(_add_cache, _add_dims, self, other)
 
     def __mul__(self, other: Dim) -> Dim:
         key = (id(self), id(other)) if type(other) is SymDim else (id(self), other, None)
-        found = _mul_cache.get(key)
-        return found if found is not None else cached(_mul_cache, _mul, self, other)
+        result = _mul_cache.get(key)
+        return (
+            result
+            if result is not None
+            else compute_cached(_mul_cache, _multiply_dims, self, other)
+        )
 
     __radd__ = __add__
     __rmul__ = __mul__
 
     def __neg__(self) -> SymDim:
         if self._negated is None:
-            self._negated = intern(tuple((m, -c) for m, c in self.terms))
+            self._negated = intern_terms(tuple((m, -c) for m, c in self.terms))
         return self._negated
 
     def __pos__(self) -> SymDim:
@@ -108,16 +115,16 @@ class SymDim:
         return NotImplemented
 
     def __floordiv__(self, other: Dim) -> Dim:
-        return floordiv(self, other)
+        return floor_div(self, other)
 
     def __rfloordiv__(self, other: int) -> Dim:
-        return floordiv(other, self)
+        return floor_div(other, self)
 
     def __mod__(self, other: Dim) -> Dim:
-        return mod(self, other)
+        return floor_mod(self, other)
 
     def __rmod__(self, other: int) -> Dim:
-        return mod(other, self)
+        return floor_mod(other, self)
 
     def __pow__(self, exponent: int) -> Dim:
         if not isinstance(exponent, int) or exponent < 0:
@@ -128,19 +135,19 @@ class SymDim:
         return result
 
     def __le__(self, other: Dim) -> bool:
-        return nonnegative(other - self)
+        return is_nonnegative(other - self)
 
     def __lt__(self, other: Dim) -> bool:
-        return nonnegative(other - self - 1)
+        return is_nonnegative(other - self - 1)
 
     def __ge__(self, other: Dim) -> bool:
-        return nonnegative(self - other)
+        return is_nonnegative(self - other)
 
     def __gt__(self, other: Dim) -> bool:
-        return nonnegative(self - other - 1)
+        return is_nonnegative(self - other - 1)
 
     def __bool__(self) -> bool:
-        if differs(self, 0):
+        if always_differ(self, 0):
             return True
         raise BuilderError(
             f"Whether dimension {self} is zero is not known; "
@@ -149,14 +156,14 @@ class SymDim:
 
     def __str__(self) -> str:
         if self._text is None:
-            self._text = render(self)
+            self._text = format_dim(self)
         return self._text
 
     def __repr__(self) -> str:
         return f"SymDim({self})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (rebuild, (flatten(self),))
+        return (from_picklable, (to_picklable(self),))
 
     def __deepcopy__(self, memo: object) -> SymDim:
         return self
@@ -173,71 +180,76 @@ _lock = threading.Lock()
 _interned: dict[Terms, SymDim] = {}
 ATOMS: list[Atom] = []
 _atom_numbers: dict[tuple[Any, ...], int] = {}
-_Key: TypeAlias = "tuple[Any, ...]"
-_add_cache: dict[_Key, Dim] = {}
-_mul_cache: dict[_Key, Dim] = {}
-_div_cache: dict[_Key, Dim] = {}
-_mod_cache: dict[_Key, Dim] = {}
+_CacheKey: TypeAlias = "tuple[Any, ...]"
+_add_cache: dict[_CacheKey, Dim] = {}
+_mul_cache: dict[_CacheKey, Dim] = {}
+_div_cache: dict[_CacheKey, Dim] = {}
+_mod_cache: dict[_CacheKey, Dim] = {}
 
 
-def _unlock() -> None:
-    """In a forked child, where a thread that had the lock does not exist."""
+def _reset_lock() -> None:
+    """Replace the lock in a forked child: the thread that held it does not exist there."""
     global _lock
     _lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
+    os.register_at_fork(after_in_child=_reset_lock)
 
 
-def symbol(name: str, minimum: int | None = 0) -> SymDim:
-    """The dimension called ``name``; it is known to be at least ``minimum`` (None: nothing known).
+def make_symbol(name: str, minimum: int | None = 0) -> SymDim:
+    """Return the dimension called ``name``, at least ``minimum`` (None: unbounded).
 
-    The same name with another minimum is another dimension."""
+    The same name with another minimum is another dimension.
+    """
     return from_atom(make_atom(SYMBOL, name, (minimum,), (minimum, None)))
 
 
-def opaque(text: str, args: Iterable[Dim] = (), minimum: int | None = None) -> SymDim:
-    """An integer of which only the text, the lower bound and the dimensions it depends on are
-    known."""
+def make_opaque(text: str, args: Iterable[Dim] = (), minimum: int | None = None) -> SymDim:
+    """Return an integer known by its text, its lower bound and the dimensions it depends on."""
     return from_atom(make_atom(OPAQUE, text, (*args, minimum), (minimum, None)))
 
 
-def _key(a: Any, b: Any) -> _Key:
-    """What a cache of results has for two operands: dimensions by identity, which interning makes
-    theirs for ever, in places where numbers, which are values, never are."""
+def _cache_key(a: Any, b: Any) -> _CacheKey:
+    """Build the cache key of two operands.
+
+    Dimensions count by identity, which interning preserves; numbers, which are values, stand at
+    positions where identities never are.
+    """
     if type(a) is SymDim:
         return (id(a), id(b)) if type(b) is SymDim else (id(a), b, None)
     return (a, id(b), None, None) if type(b) is SymDim else (a, b, None, None, None)
 
 
-def cached(cache: dict[_Key, Dim], compute: Callable[[Any, Any], Any], a: Any, b: Any) -> Dim:
+def compute_cached(
+    cache: dict[_CacheKey, Dim], compute: Callable[[Any, Any], Any], a: Any, b: Any
+) -> Dim:
     if not isinstance(a, (int, SymDim)) or not isinstance(b, (int, SymDim)):
         return NotImplemented
     if len(cache) > _CACHE_LIMIT:
         cache.clear()  # only a cache: interned objects stay
     result = compute(a, b)
-    cache[_key(a, b)] = result
+    cache[_cache_key(a, b)] = result
     return result
 
 
-def intern(terms: Terms) -> SymDim:
-    found = _interned.get(terms)
-    if found is not None:
-        return found
-    made = object.__new__(SymDim)
-    made.terms = terms
-    made._bounds = made._hash = made._negated = made._text = None
-    return _interned.setdefault(terms, made)
+def intern_terms(terms: Terms) -> SymDim:
+    existing = _interned.get(terms)
+    if existing is not None:
+        return existing
+    dim = object.__new__(SymDim)
+    dim.terms = terms
+    dim._bounds = dim._hash = dim._negated = dim._text = None
+    return _interned.setdefault(terms, dim)
 
 
 def from_dict(terms: dict[Monomial, int]) -> Dim:
-    kept = sorted(item for item in terms.items() if item[1])
-    if not kept:
+    nonzero = sorted(item for item in terms.items() if item[1])
+    if not nonzero:
         return 0
-    if len(kept) == 1 and not kept[0][0]:
-        return kept[0][1]
-    return intern(tuple(kept))
+    if len(nonzero) == 1 and not nonzero[0][0]:
+        return nonzero[0][1]
+    return intern_terms(tuple(nonzero))
 
 
 def terms_of(dim: Dim) -> Terms:
@@ -246,14 +258,14 @@ def terms_of(dim: Dim) -> Terms:
     return dim.terms
 
 
-def _add(a: Dim, b: Dim) -> Dim:
+def _add_dims(a: Dim, b: Dim) -> Dim:
     total = dict(terms_of(a))
     for monomial, coefficient in terms_of(b):
         total[monomial] = total.get(monomial, 0) + coefficient
     return from_dict(total)
 
 
-def _mul(a: Dim, b: Dim) -> Dim:
+def _multiply_dims(a: Dim, b: Dim) -> Dim:
     total: dict[Monomial, int] = {}
     for left, c in terms_of(a):
         for right, d in terms_of(b):
@@ -276,11 +288,11 @@ def make_atom(kind: str, name: str, args: tuple[Any, ...], bounds: Bounds) -> At
 
 
 def from_atom(atom: Atom) -> SymDim:
-    return intern((((atom.index,), 1),))
+    return intern_terms((((atom.index,), 1),))
 
 
 def lone_atom(dim: Dim, kind: str) -> Atom | None:
-    """The atom when the dimension is exactly one atom of this kind."""
+    """Return the atom when the dimension is exactly one atom of this kind."""
     if isinstance(dim, SymDim) and len(dim.terms) == 1:
         monomial, coefficient = dim.terms[0]
         if coefficient == 1 and len(monomial) == 1 and ATOMS[monomial[0]].kind == kind:
@@ -289,7 +301,7 @@ def lone_atom(dim: Dim, kind: str) -> Atom | None:
 
 
 def split_constant(dim: Dim) -> tuple[Dim, int]:
-    """(dimension without its constant term, constant term)"""
+    """Split into (dimension without its constant term, constant term)."""
     if isinstance(dim, int):
         return 0, dim
     if dim.terms[0][0] == ():  # the empty monomial sorts first
@@ -302,21 +314,21 @@ def split_constant(dim: Dim) -> tuple[Dim, int]:
 
 
 def bounds_of(dim: Dim) -> Bounds:
-    """Interval that holds the dimension wherever it is defined; None is unbounded."""
+    """Return an interval that holds the dimension wherever it is defined; None is unbounded."""
     if isinstance(dim, int):
         return dim, dim
     if dim._bounds is None:
         low: int | None = 0
         high: int | None = 0
         for monomial, coefficient in dim.terms:
-            span = _scale(_monomial_bounds(monomial), coefficient)
+            span = _scale_bounds(_monomial_bounds(monomial), coefficient)
             low = None if low is None or span[0] is None else low + span[0]
             high = None if high is None or span[1] is None else high + span[1]
         dim._bounds = (low, high)
     return dim._bounds
 
 
-def _scale(span: Bounds, factor: int) -> Bounds:
+def _scale_bounds(span: Bounds, factor: int) -> Bounds:
     low = None if span[0] is None else span[0] * factor
     high = None if span[1] is None else span[1] * factor
     return (low, high) if factor >= 0 else (high, low)
@@ -327,13 +339,13 @@ def _monomial_bounds(monomial: Monomial) -> Bounds:
     high: int | None = 1
     for number in monomial:
         atom = ATOMS[number]
-        low, high = _times((low, high), (atom.lower, atom.upper))
+        low, high = _multiply_bounds((low, high), (atom.lower, atom.upper))
     if low is None and len(monomial) % 2 == 0 and monomial[::2] == monomial[1::2]:
         low = 0  # a square
     return low, high
 
 
-def _times(a: Bounds, b: Bounds) -> Bounds:
+def _multiply_bounds(a: Bounds, b: Bounds) -> Bounds:
     if None not in a and None not in b:
         corners = [x * y for x in a for y in b if x is not None and y is not None]
         return min(corners), max(corners)
@@ -343,8 +355,8 @@ def _times(a: Bounds, b: Bounds) -> Bounds:
     return None, None
 
 
-def nonnegative(dim: Dim, depth: int = 3) -> bool:
-    """True only if dim >= 0 for all values of its symbols."""
+def is_nonnegative(dim: Dim, depth: int = 3) -> bool:
+    """Return True only if dim >= 0 for all values of its symbols."""
     if isinstance(dim, int):
         return dim >= 0
     low, high = bounds_of(dim)
@@ -357,7 +369,7 @@ def nonnegative(dim: Dim, depth: int = 3) -> bool:
     for monomial, coefficient in dim.terms:
         if len(monomial) == 1 and ATOMS[monomial[0]].kind in _RELAXED:
             rest = dim - from_dict({monomial: coefficient})
-            if _relax(ATOMS[monomial[0]], coefficient, rest, depth - 1):
+            if _prove_relaxed(ATOMS[monomial[0]], coefficient, rest, depth - 1):
                 return True
     return False
 
@@ -365,20 +377,20 @@ def nonnegative(dim: Dim, depth: int = 3) -> bool:
 _RELAXED = frozenset({FLOORDIV, MAX, MIN})
 
 
-def _relax(atom: Atom, factor: int, rest: Dim, depth: int) -> bool:
-    """Proves factor*atom + rest >= 0 with the atom replaced by its own arguments."""
+def _prove_relaxed(atom: Atom, factor: int, rest: Dim, depth: int) -> bool:
+    """Prove factor*atom + rest >= 0 with the atom replaced by its own arguments."""
     if atom.kind == FLOORDIV:
         a, b = atom.args
         if not isinstance(b, int):
             return False
         # b*(a//b) lies between a - b + 1 and a
-        return nonnegative(factor * (a - b + 1 if factor > 0 else a) + b * rest, depth)
-    proofs = (nonnegative(factor * arg + rest, depth) for arg in atom.args)
+        return is_nonnegative(factor * (a - b + 1 if factor > 0 else a) + b * rest, depth)
+    proofs = (is_nonnegative(factor * arg + rest, depth) for arg in atom.args)
     return any(proofs) if (atom.kind == MAX) == (factor > 0) else all(proofs)
 
 
 def _nonnegative_shifted(dim: SymDim) -> bool:
-    """Writes each bounded atom as bound + something >= 0 and looks at the signs that result."""
+    """Write each bounded atom as bound + something >= 0 and check the resulting signs."""
     shifted: dict[Monomial, int] = {}
     for monomial, coefficient in dim.terms:
         parts: dict[Monomial, int] = {(): coefficient}
@@ -386,20 +398,20 @@ def _nonnegative_shifted(dim: SymDim) -> bool:
             bound = ATOMS[number].lower
             if bound is None:
                 return False
-            grown: dict[Monomial, int] = {}
+            expanded: dict[Monomial, int] = {}
             for m, c in parts.items():
                 longer = (*m, number)
-                grown[longer] = grown.get(longer, 0) + c
+                expanded[longer] = expanded.get(longer, 0) + c
                 if bound:
-                    grown[m] = grown.get(m, 0) + c * bound
-            parts = grown
+                    expanded[m] = expanded.get(m, 0) + c * bound
+            parts = expanded
         for m, c in parts.items():
             shifted[m] = shifted.get(m, 0) + c
     return all(c >= 0 for c in shifted.values())
 
 
-def differs(a: Dim, b: Dim) -> bool:
-    """True only if a and b are different whatever the symbols are."""
+def always_differ(a: Dim, b: Dim) -> bool:
+    """Return True only if a and b differ for all values of the symbols."""
     difference = a - b
     if isinstance(difference, int):
         return difference != 0
@@ -409,59 +421,69 @@ def differs(a: Dim, b: Dim) -> bool:
             step = gcd(step, coefficient)
         else:
             constant = coefficient
-    return bool(constant % step) or nonnegative(difference - 1) or nonnegative(-difference - 1)
+    return (
+        bool(constant % step) or is_nonnegative(difference - 1) or is_nonnegative(-difference - 1)
+    )
 
 
-def floordiv(a: Dim, b: Dim) -> Dim:
-    """``a // b``, rounded towards minus infinity as Python does. BuilderError when b is 0."""
-    found = _div_cache.get(_key(a, b))
-    return found if found is not None else cached(_div_cache, _floordiv, a, b)
+def floor_div(a: Dim, b: Dim) -> Dim:
+    """Return ``a // b``, rounded towards minus infinity as in Python.
+
+    Raises:
+        BuilderError: b is 0.
+    """
+    result = _div_cache.get(_cache_key(a, b))
+    return result if result is not None else compute_cached(_div_cache, _compute_floor_div, a, b)
 
 
-def ceildiv(a: Dim, b: Dim) -> Dim:
-    """``a / b`` rounded up."""
+def ceil_div(a: Dim, b: Dim) -> Dim:
+    """Return ``a / b`` rounded up."""
     if isinstance(b, int):
-        return floordiv(a + (b - 1), b) if b > 0 else -floordiv(a, -b)
-    return -floordiv(-a, b)
+        return floor_div(a + (b - 1), b) if b > 0 else -floor_div(a, -b)
+    return -floor_div(-a, b)
 
 
-def mod(a: Dim, b: Dim) -> Dim:
-    """``a % b`` with the sign of b, as in Python. BuilderError when b is 0."""
-    found = _mod_cache.get(_key(a, b))
-    return found if found is not None else cached(_mod_cache, _mod, a, b)
+def floor_mod(a: Dim, b: Dim) -> Dim:
+    """Return ``a % b`` with the sign of b, as in Python.
+
+    Raises:
+        BuilderError: b is 0.
+    """
+    result = _mod_cache.get(_cache_key(a, b))
+    return result if result is not None else compute_cached(_mod_cache, _compute_floor_mod, a, b)
 
 
-def maximum(*values: Dim) -> Dim:
-    """The largest of the values; those provably not larger than another are left out."""
-    return _extremum(MAX, values)
+def max_of(*values: Dim) -> Dim:
+    """Return the largest value, without those provably not larger than another."""
+    return _compute_extremum(MAX, values)
 
 
-def minimum(*values: Dim) -> Dim:
-    """The smallest of the values; those provably not smaller than another are left out."""
-    return _extremum(MIN, values)
+def min_of(*values: Dim) -> Dim:
+    """Return the smallest value, without those provably not smaller than another."""
+    return _compute_extremum(MIN, values)
 
 
-def _floordiv(a: Dim, b: Dim) -> Dim:
+def _compute_floor_div(a: Dim, b: Dim) -> Dim:
     if isinstance(b, int):
         if b == 0:
             raise BuilderError(f"({a})//0: division of a dimension by zero.")
         if isinstance(a, int):
             return a // b
-        return _floordiv_int(a, b) if b > 0 else _floordiv_int(-a, -b)
-    if nonnegative(a) and nonnegative(b - a - 1):
+        return _floor_div_int(a, b) if b > 0 else _floor_div_int(-a, -b)
+    if is_nonnegative(a) and is_nonnegative(b - a - 1):
         return 0
     quotient = _exact_quotient(a, b)
-    if quotient is not None and differs(b, 0):
+    if quotient is not None and always_differ(b, 0):
         return quotient
-    return from_atom(make_atom(FLOORDIV, "", (a, b), _floordiv_bounds(a, b)))
+    return from_atom(make_atom(FLOORDIV, "", (a, b), _floor_div_bounds(a, b)))
 
 
-def _floordiv_int(a: SymDim, b: int) -> Dim:
-    """a // b for b > 0: multiples of b leave the division, common factors cancel."""
-    whole = {m: c // b for m, c in a.terms if c % b == 0}
+def _floor_div_int(a: SymDim, b: int) -> Dim:
+    """Divide by b > 0: multiples of b leave the division, common factors cancel."""
+    multiples = {m: c // b for m, c in a.terms if c % b == 0}
     rest, constant = split_constant(from_dict({m: c for m, c in a.terms if c % b}))
-    whole[()] = whole.get((), 0) + constant // b
-    quotient, constant = from_dict(whole), constant % b
+    multiples[()] = multiples.get((), 0) + constant // b
+    quotient, constant = from_dict(multiples), constant % b
     if isinstance(rest, int):
         return quotient
     common = b
@@ -474,25 +496,25 @@ def _floordiv_int(a: SymDim, b: int) -> Dim:
     assert isinstance(rest, SymDim)
     if rest.terms[0][1] < 0:
         # (-x)//b is -((x + b - 1)//b): one form for both ways of writing a rounding up
-        return quotient - _floordiv_int_canonical(-rest + (b - 1 - constant), b)
-    return quotient + _floordiv_int_canonical(rest + constant, b)
+        return quotient - _floor_div_canonical(-rest + (b - 1 - constant), b)
+    return quotient + _floor_div_canonical(rest + constant, b)
 
 
-def _floordiv_int_canonical(a: Dim, b: int) -> Dim:
+def _floor_div_canonical(a: Dim, b: int) -> Dim:
     shifted, constant = split_constant(a)
     if constant >= b or constant < 0:
-        return floordiv(a, b)
-    if nonnegative(a) and nonnegative(b - 1 - a):
+        return floor_div(a, b)
+    if is_nonnegative(a) and is_nonnegative(b - 1 - a):
         return 0
     inner = lone_atom(shifted, FLOORDIV)
     if inner is not None and isinstance(inner.args[1], int):
         # (x//i + c)//b is (x + i*c)//(i*b): true for floors and positive ints
-        return floordiv(inner.args[0] + inner.args[1] * constant, inner.args[1] * b)
-    return from_atom(make_atom(FLOORDIV, "", (a, b), _floordiv_bounds(a, b)))
+        return floor_div(inner.args[0] + inner.args[1] * constant, inner.args[1] * b)
+    return from_atom(make_atom(FLOORDIV, "", (a, b), _floor_div_bounds(a, b)))
 
 
 def _exact_quotient(a: Dim, b: SymDim) -> Dim | None:
-    """q with a == q*b as polynomials, or None."""
+    """Return q with a == q*b as polynomials, or None."""
     lead_monomial, lead_coefficient = b.terms[-1]
     quotient: Dim = 0
     for _ in range(32):
@@ -517,14 +539,14 @@ def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-def _mod(a: Dim, b: Dim) -> Dim:
+def _compute_floor_mod(a: Dim, b: Dim) -> Dim:
     if isinstance(b, int):
         if b == 0:
             raise BuilderError(f"({a})%0: division of a dimension by zero.")
         if isinstance(a, int):
             return a % b
         if b < 0:
-            return -mod(-a, -b)
+            return -floor_mod(-a, -b)
         a = from_dict({m: c % b for m, c in a.terms})
         if isinstance(a, int):
             return a
@@ -532,56 +554,56 @@ def _mod(a: Dim, b: Dim) -> Dim:
         for _, coefficient in a.terms:
             common = gcd(common, coefficient)
         if common > 1:
-            return common * mod(from_dict({m: c // common for m, c in a.terms}), b // common)
+            return common * floor_mod(from_dict({m: c // common for m, c in a.terms}), b // common)
         inner = lone_atom(a, MOD)
         if inner is not None and isinstance(inner.args[1], int) and inner.args[1] % b == 0:
-            return mod(inner.args[0], b)
-    elif differs(b, 0) and _exact_quotient(a, b) is not None:
+            return floor_mod(inner.args[0], b)
+    elif always_differ(b, 0) and _exact_quotient(a, b) is not None:
         return 0
-    if nonnegative(a) and nonnegative(b - a - 1):
+    if is_nonnegative(a) and is_nonnegative(b - a - 1):
         return a
     return from_atom(make_atom(MOD, "", (a, b), _mod_bounds(a, b)))
 
 
-def _extremum(kind: str, values: tuple[Dim, ...]) -> Dim:
+def _compute_extremum(kind: str, values: tuple[Dim, ...]) -> Dim:
     flat: list[Dim] = []
     for value in values:
         atom = lone_atom(value, kind)
         flat.extend(atom.args if atom is not None else (value,))
-    kept: list[Dim] = []
+    candidates: list[Dim] = []
     for value in flat:
-        if any(_dominates(kind, other, value) for other in kept):
+        if any(_is_more_extreme(kind, other, value) for other in candidates):
             continue
-        kept = [other for other in kept if not _dominates(kind, value, other)]
-        kept.append(value)
-    if not kept:
+        candidates = [other for other in candidates if not _is_more_extreme(kind, value, other)]
+        candidates.append(value)
+    if not candidates:
         raise BuilderError(f"{kind}() of no dimension.")
-    if len(kept) == 1:
-        return kept[0]
-    kept.sort(key=terms_of)
-    bounds = [bounds_of(value) for value in kept]
+    if len(candidates) == 1:
+        return candidates[0]
+    candidates.sort(key=terms_of)
+    bounds = [bounds_of(value) for value in candidates]
     lowers, uppers = [low for low, _ in bounds], [high for _, high in bounds]
     if kind == MAX:
-        known = (_some(max, lowers), _all(max, uppers))
+        interval = (_reduce_known(max, lowers), _reduce_all(max, uppers))
     else:
-        known = (_all(min, lowers), _some(min, uppers))
-    return from_atom(make_atom(kind, "", tuple(kept), known))
+        interval = (_reduce_all(min, lowers), _reduce_known(min, uppers))
+    return from_atom(make_atom(kind, "", tuple(candidates), interval))
 
 
-def _dominates(kind: str, a: Dim, b: Dim) -> bool:
-    return nonnegative(a - b) if kind == MAX else nonnegative(b - a)
+def _is_more_extreme(kind: str, a: Dim, b: Dim) -> bool:
+    return is_nonnegative(a - b) if kind == MAX else is_nonnegative(b - a)
 
 
-def _some(choose: Callable[..., int], values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return choose(known) if known else None
+def _reduce_known(choose: Callable[..., int], values: list[int | None]) -> int | None:
+    finite = [value for value in values if value is not None]
+    return choose(finite) if finite else None
 
 
-def _all(choose: Callable[..., int], values: list[int | None]) -> int | None:
-    return None if None in values else _some(choose, values)
+def _reduce_all(choose: Callable[..., int], values: list[int | None]) -> int | None:
+    return None if None in values else _reduce_known(choose, values)
 
 
-def _floordiv_bounds(a: Dim, b: Dim) -> Bounds:
+def _floor_div_bounds(a: Dim, b: Dim) -> Bounds:
     low, high = bounds_of(a)
     if isinstance(b, int):  # positive here
         return (None if low is None else low // b), (None if high is None else high // b)
@@ -599,14 +621,14 @@ def _mod_bounds(a: Dim, b: Dim) -> Bounds:
     limits = [None if divisor_high is None else divisor_high - 1]
     if low is not None and low >= 0:
         limits.append(high)
-    return 0, _some(min, limits)
+    return 0, _reduce_known(min, limits)
 
 
 OPERATIONS: dict[str, Callable[..., Dim]] = {
-    FLOORDIV: floordiv,
-    MOD: mod,
-    MAX: maximum,
-    MIN: minimum,
+    FLOORDIV: floor_div,
+    MOD: floor_mod,
+    MAX: max_of,
+    MIN: min_of,
 }
 
 
@@ -632,15 +654,15 @@ def _operand_text(dim: Dim) -> str:
     return str(dim) if plain else f"({dim})"
 
 
-def render(dim: SymDim) -> str:
+def format_dim(dim: SymDim) -> str:
     parts: list[tuple[bool, int, str, bool]] = []  # (negative, -degree, text of the absolute value)
     for monomial, coefficient in dim.terms:
         size = abs(coefficient)
-        several = len(monomial) > 1 or (size != 1 and bool(monomial)) or coefficient < 0
+        parenthesize = len(monomial) > 1 or (size != 1 and bool(monomial)) or coefficient < 0
         texts = []
         for number in sorted(set(monomial), key=lambda n: _atom_text(ATOMS[n], True)):
             power = monomial.count(number)
-            text = _atom_text(ATOMS[number], several)
+            text = _atom_text(ATOMS[number], parenthesize)
             texts.append(f"{text}**{power}" if power > 1 else text)
         if size != 1 or not monomial:
             texts.insert(0, str(size))
@@ -654,34 +676,34 @@ def render(dim: SymDim) -> str:
     return text
 
 
-def flatten(dim: Dim) -> Any:
-    """Picklable form."""
+def to_picklable(dim: Dim) -> Any:
+    """Return the picklable form."""
     if isinstance(dim, int):
         return dim
-    return [(c, [_flatten_atom(ATOMS[n]) for n in m]) for m, c in dim.terms]
+    return [(c, [_atom_to_picklable(ATOMS[n]) for n in m]) for m, c in dim.terms]
 
 
-def _flatten_atom(atom: Atom) -> tuple[Any, ...]:
-    args = [arg if arg is None else flatten(arg) for arg in atom.args]
+def _atom_to_picklable(atom: Atom) -> tuple[Any, ...]:
+    args = [arg if arg is None else to_picklable(arg) for arg in atom.args]
     if atom.kind == OPAQUE and atom.name in RECIPES:
         return atom.kind, atom.name, args, RECIPES[atom.name]
     return atom.kind, atom.name, args
 
 
-def rebuild(flat: Any) -> Any:
+def from_picklable(flat: Any) -> Any:
     if flat is None or isinstance(flat, int):
         return flat
     total: Dim = 0
     for coefficient, factors in flat:
         term: Dim = coefficient
         for kind, name, args, *recipe in factors:
-            values = [rebuild(arg) for arg in args]
+            values = [from_picklable(arg) for arg in args]
             if recipe:
                 RECIPES[name] = _as_tuples(recipe[0])
             if kind == SYMBOL:
-                term = term * symbol(name, values[0])
+                term = term * make_symbol(name, values[0])
             elif kind == OPAQUE:
-                term = term * opaque(name, values[:-1], values[-1])
+                term = term * make_opaque(name, values[:-1], values[-1])
             else:
                 term = term * OPERATIONS[kind](*values)
         total = total + term
@@ -689,7 +711,7 @@ def rebuild(flat: Any) -> Any:
 
 
 def _as_tuples(recipe: Any) -> Recipe:
-    """A recipe from a text, which has lists for tuples."""
+    """Convert a recipe read from text, which has lists for tuples."""
     if isinstance(recipe, (int, float)):
         return recipe
     operator, *inputs = recipe

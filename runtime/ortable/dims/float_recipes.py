@@ -1,5 +1,6 @@
-"""Integers that torch computes through floats (``ceil(n / 0.5)``): the steps that lead to them, in
-double as torch takes them. `symints` notes the steps, sessions and calls follow them.
+"""Recipes of integers that torch computes through floats (``ceil(n / 0.5)``), in double precision.
+
+`symints` records them; sessions and calls evaluate them.
 """
 
 from __future__ import annotations
@@ -24,46 +25,44 @@ _PYTHON: dict[str, Callable[..., float]] = {
 
 
 def note_recipe(text: str, expr: Any, free: Sequence[Any]) -> None:
-    """Remembers how a sympy expression of this text is computed from its symbols, if every function
-    in it is known."""
-    recipe = _recipe(expr, list(free))
+    """Record how a sympy expression is computed, if every function in it is known."""
+    recipe = _build_recipe(expr, list(free))
     if recipe is not None:
         RECIPES[text] = recipe
 
 
-def _recipe(expr: Any, free: list[Any]) -> Recipe | None:
+def _build_recipe(expr: Any, free: list[Any]) -> Recipe | None:
     if getattr(expr, "is_Symbol", False):
         return free.index(expr) if expr.is_integer else None
     if getattr(expr, "is_Integer", False) or getattr(expr, "is_Float", False):
         return float(expr)
     operator = _OPERATORS.get(type(expr).__name__)
-    found = [_recipe(arg, free) for arg in expr.args]
-    if operator is None or None in found:
+    inputs = [_build_recipe(arg, free) for arg in expr.args]
+    if operator is None or None in inputs:
         return None
-    made: Any = found[0]
-    for each in found[1:]:
-        made = (operator, made, each)
-    return made if len(found) > 1 or not operator else (operator, made)
+    result: Any = inputs[0]
+    for item in inputs[1:]:
+        result = (operator, result, item)
+    return result if len(inputs) > 1 or not operator else (operator, result)
 
 
 def recipe_of(dim: SymDim) -> tuple[Recipe, tuple[Dim, ...]] | None:
-    """How an opaque part is computed through floats, and from which dimensions; None where that is
-    not known."""
+    """Return the recipe of an opaque part and the dimensions it reads, or None if unknown."""
     atom = ATOMS[dim.terms[0][0][0]]
     recipe = RECIPES.get(atom.name)
     return None if recipe is None else (recipe, atom.args[:-1])
 
 
-def computed(text: str, args: Sequence[int]) -> int | None:
-    """The value of an opaque part for values of its arguments; None where no steps are known."""
+def compute_opaque(text: str, args: Sequence[int]) -> int | None:
+    """Evaluate an opaque part for values of its arguments; None without a recipe."""
     recipe = RECIPES.get(text)
-    return None if recipe is None else int(_follow(recipe, args))
+    return None if recipe is None else int(_evaluate_recipe(recipe, args))
 
 
-def _follow(recipe: Recipe, args: Sequence[int]) -> float:
+def _evaluate_recipe(recipe: Recipe, args: Sequence[int]) -> float:
     if isinstance(recipe, int):
         return float(args[recipe])
     if isinstance(recipe, float):
         return recipe
     operator, *parts = recipe
-    return _PYTHON[operator](*(float(_follow(part, args)) for part in parts))
+    return _PYTHON[operator](*(float(_evaluate_recipe(part, args)) for part in parts))

@@ -1,5 +1,7 @@
-"""Dimensions from torch.SymInt and sympy expressions, by duck typing: of both only sympy's printer
-is imported, where an expression has to be written out."""
+"""Convert torch.SymInt and sympy expressions to dimensions, by duck typing.
+
+Only sympy's printer is imported, where an expression has to be written out.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,16 @@ from .expression import (
     Atom,
     Dim,
     SymDim,
-    ceildiv,
-    floordiv,
-    maximum,
-    minimum,
-    mod,
-    opaque,
-    symbol,
+    ceil_div,
+    floor_div,
+    floor_mod,
+    make_opaque,
+    make_symbol,
+    max_of,
+    min_of,
 )
 from .float_recipes import note_recipe
-from .traverse import map_atoms, prod, symbols
+from .traverse import free_symbols, map_atoms, product_of
 
 _env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
 _plain_cache: dict[Any, Dim] = {}
@@ -33,11 +35,16 @@ _rename_cache: dict[tuple[Dim, tuple[tuple[str, str], ...]], Dim] = {}
 
 
 def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
-    """Dimension of a Python int, a ``torch.SymInt`` or a sympy expression.
+    """Convert a Python int, a ``torch.SymInt`` or a sympy expression to a dimension.
 
-    ``rename`` maps torch's symbols to the user's (``{"s77": "batch"}``). A function this module
-    does not know becomes an opaque part with sympy's text. Raises BuilderError for floats and
-    booleans."""
+    Args:
+        value: the size; a function that this module does not know becomes an opaque part with
+            sympy's text.
+        rename: torch's symbols to the user's names (``{"s77": "batch"}``).
+
+    Raises:
+        BuilderError: a float or a boolean.
+    """
     if isinstance(value, SymDim):
         return value
     if isinstance(value, int):
@@ -57,20 +64,22 @@ def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
         dim = cache[expr] = _from_sympy(expr, env)
     if not rename or isinstance(dim, int):
         return dim
-    renaming = tuple((n, rename[n]) for n in sorted(symbols(dim)) if n in rename)
+    renaming = tuple((n, rename[n]) for n in sorted(free_symbols(dim)) if n in rename)
     if not renaming:
         return dim
     renamed = _rename_cache.get((dim, renaming))
     if renamed is None:
-        renamed = _rename_cache[dim, renaming] = _rename(dim, dict(renaming))
+        renamed = _rename_cache[dim, renaming] = _rename_symbols(dim, dict(renaming))
     return renamed
 
 
-def _rename(dim: Dim, names: dict[str, str]) -> Dim:
+def _rename_symbols(dim: Dim, names: dict[str, str]) -> Dim:
     def value_of(atom: Atom) -> Dim:
         if atom.kind == SYMBOL:
-            return symbol(names.get(atom.name, atom.name), atom.args[0])
-        return opaque(atom.name, [map_atoms(x, value_of) for x in atom.args[:-1]], atom.args[-1])
+            return make_symbol(names.get(atom.name, atom.name), atom.args[0])
+        return make_opaque(
+            atom.name, [map_atoms(x, value_of) for x in atom.args[:-1]], atom.args[-1]
+        )
 
     return map_atoms(dim, value_of)
 
@@ -80,18 +89,18 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
     if getattr(expr, "is_Integer", False):
         return int(expr)
     if kind in ("Symbol", "Dummy"):
-        return symbol(expr.name, _symbol_minimum(expr, env))
+        return make_symbol(expr.name, _symbol_minimum(expr, env))
     args: tuple[Any, ...] = tuple(getattr(expr, "args", ()))
     if kind == "Pow":
         exponent = args[1]
         if getattr(exponent, "is_Integer", False) and int(exponent) >= 0:
-            return prod([_from_sympy(args[0], env)] * int(exponent))
+            return product_of([_from_sympy(args[0], env)] * int(exponent))
     elif kind in ("FloorToInt", "CeilToInt") and type(args[0]).__name__ == "IntTrueDiv":
         a, b = (_from_sympy(arg, env) for arg in args[0].args)
-        return floordiv(a, b) if kind == "FloorToInt" else ceildiv(a, b)
+        return floor_div(a, b) if kind == "FloorToInt" else ceil_div(a, b)
     elif kind == "ModularIndexing":
         base, divisor, modulus = (_from_sympy(arg, env) for arg in args)
-        return mod(floordiv(base, divisor), modulus)
+        return floor_mod(floor_div(base, divisor), modulus)
     elif kind in _SYMPY and (kind != "Mul" or not any(_is_fraction(arg) for arg in args)):
         return _SYMPY[kind](*(_from_sympy(arg, env) for arg in args))
     if getattr(expr, "is_integer", None) is not True:
@@ -103,12 +112,14 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
     at_least = 0 if getattr(expr, "is_nonnegative", None) else None
     text = exact_text(expr)
     note_recipe(text, expr, free)
-    return opaque(text, [_from_sympy(x, env) for x in free], at_least)
+    return make_opaque(text, [_from_sympy(x, env) for x in free], at_least)
 
 
 def exact_text(expr: Any) -> str:
-    """A sympy expression with every float in full: sympy itself writes 15 digits, so that 0.3 and
-    0.1 + 0.2 would be one."""
+    """Print a sympy expression with every float in full.
+
+    sympy itself prints 15 digits, which would merge 0.3 and 0.1 + 0.2.
+    """
     return str(_exact_printer().doprint(expr))
 
 
@@ -128,11 +139,11 @@ def _is_fraction(expr: Any) -> bool:
 
 
 def _symbol_minimum(expr: Any, env: Any) -> int | None:
-    """0 for sizes; None for an integer that may be negative (``int(tensor)``, an int argument)."""
+    """Return 0 for sizes, None for an integer that may be negative (``int(tensor)``)."""
     ranges = getattr(env, "var_to_range", None)
-    known = ranges.get(expr) if ranges is not None else None
-    if known is not None:
-        return 0 if known.lower >= 0 else None
+    value_range = ranges.get(expr) if ranges is not None else None
+    if value_range is not None:
+        return 0 if value_range.lower >= 0 else None
     if getattr(expr, "is_nonnegative", None):
         return 0
     return None if expr.name[:1] == "u" and expr.name[1:].isdigit() else 0
@@ -140,13 +151,13 @@ def _symbol_minimum(expr: Any, env: Any) -> int | None:
 
 _SYMPY: dict[str, Callable[..., Dim]] = {
     "Add": lambda *args: sum(args[1:], start=args[0]),
-    "Mul": lambda *args: prod(args),
-    "FloorDiv": floordiv,
-    "CleanDiv": floordiv,
-    "CeilDiv": ceildiv,
-    "PythonMod": mod,
-    "Mod": mod,
-    "Max": maximum,
-    "Min": minimum,
+    "Mul": lambda *args: product_of(args),
+    "FloorDiv": floor_div,
+    "CleanDiv": floor_div,
+    "CeilDiv": ceil_div,
+    "PythonMod": floor_mod,
+    "Mod": floor_mod,
+    "Max": max_of,
+    "Min": min_of,
     "Identity": lambda arg: arg,
 }

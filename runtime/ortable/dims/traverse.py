@@ -1,5 +1,4 @@
-"""Looking into dimensions: their symbols, their value for given symbols, replacement, terms and
-factors."""
+"""Inspect dimensions: their symbols, values, substitutions, terms and factors."""
 
 from __future__ import annotations
 
@@ -9,24 +8,24 @@ from typing import NamedTuple
 from ortable.errors import BuilderError
 
 from .expression import ATOMS, OPAQUE, OPERATIONS, SYMBOL, Atom, Dim, SymDim, from_atom
-from .float_recipes import computed
+from .float_recipes import compute_opaque
 
 
-def prod(values: Iterable[Dim]) -> Dim:
-    """Product of the dimensions, 1 when there are none."""
+def product_of(values: Iterable[Dim]) -> Dim:
+    """Return the product of the dimensions, 1 when there are none."""
     result: Dim = 1
     for value in values:
         result = result * value
     return result
 
 
-def same(a: Dim, b: Dim) -> bool:
-    """True only if both are equal whatever the symbols are."""
+def always_equal(a: Dim, b: Dim) -> bool:
+    """Return True only if both are equal for all values of the symbols."""
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 def is_symbol(dim: object) -> bool:
-    """True for a bare symbol."""
+    """Return True for a bare symbol."""
     return (
         isinstance(dim, SymDim)
         and len(dim.terms) == 1
@@ -36,8 +35,8 @@ def is_symbol(dim: object) -> bool:
     )
 
 
-def symbols(dim: Dim) -> frozenset[str]:
-    """Names of the symbols that the dimension depends on."""
+def free_symbols(dim: Dim) -> frozenset[str]:
+    """Return the names of the symbols that the dimension depends on."""
     if isinstance(dim, int):
         return frozenset()
     names: set[str] = set()
@@ -48,11 +47,11 @@ def symbols(dim: Dim) -> frozenset[str]:
             continue
         for arg in atom.args:
             if arg is not None:
-                names |= symbols(arg)
+                names |= free_symbols(arg)
     return frozenset(names)
 
 
-class Part(NamedTuple):
+class Factor(NamedTuple):
     """A factor of a polynomial: ``kind`` is symbol, floordiv, mod, max, min or opaque."""
 
     dim: SymDim
@@ -60,35 +59,36 @@ class Part(NamedTuple):
     args: tuple[Dim, ...]
 
 
-def parts(dim: SymDim) -> list[tuple[int, tuple[Part, ...]]]:
-    """The polynomial as a sum of products, (coefficient, factors), a positive one first if there
-    is one."""
-    made = [(c, tuple(_part(ATOMS[number]) for number in m)) for m, c in reversed(dim.terms)]
-    return sorted(made, key=lambda term: term[0] < 0)
+def split_terms(dim: SymDim) -> list[tuple[int, tuple[Factor, ...]]]:
+    """Split the polynomial into (coefficient, factors), a positive term first if there is one."""
+    terms = [(c, tuple(_factor_of(ATOMS[number]) for number in m)) for m, c in reversed(dim.terms)]
+    return sorted(terms, key=lambda term: term[0] < 0)
 
 
-def _part(atom: Atom) -> Part:
+def _factor_of(atom: Atom) -> Factor:
     args = () if atom.kind in (SYMBOL, OPAQUE) else atom.args
-    return Part(from_atom(atom), atom.kind, args)
+    return Factor(from_atom(atom), atom.kind, args)
 
 
-def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """Value of the dimension when its symbols have these values.
+def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
+    """Evaluate the dimension for these values of its symbols.
 
-    Raises BuilderError for a missing symbol, an opaque part, a division by zero or a float that is
-    no int."""
+    Raises:
+        BuilderError: a missing symbol, an opaque part, a division by zero, or a float without an
+            integer value.
+    """
 
     def value_of(atom: Atom) -> Dim:
         if atom.kind == OPAQUE:
-            args = [evaluate(arg, values) for arg in atom.args[:-1]]
+            args = [evaluate_dim(arg, values) for arg in atom.args[:-1]]
             try:
-                found = computed(atom.name, args)
+                number = compute_opaque(atom.name, args)
             except (ArithmeticError, ValueError) as error:  # x / 0, the ceil of inf or of NaN
-                given = ", ".join(f"{name}={values[name]}" for name in sorted(symbols(dim)))
-                text = f"{atom.name!r} in dimension {dim} has no value for {given}: {error}."
+                listed = ", ".join(f"{name}={values[name]}" for name in sorted(free_symbols(dim)))
+                text = f"{atom.name!r} in dimension {dim} has no value for {listed}: {error}."
                 raise BuilderError(text) from error
-            if found is not None:
-                return found
+            if number is not None:
+                return number
         if atom.kind != SYMBOL:
             raise BuilderError(f"{atom.name!r} in dimension {dim} has no known value.")
         if atom.name not in values:
@@ -100,13 +100,16 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     return result
 
 
-def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """The dimension with some symbols replaced by other dimensions, which must respect the symbols'
-    minimum: what was simplified because of it is not undone."""
+def substitute_symbols(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """Replace some symbols with other dimensions.
+
+    The replacements must respect the symbols' minima: what was simplified because of a minimum
+    is not undone.
+    """
 
     def value_of(atom: Atom) -> Dim:
-        found = values.get(atom.name) if atom.kind == SYMBOL else None
-        return found if found is not None else from_atom(atom)
+        replacement = values.get(atom.name) if atom.kind == SYMBOL else None
+        return replacement if replacement is not None else from_atom(atom)
 
     return map_atoms(dim, value_of)
 

@@ -1,6 +1,8 @@
-"""The words of shape, dtype and value rules; the generated rules of ONNX and ATen operators call
-them as ``inference.word(...)``. Pure functions on shapes (tuples of dims, None = unknown), element
-types and known contents; nothing here builds a graph. `ValueInfo` is what a rule reads."""
+"""Rules for shapes, dtypes and known contents, called by the generated ONNX and ATen rules.
+
+Rules are pure functions on shapes (tuples of dims, None = unknown), element types and known
+contents; nothing here builds a graph. Rules read `ValueInfo`. specs/onnx names these functions.
+"""
 
 from .dtype import *  # noqa: F403
 from .flow import *  # noqa: F403

@@ -1,7 +1,8 @@
-"""Words of dtype rules, on ONNX element types: torch's promotion lattice and the types that
-attributes ask for.
-The promotion table is written out so that a conversion never imports torch; a test compares it with
-torch."""
+"""Dtype rules on ONNX element types: torch's promotion lattice, and the types that attributes set.
+
+The promotion table is written out so that a conversion never imports torch; a test compares it
+with torch.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ _LIMIT = {int64: 1 << 63, int32: 1 << 31}
 
 
 def _promote_pair(a: int, b: int) -> int | None:
-    """torch.promote_types on element types; None where torch refuses."""
+    """Compute torch.promote_types on element types; None where torch raises."""
     if a == b:
         return a
     if a in _FLOAT8 or b in _FLOAT8:
@@ -68,17 +69,17 @@ def _promote_pair(a: int, b: int) -> int | None:
     return max(a, b, key=_RANK.__getitem__)
 
 
-def _promotions() -> dict[tuple[int, int], int]:
-    known = (boolean, *_RANK, *_UNSIGNED, *_FLOATS, *_FLOAT8, complex64, complex128)
-    pairs = {(a, b): _promote_pair(a, b) for a in known for b in known}
-    return {pair: found for pair, found in pairs.items() if found is not None}
+def _promotion_table() -> dict[tuple[int, int], int]:
+    types = (boolean, *_RANK, *_UNSIGNED, *_FLOATS, *_FLOAT8, complex64, complex128)
+    pairs = {(a, b): _promote_pair(a, b) for a in types for b in types}
+    return {pair: result for pair, result in pairs.items() if result is not None}
 
 
-PROMOTIONS = _promotions()
+PROMOTIONS = _promotion_table()
 
 
 def promote_types(a: int | None, b: int | None) -> int | None:
-    """``torch.promote_types`` on element types; None when one is unknown.
+    """Compute ``torch.promote_types`` on element types; None when one is unknown.
 
     Raises:
         BuilderError: torch has no promotion for the pair (uint16 with int8, float8 with float16).
@@ -87,17 +88,19 @@ def promote_types(a: int | None, b: int | None) -> int | None:
         return a
     if a is None or b is None:
         return None
-    found = PROMOTIONS.get((a, b))
-    if found is None:
+    result = PROMOTIONS.get((a, b))
+    if result is None:
         raise BuilderError(
             f"torch promotes {name(a)} and {name(b)} to no common type; cast one of them"
         )
-    return found
+    return result
 
 
 def promote_to_float(*dtypes: int | None) -> int | None:
-    """Type of an operation that computes in floating point: the promoted type, float32 when that
-    is bool or an integer."""
+    """Return the type of a floating point operation: the promoted type.
+
+    float32 when that is bool or an integer.
+    """
     result: int | None = dtypes[0]
     for dtype in dtypes[1:]:
         result = promote_types(result, dtype)
@@ -106,14 +109,13 @@ def promote_to_float(*dtypes: int | None) -> int | None:
     return float32
 
 
-def accumulate(dtype: int | None) -> int | None:
-    """Type of a sum or product: integers and bool accumulate in int64, everything else in its own
-    type."""
+def accumulate_dtype(dtype: int | None) -> int | None:
+    """Return the type of a sum or product: int64 for integers and bool, else the type itself."""
     return int64 if dtype == boolean or is_int_type(dtype) else dtype
 
 
-def required(attrs: dict[str, Any], key: str, op: str) -> Any:
-    """The value of an attribute that ``op`` cannot do without.
+def required_attribute(attrs: dict[str, Any], key: str, op: str) -> Any:
+    """Return the value of an attribute that ``op`` requires.
 
     Raises:
         BuilderError: the node does not have it.
@@ -125,13 +127,15 @@ def required(attrs: dict[str, Any], key: str, op: str) -> Any:
 
 
 def dtype_attr(value: Any, default: int | None = None) -> int | None:
-    """The element type an attribute asks for; ``default`` when the attribute is absent or 0."""
+    """Return the element type that an attribute sets; ``default`` when it is absent or 0."""
     return int(value) if value else default
 
 
 def tensor_dtype(value: Any, default: int | None = None) -> int | None:
-    """Element type of a tensor attribute: a TensorProto or a numpy array; ``default`` when there
-    is none."""
+    """Return the element type of a tensor attribute, ``default`` when there is none.
+
+    The attribute is a TensorProto or a numpy array.
+    """
     if value is None:
         return default
     if hasattr(value, "data_type"):
@@ -141,9 +145,11 @@ def tensor_dtype(value: Any, default: int | None = None) -> int | None:
     return from_numpy(value.dtype)
 
 
-def fit(dtype: int | None, value: Any) -> Any:
-    """``value`` if every int of it fits ``dtype`` (int32 or int64, else nothing does): wrapped
-    content is not known content."""
+def fitting_value(dtype: int | None, value: Any) -> Any:
+    """Return ``value`` if every int of it fits ``dtype`` (int32 or int64), else None.
+
+    Content that wraps around is not known content.
+    """
     limit = _LIMIT.get(dtype or 0)
     if limit is None or value is None:
         return None

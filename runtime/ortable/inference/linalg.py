@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from ortable import dims
 from ortable.errors import BuilderError
 
-from .shape import Dim, Shape, broadcast, differ, normalize_axis, show
+from .shape import Dim, Shape, broadcast, dims_differ, normalize_axis, shape_str
 
 
-def matmul(a: Shape | None, b: Shape | None) -> Shape | None:
+def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
     """MatMul with numpy's rules: vectors lose their axis, leading axes broadcast.
 
     Raises:
@@ -20,9 +20,11 @@ def matmul(a: Shape | None, b: Shape | None) -> Shape | None:
     if a is None or b is None:
         return None
     if not a or not b:
-        raise BuilderError(f"MatMul of {show(a)} and {show(b)}: a scalar has no inner axis")
-    if differ(a[-1], b[-2] if len(b) > 1 else b[0]):
-        raise BuilderError(f"MatMul of {show(a)} and {show(b)}: the inner sizes differ")
+        raise BuilderError(
+            f"MatMul of {shape_str(a)} and {shape_str(b)}: a scalar has no inner axis"
+        )
+    if dims_differ(a[-1], b[-2] if len(b) > 1 else b[0]):
+        raise BuilderError(f"MatMul of {shape_str(a)} and {shape_str(b)}: the inner sizes differ")
     if len(a) > 2 or len(b) > 2:
         batch = broadcast(a[:-2], b[:-2])
         if batch is None:
@@ -32,7 +34,7 @@ def matmul(a: Shape | None, b: Shape | None) -> Shape | None:
     return batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ())
 
 
-def fused_matmul(
+def fused_matmul_shape(
     a: Shape | None,
     b: Shape | None,
     trans_a: int,
@@ -46,15 +48,17 @@ def fused_matmul(
         return None
     left = a[:-2] + (a[-1], a[-2]) if trans_a else a
     right = b[:-2] + (b[-1], b[-2]) if trans_b else b
-    return matmul(left, right)
+    return matmul_shape(left, right)
 
 
-def matmul_nbits(a: Shape | None, n: int) -> Shape | None:
+def matmul_nbits_shape(a: Shape | None, n: int) -> Shape | None:
     """com.microsoft MatMulNBits: the last axis becomes ``n``, rows of the packed weight."""
     return None if a is None or not a else a[:-1] + (n,)
 
 
-def gemm(a: Shape | None, b: Shape | None, trans_a: int = 0, trans_b: int = 0) -> Shape | None:
+def gemm_shape(
+    a: Shape | None, b: Shape | None, trans_a: int = 0, trans_b: int = 0
+) -> Shape | None:
     """Gemm: ``(M, K), (K, N) -> (M, N)``, operands transposed first.
 
     Raises:
@@ -63,18 +67,18 @@ def gemm(a: Shape | None, b: Shape | None, trans_a: int = 0, trans_b: int = 0) -
     if a is None or b is None:
         return None
     if len(a) != 2 or len(b) != 2:
-        raise BuilderError(f"Gemm needs two matrices, not {show(a)} and {show(b)}")
+        raise BuilderError(f"Gemm needs two matrices, not {shape_str(a)} and {shape_str(b)}")
     m, k = a if not trans_a else a[::-1]
     inner, n = b if not trans_b else b[::-1]
-    if differ(k, inner):
+    if dims_differ(k, inner):
         raise BuilderError(
-            f"Gemm of {show(a)} and {show(b)} (transA={trans_a}, transB={trans_b}): "
+            f"Gemm of {shape_str(a)} and {shape_str(b)} (transA={trans_a}, transB={trans_b}): "
             "the inner sizes differ"
         )
     return m, n
 
 
-def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
+def einsum_shape(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
     """Einsum: letters stand for sizes, ``...`` for axes that broadcast.
 
     Raises:
@@ -91,7 +95,7 @@ def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
         assert shape is not None
         head, dots, tail = term.partition("...")
         if len(head) + len(tail) > len(shape) or (not dots and len(head) != len(shape)):
-            raise BuilderError(f"Einsum {equation}: {term} does not fit {show(shape)}")
+            raise BuilderError(f"Einsum {equation}: {term} does not fit {shape_str(shape)}")
         if dots:
             batches.append(shape[len(head) : len(shape) - len(tail)])
         named = shape[: len(head)] + (shape[len(shape) - len(tail) :] if tail else ())
@@ -103,30 +107,30 @@ def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
         right = ("..." if batches else "") + "".join(once)
     batch = broadcast(*batches) if batches else ()
     head, dots, tail = right.partition("...")
-    found = [sizes.get(c) for c in head + tail]
-    if batch is None or None in found:
+    result_sizes = [sizes.get(c) for c in head + tail]
+    if batch is None or None in result_sizes:
         return None
-    known: Shape = tuple(found)  # type: ignore[arg-type]
-    return known[: len(head)] + (batch if dots else ()) + known[len(head) :]
+    named_sizes: Shape = tuple(result_sizes)  # type: ignore[arg-type]
+    return named_sizes[: len(head)] + (batch if dots else ()) + named_sizes[len(head) :]
 
 
-def _letter_size(equation: str, letter: str, known: Dim | None, size: Dim) -> Dim | None:
+def _letter_size(equation: str, letter: str, previous: Dim | None, size: Dim) -> Dim | None:
     """Size of a letter that stands for two sizes: they are equal, or one is a 1 that stretches."""
-    if known is None or known is size:
-        return known
+    if previous is None or previous is size:
+        return previous
     try:
-        both = broadcast((known,), (size,))
+        both = broadcast((previous,), (size,))
     except BuilderError:
-        raise BuilderError(f"Einsum {equation}: {letter} is both {known} and {size}") from None
+        raise BuilderError(f"Einsum {equation}: {letter} is both {previous} and {size}") from None
     return None if both is None else both[0]
 
 
-def det(x: Shape | None) -> Shape | None:
+def det_shape(x: Shape | None) -> Shape | None:
     """Det: the two matrix axes go."""
     return None if x is None else x[:-2]
 
 
-def norm_stats(x: Shape | None, axis: int) -> Shape | None:
+def norm_stats_shape(x: Shape | None, axis: int) -> Shape | None:
     """Mean of LayerNormalization: the normalized axes, from ``axis`` on, are 1."""
     if x is None:
         return None
@@ -134,7 +138,7 @@ def norm_stats(x: Shape | None, axis: int) -> Shape | None:
     return x[:axis] + (1,) * (len(x) - axis)
 
 
-def rnn(
+def rnn_shape(
     x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
 ) -> Shape | None:
     """Y of RNN, GRU, LSTM: ``(seq, directions, batch, hidden)``, or batch first with layout 1."""
@@ -147,18 +151,18 @@ def rnn(
     return (x[0], x[1], ways, hidden) if layout else (x[0], ways, x[1], hidden)
 
 
-def rnn_state(
+def rnn_state_shape(
     x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
 ) -> Shape | None:
     """Y_h and Y_c of RNN, GRU, LSTM: ``(directions, batch, hidden)``, or batch first with layout
     1."""
-    full = rnn(x, r, hidden_size, direction, layout)
+    full = rnn_shape(x, r, hidden_size, direction, layout)
     if full is None:
         return None
     return (full[0], full[2], full[3]) if layout else full[1:]
 
 
-def attention(
+def attention_shape(
     q: Shape | None,
     k: Shape | None,
     v: Shape | None,
@@ -173,7 +177,7 @@ def attention(
     if len(q) == 4:
         return q[:3] + v[3:]
     assert q_num_heads and kv_num_heads
-    return q[:2] + (q_num_heads * dims.floordiv(v[2], kv_num_heads),)
+    return q[:2] + (q_num_heads * dims.floor_div(v[2], kv_num_heads),)
 
 
 def _check_heads(
@@ -182,13 +186,13 @@ def _check_heads(
     if len(q) not in (3, 4) or len(q) != len(v) or (k is not None and len(k) != len(q)):
         raise BuilderError(
             f"Attention needs Q, K and V of one rank, 3 or 4, "
-            f"not {show(q)}, {show(k)} and {show(v)}"
+            f"not {shape_str(q)}, {shape_str(k)} and {shape_str(v)}"
         )
     if len(q) == 3 and not (q_heads and kv_heads):
         raise BuilderError("Attention with inputs of rank 3 needs q_num_heads and kv_num_heads")
 
 
-def attention_present(
+def attention_present_shape(
     new: Shape | None, past: Shape | None, kv_num_heads: int | None
 ) -> Shape | None:
     """present_key, present_value of Attention: ``(batch, kv heads, past + new, head size)``;
@@ -198,13 +202,13 @@ def attention_present(
     if len(new) == 3:
         if not kv_num_heads:
             return None
-        new = (new[0], kv_num_heads, new[1], dims.floordiv(new[2], kv_num_heads))
+        new = (new[0], kv_num_heads, new[1], dims.floor_div(new[2], kv_num_heads))
     if len(new) != 4:
         return None
     return new[:2] + (new[2] + (past[2] if past else 0), new[3])
 
 
-def attention_scores(
+def attention_scores_shape(
     q: Shape | None, k: Shape | None, past: Shape | None, q_num_heads: int | None
 ) -> Shape | None:
     """qk_matmul_output of Attention: ``(batch, q heads, q length, total length)``; ``past`` ()
@@ -217,7 +221,7 @@ def attention_scores(
     return None if not q_num_heads else (q[0], q_num_heads, q[1], k[1] + old)
 
 
-def ms_multi_head_attention(query: Shape | None, value: Shape | None) -> Shape | None:
+def ms_multi_head_attention_shape(query: Shape | None, value: Shape | None) -> Shape | None:
     """Output of com.microsoft MultiHeadAttention for unpacked (batch, length, hidden) operands,
     else unknown."""
     if query is None or value is None or len(query) != 3:
@@ -227,7 +231,7 @@ def ms_multi_head_attention(query: Shape | None, value: Shape | None) -> Shape |
     return query[:2] + (value[1] * value[3],) if len(value) == 4 else None
 
 
-def ms_attention(
+def ms_attention_shape(
     x: Shape | None, weights: Shape | None, qkv_hidden_sizes: Sequence[int] | None
 ) -> Shape | None:
     """Output of com.microsoft Attention: ``(batch, length, hidden size of v)``."""
@@ -235,24 +239,24 @@ def ms_attention(
         return None
     if qkv_hidden_sizes:
         return x[:2] + (qkv_hidden_sizes[2],)
-    return None if weights is None else x[:2] + (dims.floordiv(weights[1], 3),)
+    return None if weights is None else x[:2] + (dims.floor_div(weights[1], 3),)
 
 
-def linear_state(
+def linear_state_shape(
     query: Shape | None, value: Shape | None, q_num_heads: int, kv_num_heads: int
 ) -> Shape | None:
     """State of com.microsoft LinearAttention: ``(batch, heads, size of a key, size of a value)``"""
     if query is None or value is None or len(query) != 3 or len(value) != 3:
         return None
-    sizes = dims.floordiv(query[2], q_num_heads), dims.floordiv(value[2], kv_num_heads)
+    sizes = dims.floor_div(query[2], q_num_heads), dims.floor_div(value[2], kv_num_heads)
     return (query[0], kv_num_heads, *sizes)
 
 
-def loss(target: Shape | None, reduction: str) -> Shape | None:
+def loss_shape(target: Shape | None, reduction: str) -> Shape | None:
     """NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss: a scalar unless ``reduction`` is none."""
     return target if reduction == "none" else ()
 
 
-def window(size: Dim | None) -> Shape | None:
+def window_shape(size: Dim | None) -> Shape | None:
     """HannWindow and the like: a vector of ``size``."""
     return None if size is None else (size,)

@@ -1,7 +1,8 @@
-"""Words of shape rules that serve ATen and ONNX alike: broadcasting, reduction, permutation,
-concatenation, unification.
-A shape is a tuple of dims (ints or symbolic), or None when nothing is known; unknown in gives
-unknown out."""
+"""Shape rules shared by ATen and ONNX: broadcasting, reduction, permutation, concatenation.
+
+A shape is a tuple of dims (ints or symbolic), or None when nothing is known. Unknown inputs give
+an unknown result.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +16,18 @@ from ortable.errors import BuilderError
 Shape = tuple[Dim, ...]
 
 
-def show(shape: Sequence[Dim] | None) -> str:
-    """A shape as people write it, for messages: ``[batch, 3]``."""
+def shape_str(shape: Sequence[Dim] | None) -> str:
+    """Format a shape for messages: ``[batch, 3]``."""
     return "unknown" if shape is None else "[" + ", ".join(str(d) for d in shape) + "]"
 
 
 class ValueInfo:
-    """What is known of one result of a graph; `ir` keeps one for each, and rules read it.
+    """The known facts of one result of a graph; `ir` keeps one for each, and rules read it.
 
     ``dtype``: ONNX element type; ``shape``: tuple of dims; ``rank``: known even where the shape is
     not; ``value``: known content of an int32 or int64 result of rank 0 (a dim) or 1 (a tuple of
     dims); ``constant``: the array of a constant (anything with ``tolist()``); ``producer``: the
-    node that makes it. None everywhere means unknown.
+    node that computes it. None everywhere means unknown.
     """
 
     __slots__ = ("constant", "dtype", "name", "producer", "rank", "shape", "value")
@@ -50,36 +51,40 @@ class ValueInfo:
         self.producer = producer
 
     def __repr__(self) -> str:
-        return f"ValueInfo({self.name!r}, {self.dtype}, {show(self.shape)}, value={self.value})"
+        return (
+            f"ValueInfo({self.name!r}, {self.dtype}, {shape_str(self.shape)}, value={self.value})"
+        )
 
 
-def differ(a: Dim, b: Dim) -> bool:
-    """True when two dims can be proven to be different."""
+def dims_differ(a: Dim, b: Dim) -> bool:
+    """Return True when two dims are provably different."""
     if a is b:
         return False
     if type(a) is int and type(b) is int:
         return a != b
-    return dims.differs(a, b)
+    return dims.always_differ(a, b)
 
 
 def all_known(sizes: Sequence[Dim | None]) -> Shape | None:
-    """The sizes as a shape; None when one of them is unknown."""
-    known = tuple(size for size in sizes if size is not None)
-    return known if len(known) == len(sizes) else None
+    """Return the sizes as a shape; None when one of them is unknown."""
+    result = tuple(size for size in sizes if size is not None)
+    return result if len(result) == len(sizes) else None
 
 
 def merge_dim(a: Dim, b: Dim) -> Dim | None:
-    """One dim for two that must be equal, an int if either is one; None when they are provably
-    different."""
+    """Merge two dims that must be equal, preferring an int.
+
+    Returns None when they are provably different.
+    """
     if a is b or a == b:
         return a
-    if differ(a, b):
+    if dims_differ(a, b):
         return None
     return b if type(b) is int else a
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """``axis`` counted from the front.
+    """Count ``axis`` from the front.
 
     Raises:
         BuilderError: ``axis`` is not in ``[-rank, rank - 1]``.
@@ -92,39 +97,45 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> list[int]:
-    """Every axis counted from the front. Raises BuilderError for one out of range or given
-    twice."""
-    found = [normalize_axis(int(axis), rank) for axis in axes]
-    if len(set(found)) != len(found):
+    """Count every axis from the front.
+
+    Raises:
+        BuilderError: an axis is out of range or repeated.
+    """
+    result = [normalize_axis(int(axis), rank) for axis in axes]
+    if len(set(result)) != len(result):
         raise BuilderError(f"axes {list(axes)} name one axis twice (rank {rank})")
-    return found
+    return result
 
 
 def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
-    """The common size of one position, 1s removed; None when it cannot be told. Raises ValueError
-    when impossible."""
+    """Return the common size at one axis, 1s removed; None when it is undecidable.
+
+    Raises:
+        ValueError: the sizes cannot broadcast.
+    """
     ints = [d for d in candidates if type(d) is int]
     if len(ints) > 1:
         raise ValueError
     others = [d for d in candidates if type(d) is not int]
     if ints:
-        # legal only if every symbol turns out to be 1 or this size, so this size it is (0 against
-        # 1 gives 0)
-        chosen: Dim | None = ints[0]
+        # legal only if every symbol is 1 or this size, so the result has this size (0 against 1
+        # gives 0)
+        size: Dim | None = ints[0]
     elif len(others) == 1:
         return others[0]
     else:
-        chosen = next((d for d in others if d >= 2), None)
-        if chosen is None:
+        size = next((d for d in others if d >= 2), None)
+        if size is None:
             return None
     for other in others:
-        if chosen is not None and differ(other, chosen) and differ(other, 1):
+        if size is not None and dims_differ(other, size) and dims_differ(other, 1):
             raise ValueError
-    return chosen
+    return size
 
 
 def broadcast(*shapes: Shape | None) -> Shape | None:
-    """Shape of an elementwise operation with numpy's rules (ONNX "multidirectional broadcasting").
+    """Broadcast shapes with numpy's rules (ONNX "multidirectional broadcasting").
 
     None when a shape is unknown, or when two symbolic sizes meet of which either could be the 1
     that stretches.
@@ -137,12 +148,12 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
         return None
     if all(shape == first for shape in shapes):
         return first
-    known: list[Shape] = shapes  # type: ignore[assignment]
-    rank = max(len(shape) for shape in known)
+    ranked: list[Shape] = shapes  # type: ignore[assignment]
+    rank = max(len(shape) for shape in ranked)
     result: list[Dim] = []
     unknown = False
     for position in range(-rank, 0):
-        candidates = {shape[position] for shape in known if len(shape) >= -position}
+        candidates = {shape[position] for shape in ranked if len(shape) >= -position}
         candidates.discard(1)
         if len(candidates) <= 1:
             result.append(candidates.pop() if candidates else 1)
@@ -150,10 +161,10 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
         try:
             size = _broadcast_dim(candidates)
         except ValueError:
-            names = " and ".join(show(s) for s in known)
+            names = " and ".join(shape_str(s) for s in ranked)
             raise BuilderError(
                 f"Shapes {names} cannot be broadcast together: "
-                f"sizes {show(sorted(candidates, key=str))} meet at axis {position}, "
+                f"sizes {shape_str(sorted(candidates, key=str))} meet at axis {position}, "
                 "and none of them is 1"
             ) from None
         unknown = unknown or size is None
@@ -164,7 +175,7 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
 def reduce_shape(
     shape: Shape | None, dims: int | Sequence[int] | None = None, keepdim: object = False
 ) -> Shape | None:
-    """Shape after reducing ``dims`` (an axis, axes, or None or empty for all of them, as in torch).
+    """Return the shape after reducing ``dims`` (an axis, axes; None or empty: all, as in torch).
 
     Raises:
         BuilderError: an axis is out of range or given twice.
@@ -176,14 +187,14 @@ def reduce_shape(
     axes = (dims,) if isinstance(dims, int) else dims
     if not shape and all(a in (0, -1) for a in axes):
         return ()  # torch accepts axis 0 of a scalar
-    gone = normalize_axes(axes, len(shape))
+    reduced = normalize_axes(axes, len(shape))
     if keepdim:
-        return tuple(1 if i in gone else d for i, d in enumerate(shape))
-    return tuple(d for i, d in enumerate(shape) if i not in gone)
+        return tuple(1 if i in reduced else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in reduced)
 
 
-def permute(shape: Shape | None, perm: Sequence[int] | None = None) -> Shape | None:
-    """Axes in the order ``perm`` (None: reversed).
+def permute_shape(shape: Shape | None, perm: Sequence[int] | None = None) -> Shape | None:
+    """Reorder the axes by ``perm`` (None: reversed).
 
     Raises:
         BuilderError: ``perm`` is not a permutation of the axes.
@@ -194,13 +205,16 @@ def permute(shape: Shape | None, perm: Sequence[int] | None = None) -> Shape | N
         return shape[::-1]
     order = [axis + len(shape) if axis < 0 else axis for axis in perm]
     if sorted(order) != list(range(len(shape))):
-        raise BuilderError(f"perm {list(perm)} is not a permutation of the axes of {show(shape)}")
+        raise BuilderError(
+            f"perm {list(perm)} is not a permutation of the axes of {shape_str(shape)}"
+        )
     return tuple(shape[axis] for axis in order)
 
 
-def concat(shapes: Sequence[Shape | None], axis: int = 0) -> Shape | None:
-    """Shape of a concatenation along ``axis``; empty vectors are skipped next to higher ranks, as
-    torch does.
+def concat_shape(shapes: Sequence[Shape | None], axis: int = 0) -> Shape | None:
+    """Return the shape of a concatenation along ``axis``.
+
+    Empty vectors are skipped next to higher ranks, as torch does.
 
     Raises:
         BuilderError: ranks differ, the axis is out of range, or another axis is provably different.
@@ -208,16 +222,18 @@ def concat(shapes: Sequence[Shape | None], axis: int = 0) -> Shape | None:
     if None in shapes or not shapes:
         return None
     rank = max(len(shape) for shape in shapes if shape is not None)
-    known = [shape for shape in shapes if shape is not None and not (rank != 1 and shape == (0,))]
-    if not known:
+    nonempty = [
+        shape for shape in shapes if shape is not None and not (rank != 1 and shape == (0,))
+    ]
+    if not nonempty:
         return shapes[0]
     axis = normalize_axis(axis, rank)
-    result = list(known[0])
-    for shape in known[1:]:
+    result = list(nonempty[0])
+    for shape in nonempty[1:]:
         merged = [merge_dim(a, b) for a, b in zip(result, shape, strict=False)]
         merged[axis : axis + 1] = [1]
         if len(shape) != rank or len(result) != rank or None in merged:
-            listed = ", ".join(show(s) for s in known)
+            listed = ", ".join(shape_str(s) for s in nonempty)
             raise BuilderError(f"Shapes {listed} cannot be concatenated along axis {axis}")
         merged[axis] = result[axis] + shape[axis]
         result = merged  # type: ignore[assignment]
@@ -225,26 +241,26 @@ def concat(shapes: Sequence[Shape | None], axis: int = 0) -> Shape | None:
 
 
 def keep_leading(shape: Shape | None, n: int, tail: Shape | None = ()) -> Shape | None:
-    """The first ``n`` dims (a negative ``n`` drops from the end), followed by ``tail``."""
+    """Return the first ``n`` dims (a negative ``n`` drops from the end), followed by ``tail``."""
     if shape is None or tail is None:
         return None
     return shape[:n] + tuple(tail)
 
 
-def unify(
+def unify_shapes(
     patterns: Sequence[Sequence[str]],
     results: Sequence[Sequence[str]],
     shapes: Sequence[Shape | None],
 ) -> tuple[Shape | None, ...]:
-    """Shapes of the results when dims of the arguments that carry one name must be equal.
+    """Compute the result shapes when dims of the arguments that share a name must be equal.
 
-    A pattern is a tuple of dim names: ``("m", "k")``. ``("*",)`` stands for any shape, a leading
-    ``"..."`` for batch
-    dims that broadcast together, digits for that size. A result that needs an unknown name is None.
+    A pattern is a tuple of dim names: ``("m", "k")``. ``("*",)`` matches any shape, a leading
+    ``"..."`` batch dims that broadcast together, digits that size. A result that needs an unknown
+    name is None.
 
     Raises:
         BuilderError: a rank does not fit, or one name stands for two sizes that are provably
-        different.
+            different.
     """
     bound: dict[str, Dim] = {}
     batches: list[Shape] = []
@@ -258,7 +274,7 @@ def unify(
             continue
         names = pattern[1:] if batched else pattern
         if len(shape) < len(names) or (len(shape) > len(names) and not batched):
-            raise _does_not_fit(
+            raise _unify_error(
                 patterns, shapes, f"rank {len(shape)} where ({', '.join(pattern)}) is needed"
             )
         if batched:
@@ -267,13 +283,15 @@ def unify(
             expected = int(name) if name.isdigit() else bound.get(name, size)
             merged = merge_dim(expected, size)
             if merged is None:
-                raise _does_not_fit(patterns, shapes, f"{name} is both {expected} and {size}")
+                raise _unify_error(patterns, shapes, f"{name} is both {expected} and {size}")
             bound[name] = merged
     batch = broadcast(*batches) if batches and batch_known else None
-    return tuple(_unified(result, bound, batch) for result in results)
+    return tuple(_result_shape(result, bound, batch) for result in results)
 
 
-def _unified(result: Sequence[str], bound: dict[str, Dim], batch: Shape | None) -> Shape | None:
+def _result_shape(
+    result: Sequence[str], bound: dict[str, Dim], batch: Shape | None
+) -> Shape | None:
     batched = bool(result) and result[0] == "..."
     names = result[1:] if batched else result
     sizes = [int(name) if name.isdigit() else bound.get(name) for name in names]
@@ -282,9 +300,9 @@ def _unified(result: Sequence[str], bound: dict[str, Dim], batch: Shape | None) 
     return ((batch or ()) if batched else ()) + tuple(sizes)  # type: ignore[arg-type]
 
 
-def _does_not_fit(
+def _unify_error(
     patterns: Sequence[Sequence[str]], shapes: Sequence[Shape | None], why: str
 ) -> BuilderError:
-    wanted = ", ".join("(" + ", ".join(p) + ")" for p in patterns)
-    given = ", ".join(show(s) for s in shapes)
-    return BuilderError(f"Shapes {given} do not fit {wanted}: {why}")
+    expected = ", ".join("(" + ", ".join(p) + ")" for p in patterns)
+    actual = ", ".join(shape_str(s) for s in shapes)
+    return BuilderError(f"Shapes {actual} do not fit {expected}: {why}")

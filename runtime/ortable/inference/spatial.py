@@ -10,13 +10,13 @@ from typing import Any
 from ortable import dims
 from ortable.errors import BuilderError
 
-from .shape import Dim, Shape, all_known, differ, normalize_axes, show
-from .view import Value, length, scalar, static_ints, vector
+from .shape import Dim, Shape, all_known, dims_differ, normalize_axes, shape_str
+from .view import Value, as_scalar, as_vector, static_ints, vector_length
 
 Ints = Sequence[int] | None
 
 
-def _window(kernel: Dim, dilation: int) -> Dim:
+def _window_size(kernel: Dim, dilation: int) -> Dim:
     return (kernel - 1) * dilation + 1
 
 
@@ -24,32 +24,33 @@ def _is_same(auto_pad: str) -> bool:
     return auto_pad in ("SAME_UPPER", "SAME_LOWER")
 
 
-def _per_axis(given: Ints, count: int, default: int, what: str) -> list[int]:
-    if not given:
+def _per_axis(values: Ints, count: int, default: int, what: str) -> list[int]:
+    if not values:
         return [default] * count
-    if len(given) != count:
+    if len(values) != count:
         raise BuilderError(
-            f"{what} {list(given)} must hold {count} numbers, one per side of each spatial axis"
+            f"{what} {list(values)} must hold {count} numbers, one per side of each spatial axis"
         )
-    return list(given)
+    return list(values)
 
 
-def _slide(size: Dim, window: Dim, begin: int, end: int, stride: int, ceil_mode: int) -> Dim | None:
-    """Number of windows on an axis; None where a window larger than the axis makes implementations
-    differ."""
+def _count_windows(
+    size: Dim, window: Dim, begin: int, end: int, stride: int, ceil_mode: int
+) -> Dim | None:
+    """Count the windows on an axis; None where a window exceeds the axis, where runtimes differ."""
     span = size + (begin + end) - window
     if type(span) is int and span < 0:
         return None
     if not ceil_mode:
-        return dims.floordiv(span, stride) + 1
-    count = dims.ceildiv(span, stride) + 1
+        return dims.floor_div(span, stride) + 1
+    count = dims.ceil_div(span, stride) + 1
     if window >= stride + end:
         return count
     # the last window must start inside the input or its left padding
-    return dims.minimum(count, dims.floordiv(size + (begin - 1), stride) + 1)
+    return dims.min_of(count, dims.floor_div(size + (begin - 1), stride) + 1)
 
 
-def _windows(
+def _window_counts(
     spatial: Shape,
     kernel: Sequence[Dim],
     strides: Ints,
@@ -63,18 +64,23 @@ def _windows(
     dilation = _per_axis(dilations, n, 1, "dilations")
     if _is_same(auto_pad):
         # floor((d - 1) / s) + 1 is the same number
-        return tuple(dims.ceildiv(d, s) for d, s in zip(spatial, stride, strict=True))
+        return tuple(dims.ceil_div(d, s) for d, s in zip(spatial, stride, strict=True))
     pad = _per_axis(None if auto_pad == "VALID" else pads, 2 * n, 0, "pads")
     sizes = [
-        _slide(
-            spatial[i], _window(kernel[i], dilation[i]), pad[i], pad[i + n], stride[i], ceil_mode
+        _count_windows(
+            spatial[i],
+            _window_size(kernel[i], dilation[i]),
+            pad[i],
+            pad[i + n],
+            stride[i],
+            ceil_mode,
         )
         for i in range(n)
     ]
     return all_known(sizes)
 
 
-def conv(
+def conv_shape(
     x: Shape | None,
     w: Shape | None,
     kernel_shape: Ints,
@@ -93,14 +99,14 @@ def conv(
         return None
     if len(x) != len(w) or len(x) < 3:
         raise BuilderError(
-            f"Conv: input {show(x)} and weight {show(w)} must have one rank, 3 or more"
+            f"Conv: input {shape_str(x)} and weight {shape_str(w)} must have one rank, 3 or more"
         )
-    if differ(x[1], w[1] * group):
+    if dims_differ(x[1], w[1] * group):
         raise BuilderError(
-            f"Conv: input {show(x)} has {x[1]} channels, "
-            f"weight {show(w)} with {group} groups needs {w[1] * group}"
+            f"Conv: input {shape_str(x)} has {x[1]} channels, "
+            f"weight {shape_str(w)} with {group} groups needs {w[1] * group}"
         )
-    sizes = _windows(
+    sizes = _window_counts(
         x[2:], kernel_shape or w[2:], strides, pads, dilations, auto_pad or "NOTSET", 0
     )
     return None if sizes is None else (x[0], w[0], *sizes)
@@ -121,8 +127,10 @@ def conv_transpose(
     """ConvTranspose: ``(N, C, *spatial), (C, M/group, *kernel) -> (N, M, *grown)``."""
     if x is None or w is None:
         return None
-    if len(x) != len(w) or len(x) < 3 or differ(x[1], w[0]):
-        raise BuilderError(f"ConvTranspose: input {show(x)} and weight {show(w)} do not fit")
+    if len(x) != len(w) or len(x) < 3 or dims_differ(x[1], w[0]):
+        raise BuilderError(
+            f"ConvTranspose: input {shape_str(x)} and weight {shape_str(w)} do not fit"
+        )
     n = len(x) - 2
     head = (x[0], w[1] * group)
     if output_shape:
@@ -137,14 +145,14 @@ def conv_transpose(
     return head + tuple(
         stride[i] * (x[2 + i] - 1)
         + extra[i]
-        + _window(kernel[i], dilation[i])
+        + _window_size(kernel[i], dilation[i])
         - pad[i]
         - pad[n + i]
         for i in range(n)
     )
 
 
-def pool(
+def pool_shape(
     x: Shape | None,
     kernel_shape: Sequence[int],
     strides: Ints,
@@ -155,31 +163,32 @@ def pool(
 ) -> Shape | None:
     """MaxPool, AveragePool, LpPool: ``(N, C, *spatial) -> (N, C, *windows)``.
 
-    ONNX says for every opset, since version 22 in so many words, that a window may not start in
-    the right padding;
-    ONNX Runtime always did so.
+    ONNX (explicitly since opset 22) forbids a window that starts in the right padding; ONNX
+    Runtime always did so.
     """
     if x is None:
         return None
     if len(x) != len(kernel_shape) + 2:
         raise BuilderError(
-            f"A kernel {list(kernel_shape)} does not fit an input of shape {show(x)}"
+            f"A kernel {list(kernel_shape)} does not fit an input of shape {shape_str(x)}"
         )
-    sizes = _windows(x[2:], kernel_shape, strides, pads, dilations, auto_pad or "NOTSET", ceil_mode)
+    sizes = _window_counts(
+        x[2:], kernel_shape, strides, pads, dilations, auto_pad or "NOTSET", ceil_mode
+    )
     return None if sizes is None else x[:2] + sizes
 
 
-def global_pool(x: Shape | None) -> Shape | None:
+def global_pool_shape(x: Shape | None) -> Shape | None:
     """GlobalAveragePool, GlobalMaxPool, GlobalLpPool: every spatial size is 1."""
     return None if x is None else x[:2] + (1,) * (len(x) - 2)
 
 
-def max_unpool(
+def max_unpool_shape(
     x: Shape | None, output_shape: Value, kernel_shape: Sequence[int], strides: Ints, pads: Ints
 ) -> Shape | None:
     """MaxUnpool: the shape asked for, or what the pooling came from; ``output_shape`` () when it
     is omitted."""
-    items = vector(output_shape)
+    items = as_vector(output_shape)
     if x is None or items is None:
         return None
     if items:
@@ -192,29 +201,34 @@ def max_unpool(
     )
 
 
-def depth_to_space(x: Shape | None, blocksize: int) -> Shape | None:
+def depth_to_space_shape(x: Shape | None, blocksize: int) -> Shape | None:
     """DepthToSpace: ``(N, C, H, W) -> (N, C/b/b, H*b, W*b)``."""
     if x is None:
         return None
-    n, c, h, w = _four(x, "DepthToSpace")
-    return n, dims.floordiv(c, blocksize * blocksize), h * blocksize, w * blocksize
+    n, c, h, w = _check_rank_4(x, "DepthToSpace")
+    return n, dims.floor_div(c, blocksize * blocksize), h * blocksize, w * blocksize
 
 
-def space_to_depth(x: Shape | None, blocksize: int) -> Shape | None:
+def space_to_depth_shape(x: Shape | None, blocksize: int) -> Shape | None:
     """SpaceToDepth: ``(N, C, H, W) -> (N, C*b*b, H/b, W/b)``."""
     if x is None:
         return None
-    n, c, h, w = _four(x, "SpaceToDepth")
-    return n, c * (blocksize * blocksize), dims.floordiv(h, blocksize), dims.floordiv(w, blocksize)
+    n, c, h, w = _check_rank_4(x, "SpaceToDepth")
+    return (
+        n,
+        c * (blocksize * blocksize),
+        dims.floor_div(h, blocksize),
+        dims.floor_div(w, blocksize),
+    )
 
 
-def _four(x: Shape, what: str) -> Shape:
+def _check_rank_4(x: Shape, what: str) -> Shape:
     if len(x) != 4:
-        raise BuilderError(f"{what} needs a tensor of rank 4, not {show(x)}")
+        raise BuilderError(f"{what} needs a tensor of rank 4, not {shape_str(x)}")
     return x
 
 
-def resize(
+def resize_shape(
     x: Shape | None, scales: Any, sizes: Any, axes: Ints, keep_aspect_ratio_policy: str
 ) -> Shape | None:
     """Resize: ``sizes`` where given, else floor of dim times scale; both are the whole inputs
@@ -224,24 +238,24 @@ def resize(
     """
     if x is None:
         return None
-    chosen = normalize_axes(axes, len(x)) if axes else list(range(len(x)))
+    normalized = normalize_axes(axes, len(x)) if axes else list(range(len(x)))
     result: list[Dim | None] = list(x)
     if sizes is not None and not _is_empty(sizes):
-        items = vector(sizes.value)
+        items = as_vector(sizes.value)
         if (
             items is None
-            or len(items) != len(chosen)
+            or len(items) != len(normalized)
             or (keep_aspect_ratio_policy or "stretch") != "stretch"
         ):
             return None
-        for axis, size in zip(chosen, items, strict=True):
+        for axis, size in zip(normalized, items, strict=True):
             result[axis] = size
         return tuple(result)  # type: ignore[arg-type]
-    factors = _floats(scales)
-    if factors is None or len(factors) != len(chosen):
+    factors = _constant_floats(scales)
+    if factors is None or len(factors) != len(normalized):
         return None
-    for axis, factor in zip(chosen, factors, strict=True):
-        result[axis] = _scaled(x[axis], factor)
+    for axis, factor in zip(normalized, factors, strict=True):
+        result[axis] = _scale_dim(x[axis], factor)
     return all_known(result)
 
 
@@ -249,12 +263,12 @@ def _is_empty(info: Any) -> bool:
     return info.shape == (0,)
 
 
-def _floats(info: Any) -> list[float] | None:
+def _constant_floats(info: Any) -> list[float] | None:
     constant = None if info is None else info.constant
     return None if constant is None else [float(v) for v in constant.tolist()]
 
 
-def _scaled(size: Dim, factor: float) -> Dim | None:
+def _scale_dim(size: Dim, factor: float) -> Dim | None:
     if factor == int(factor):
         return size * int(factor)
     if type(size) is not int:
@@ -266,73 +280,77 @@ def _scaled(size: Dim, factor: float) -> Dim | None:
     return int(exact)
 
 
-def grid_sample(x: Shape | None, grid: Shape | None) -> Shape | None:
+def grid_sample_shape(x: Shape | None, grid: Shape | None) -> Shape | None:
     """GridSample: channels of the input, positions of the grid."""
     if x is None or grid is None:
         return None
     if len(x) != len(grid):
-        raise BuilderError(f"GridSample: input {show(x)} and grid {show(grid)} must have one rank")
+        raise BuilderError(
+            f"GridSample: input {shape_str(x)} and grid {shape_str(grid)} must have one rank"
+        )
     return x[:2] + grid[1:-1]
 
 
-def affine_grid(size: Value) -> Shape | None:
+def affine_grid_shape(size: Value) -> Shape | None:
     """AffineGrid: ``(N, C, *spatial)`` as content gives ``(N, *spatial, number of spatial
     axes)``."""
-    items = vector(size)
+    items = as_vector(size)
     return None if items is None else (items[0], *items[2:], len(items) - 2)
 
 
-def col2im(x: Shape | None, image_shape: Value, block_shape: Value) -> Shape | None:
+def col2im_shape(x: Shape | None, image_shape: Value, block_shape: Value) -> Shape | None:
     """Col2Im: ``(N, C * prod(block), L) -> (N, C, *image)``."""
-    image, block = vector(image_shape), static_ints(block_shape)
+    image, block = as_vector(image_shape), static_ints(block_shape)
     if x is None or image is None or block is None:
         return None
-    return x[0], dims.floordiv(x[1], dims.prod(block)), *image
+    return x[0], dims.floor_div(x[1], dims.product_of(block)), *image
 
 
-def roi_align(x: Shape | None, rois: Shape | None, height: int, width: int) -> Shape | None:
+def roi_align_shape(x: Shape | None, rois: Shape | None, height: int, width: int) -> Shape | None:
     """RoiAlign, MaxRoiPool: ``(N, C, H, W)`` and ``(R, .)`` give ``(R, C, height, width)``."""
     return None if x is None or rois is None else (rois[0], x[1], height, width)
 
 
-def dft(x: Shape | None, dft_length: Value, axis: int, inverse: int, onesided: int) -> Shape | None:
+def dft_shape(
+    x: Shape | None, dft_length: Value, axis: int, inverse: int, onesided: int
+) -> Shape | None:
     """DFT: ``dft_length`` () when omitted; one-sided keeps half the frequencies, and the inverse of
     that gives real numbers, an even number of them where nothing else is said."""
     if x is None:
         return None
     real = inverse and onesided
-    own = 2 * (x[axis] - 1) if real else x[axis]
-    size: Dim | None = own if dft_length == () else scalar(dft_length)
+    default = 2 * (x[axis] - 1) if real else x[axis]
+    size: Dim | None = default if dft_length == () else as_scalar(dft_length)
     if size is None:
         return None
     result = list(x)
-    result[axis] = dims.floordiv(size, 2) + 1 if onesided and not real else size
+    result[axis] = dims.floor_div(size, 2) + 1 if onesided and not real else size
     result[-1] = 1 if real else 2
     return tuple(result)
 
 
-def stft(
+def stft_shape(
     x: Shape | None, frame_step: Value, window: Shape | None, frame_length: Value, onesided: int
 ) -> Shape | None:
     """STFT: ``(batch, length, .) -> (batch, frames, bins, 2)``; ``window`` and ``frame_length``
     are () when omitted."""
-    step = scalar(frame_step)
+    step = as_scalar(frame_step)
     if x is None or step is None:
         return None
     size: Dim | None
     if frame_length != ():
-        size = scalar(frame_length)
+        size = as_scalar(frame_length)
     elif window != ():
-        size = length(window)
+        size = vector_length(window)
     else:
         size = x[1]
     if size is None:
         return None
-    frames = dims.floordiv(x[1] - size, step) + 1
-    return x[0], frames, dims.floordiv(size, 2) + 1 if onesided else size, 2
+    frames = dims.floor_div(x[1] - size, step) + 1
+    return x[0], frames, dims.floor_div(size, 2) + 1 if onesided else size, 2
 
 
-def causal_state(
+def causal_state_shape(
     x: Shape | None, weight: Shape | None, ndim: int, channels_last: int, dilation: int, window: int
 ) -> Shape | None:
     """State of com.microsoft CausalConvWithState, the places before the next one: ``(batch,
@@ -342,7 +360,7 @@ def causal_state(
     return (*x[:2], (weight[2] - 1) * dilation)
 
 
-def mel_weights(dft_length: Value, num_mel_bins: Value) -> Shape | None:
+def mel_weights_shape(dft_length: Value, num_mel_bins: Value) -> Shape | None:
     """MelWeightMatrix: ``(dft_length // 2 + 1, num_mel_bins)``."""
-    size, bins = scalar(dft_length), scalar(num_mel_bins)
-    return None if size is None or bins is None else (dims.floordiv(size, 2) + 1, bins)
+    size, bins = as_scalar(dft_length), as_scalar(num_mel_bins)
+    return None if size is None or bins is None else (dims.floor_div(size, 2) + 1, bins)

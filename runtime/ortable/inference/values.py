@@ -1,6 +1,7 @@
-"""Rules for the content of small integer results: what Shape, Gather, Concat, Add... make of known
-dims.
-A value is a dim (rank 0), a tuple of dims (rank 1), or None; a rule that is not sure says None."""
+"""Rules for the content of small integer results: what Shape, Gather, Add... compute of known dims.
+
+A value is a dim (rank 0), a tuple of dims (rank 1), or None (unknown).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ortable import dims
 
 from .dtype import INDEX_TYPES
 from .shape import Dim, Shape
-from .view import Value, scalar, slice_length, static_ints, vector, whole_number
+from .view import Value, as_scalar, as_vector, slice_length, static_ints, whole_number
 
 # Longer vectors are data, not shapes.
 LIMIT = 64
@@ -30,11 +31,11 @@ def shape_of_shape(shape: Shape | None, start: int = 0, end: int | None = None) 
 
 def size_value(shape: Shape | None) -> Value:
     """Size: the product of the dims."""
-    return None if shape is None else dims.prod(shape)
+    return None if shape is None else dims.product_of(shape)
 
 
-def each(function: Callable[..., Dim | None], *values: Value) -> Value:
-    """``function`` on every element, scalars and vectors of one broadcast."""
+def map_values(function: Callable[..., Dim | None], *values: Value) -> Value:
+    """Apply ``function`` elementwise; scalars and vectors of length 1 broadcast."""
     if None in values:
         return None
     vectors = [v for v in values if isinstance(v, tuple)]
@@ -53,24 +54,24 @@ def each(function: Callable[..., Dim | None], *values: Value) -> Value:
     return None if None in result else result  # type: ignore[return-value]
 
 
-def _div(a: Dim, b: Dim) -> Dim | None:
+def _divide_dims(a: Dim, b: Dim) -> Dim | None:
     # ONNX rounds towards zero; the floor is the same only where both are known to be positive
     if type(a) is int and type(b) is int:
         return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return dims.floordiv(a, b) if a >= 0 and b > 0 else None
+    return dims.floor_div(a, b) if a >= 0 and b > 0 else None
 
 
-def _mod(a: Dim, b: Dim) -> Dim | None:
-    return dims.mod(a, b) if b > 0 else None
+def _mod_dims(a: Dim, b: Dim) -> Dim | None:
+    return dims.floor_mod(a, b) if b > 0 else None
 
 
-def _fmod(a: Dim, b: Dim) -> Dim | None:
+def _fmod_dims(a: Dim, b: Dim) -> Dim | None:
     if type(a) is int and type(b) is int and b != 0:
         return abs(a) % abs(b) * (1 if a >= 0 else -1)
-    return dims.mod(a, b) if a >= 0 and b > 0 else None
+    return dims.floor_mod(a, b) if a >= 0 and b > 0 else None
 
 
-def _abs(a: Dim) -> Dim | None:
+def _abs_dim(a: Dim) -> Dim | None:
     if a >= 0:
         return a
     return -a if a <= 0 else None
@@ -78,60 +79,60 @@ def _abs(a: Dim) -> Dim | None:
 
 def add_value(a: Value, b: Value) -> Value:
     """Add."""
-    return each(operator.add, a, b)
+    return map_values(operator.add, a, b)
 
 
 def sub_value(a: Value, b: Value) -> Value:
     """Sub."""
-    return each(operator.sub, a, b)
+    return map_values(operator.sub, a, b)
 
 
 def mul_value(a: Value, b: Value) -> Value:
     """Mul."""
-    return each(operator.mul, a, b)
+    return map_values(operator.mul, a, b)
 
 
 def div_value(a: Value, b: Value) -> Value:
     """Div, which rounds towards zero: known for sizes that cannot be negative."""
-    return each(_div, a, b)
+    return map_values(_divide_dims, a, b)
 
 
 def mod_value(a: Value, b: Value, fmod: int = 0) -> Value:
     """Mod: the sign of the divisor, or of the dividend with ``fmod``."""
-    return each(_fmod if fmod else _mod, a, b)
+    return map_values(_fmod_dims if fmod else _mod_dims, a, b)
 
 
 def neg_value(a: Value) -> Value:
     """Neg."""
-    return each(operator.neg, a)
+    return map_values(operator.neg, a)
 
 
 def abs_value(a: Value) -> Value:
     """Abs, of what has a known sign."""
-    return each(_abs, a)
+    return map_values(_abs_dim, a)
 
 
 def max_value(values: Sequence[Value]) -> Value:
     """Max of any number of inputs."""
-    return each(dims.maximum, *values)
+    return map_values(dims.max_of, *values)
 
 
 def min_value(values: Sequence[Value]) -> Value:
     """Min of any number of inputs."""
-    return each(dims.minimum, *values)
+    return map_values(dims.min_of, *values)
 
 
 def sum_value(values: Sequence[Value]) -> Value:
     """Sum of any number of inputs."""
-    return each(lambda *items: sum(items[1:], start=items[0]), *values)
+    return map_values(lambda *items: sum(items[1:], start=items[0]), *values)
 
 
 def clip_value(value: Value, low: Value, high: Value) -> Value:
     """Clip; an omitted bound is ()."""
     if value is not None and low != ():
-        value = each(dims.maximum, value, scalar(low))
+        value = map_values(dims.max_of, value, as_scalar(low))
     if value is not None and high != ():
-        value = each(dims.minimum, value, scalar(high))
+        value = map_values(dims.min_of, value, as_scalar(high))
     return value
 
 
@@ -196,7 +197,7 @@ def reshape_value(value: Value, target: Value, shape: Shape | None) -> Value:
     """Reshape, Expand to rank 0 or 1: ``shape`` is that of the result."""
     if value is None or shape is None or target is None:
         return None
-    items = vector(value)
+    items = as_vector(value)
     assert items is not None
     if shape == ():
         return items[0] if len(items) == 1 else None
@@ -230,12 +231,12 @@ def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
     first, last, step = numbers
     if first is None or last is None or type(step) is not int or step == 0:
         return None
-    return (dims.maximum(dims.ceildiv(last - first, step), 0),)
+    return (dims.max_of(dims.ceil_div(last - first, step), 0),)
 
 
 def range_value(start: Value, limit: Value, delta: Value) -> Value:
     """Range with static bounds, up to LIMIT elements."""
-    numbers = [scalar(v) for v in (start, limit, delta)]
+    numbers = [as_scalar(v) for v in (start, limit, delta)]
     if not all(type(n) is int for n in numbers) or numbers[2] == 0:
         return None
     items = range(*numbers)  # type: ignore[arg-type]
@@ -259,10 +260,10 @@ def reduce_value(
 
 
 _FOLDS: dict[str, Callable[[tuple[Dim, ...]], Dim]] = {
-    "prod": dims.prod,
+    "prod": dims.product_of,
     "sum": lambda items: sum(items[1:], start=items[0]),
-    "max": lambda items: dims.maximum(*items),
-    "min": lambda items: dims.minimum(*items),
+    "max": lambda items: dims.max_of(*items),
+    "min": lambda items: dims.min_of(*items),
 }
 
 

@@ -325,7 +325,7 @@ def known_size(graph: Graph, name: str, args: Sequence[Any]) -> Any:
         return graph.get_rank(result)
     shape = graph.get_shape(result)
     if name == "numel":
-        return dims.prod(shape)
+        return dims.product_of(shape)
     return shape[args[1]] if len(args) > 1 and name == "size" else shape
 
 

@@ -217,7 +217,7 @@ def integer(
         return dim
     found = computed(graph, node, args)
     if dim is None:
-        dim = dims.symbol(graph.unique_name(f"dim_{node.name}"))
+        dim = dims.make_symbol(graph.unique_name(f"dim_{node.name}"))
     graph.add_dim_source(dim, found, None)
     return dim
 

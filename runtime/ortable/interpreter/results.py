@@ -290,7 +290,7 @@ def check_and_complete(
 
 
 def _differ(a: Any, b: Any) -> bool:
-    return a is not b and dims.differs(a, b)
+    return a is not b and dims.always_differ(a, b)
 
 
 def _difference(computed: str, expected: str) -> str:

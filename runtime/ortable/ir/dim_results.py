@@ -78,17 +78,20 @@ class DimResults:
                 self._add_linear(dim)
 
     def _add_linear(self, dim: Dim) -> None:
-        found = dims.symbols(dim)
+        found = dims.free_symbols(dim)
         if len(found) != 1 or dims.is_symbol(dim):
             return
         (name,) = found
         try:
-            constant, one = dims.substitute(dim, {name: 0}), dims.substitute(dim, {name: 1})
+            constant, one = (
+                dims.substitute_symbols(dim, {name: 0}),
+                dims.substitute_symbols(dim, {name: 1}),
+            )
         except BuilderError:
             return  # a quotient by the symbol
         if isinstance(constant, int) and isinstance(one, int) and isinstance(dim, SymDim):
             factor = one - constant
-            if factor > 0 and str(factor * dims.symbol(name) + constant) == str(dim):
+            if factor > 0 and str(factor * dims.make_symbol(name) + constant) == str(dim):
                 self.linear.setdefault(name, Linear(dim, factor, constant))
 
     def find_source(self, text: str) -> Source | None:
@@ -110,7 +113,7 @@ class DimResults:
         result may come later."""
         if not isinstance(dim, SymDim) or self.find_source(str(dim)) is not None:
             return True
-        for _, atoms in dims.parts(dim):
+        for _, atoms in dims.split_terms(dim):
             for atom in atoms:
                 if self.find_source(str(atom.dim)) is not None:
                     continue
@@ -222,7 +225,7 @@ class DimResults:
 
     def _expression(self, dim: SymDim) -> str:
         total: str | None = None
-        for factor, atoms in dims.parts(dim):
+        for factor, atoms in dims.split_terms(dim):
             term = self._product(abs(factor), atoms)
             if total is None:
                 total = term if factor > 0 else self._op("Neg", term)
@@ -231,7 +234,7 @@ class DimResults:
         assert total is not None
         return total
 
-    def _product(self, factor: int, atoms: Sequence[dims.Part]) -> str:
+    def _product(self, factor: int, atoms: Sequence[dims.Factor]) -> str:
         term = self._ints([factor]) if factor != 1 or not atoms else None
         for atom in atoms:
             value = self._atom(atom)
@@ -239,7 +242,7 @@ class DimResults:
         assert term is not None
         return term
 
-    def _atom(self, atom: dims.Part) -> str:
+    def _atom(self, atom: dims.Factor) -> str:
         found = self._cached(atom.dim)
         if found is not None:
             return found
@@ -247,7 +250,7 @@ class DimResults:
         self.vectors[atom.dim] = made
         return made
 
-    def _make_atom(self, atom: dims.Part) -> str:
+    def _make_atom(self, atom: dims.Factor) -> str:
         if atom.kind == "symbol" or self.find_source(str(atom.dim)) is not None:
             return self._make(atom.dim)
         if atom.kind == "opaque":
@@ -332,7 +335,7 @@ class DimResults:
             end < len(shape)
             and known is not None
             and first.axis + end - start < len(known)
-            and dims.same(known[first.axis + end - start], shape[end])
+            and dims.always_equal(known[first.axis + end - start], shape[end])
             and not isinstance(shape[end], int)
         ):
             end += 1
@@ -357,7 +360,7 @@ class DimResults:
                         f"{item!r} in shape {tuple(items)} is neither a result nor "
                         f"a known dimension ({builder.tag}){builder.get_debug_msg()}"
                     )
-                item = dims.symbol(item)
+                item = dims.make_symbol(item)
             resolved.append(
                 item if isinstance(item, str) else dims.from_torch(item, builder.rename_dims)
             )

@@ -87,7 +87,7 @@ class GraphInterface(GraphState):
 
     def _set_dimension(self, info: ValueInfo, shape: Sequence[Any] | None) -> None:
         given = (1,) if shape is None else tuple(shape)
-        dim: Dim = dims.symbol(info.name)
+        dim: Dim = dims.make_symbol(info.name)
         if given and given[0] != 1:
             dim, given = self.to_dim(given[0]), (1,)
         info.shape = given
@@ -176,7 +176,7 @@ class GraphInterface(GraphState):
             info.shape, info.rank = given, len(given)
             return
         known = info.shape
-        if known is None or len(known) != len(given) or any(map(dims.differs, known, given)):
+        if known is None or len(known) != len(given) or any(map(dims.always_differ, known, given)):
             text = f"rank {info.rank}" if known is None else describe_shape(known)
             warnings.warn(
                 f"Output {info.name!r} is declared with shape {describe_shape(given)}, "

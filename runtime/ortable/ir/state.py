@@ -201,9 +201,9 @@ class GraphState:
         if isinstance(value, SymDim):
             return value
         if isinstance(value, str):
-            return dims.symbol(value)
+            return dims.make_symbol(value)
         if value is None:
-            return dims.symbol(self.result_names.unique(unknown))
+            return dims.make_symbol(self.result_names.unique(unknown))
         return dims.from_torch(value, self.rename_dims)
 
     def has_shape(self, name: str) -> bool:
@@ -227,7 +227,7 @@ class GraphState:
         if info.rank is not None and info.rank != len(given):
             raise self._shape_error(name, given, f"its rank is {info.rank}")
         if info.shape is not None:
-            if any(dims.differs(a, b) for a, b in zip(info.shape, given, strict=True)):
+            if any(dims.always_differ(a, b) for a, b in zip(info.shape, given, strict=True)):
                 raise self._shape_error(name, given, f"its shape is {describe_shape(info.shape)}")
             given = tuple(
                 a if isinstance(a, int) else b for a, b in zip(info.shape, given, strict=True)

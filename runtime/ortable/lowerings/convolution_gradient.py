@@ -123,7 +123,7 @@ def _weight_gradient(
     shape = static(shape_of(graph, weight))
     kernel, n = shape[2:], len(shape) - 2
     batch, _, *places = shape_of(graph, small)
-    flat = dims.prod(places)
+    flat = dims.product_of(places)
     rows = reshape_to(graph, small, [batch, groups, shape[0] // groups, flat])
     if any(pads):
         amounts = consts(graph, [0, 0, *pads, 0, 0, *pads], dtypes.int64)

@@ -31,7 +31,7 @@ def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) 
     norm is that of p = 2."""
     op = OpBuilder(graph)
     counts = [dim_of(graph, each, -2) for each in (x, y)]
-    if power != 2 or mode == 2 or dims.same(dim_of(graph, x, -1), 0):
+    if power != 2 or mode == 2 or dims.always_equal(dim_of(graph, x, -1), 0):
         return _by_differences(graph, x, y, power)
     if mode == 1 or any(count > _MOST_ROWS for count in counts):
         return euclidean_distances(graph, x, y)
@@ -68,7 +68,7 @@ def euclidean_distances(graph: Graph, x: Result, y: Result) -> Result:
 
 def _by_differences(graph: Graph, x: str, y: str, power: float) -> str:
     counts = [dim_of(graph, each, -2) for each in (x, y)]
-    size = dims.prod([*shape_of(graph, x), counts[1]])
+    size = dims.product_of([*shape_of(graph, x), counts[1]])
     if isinstance(size, int) and size > _MOST_DIFFERENCES:
         if counts[0] <= counts[1]:
             return _row_by_row(graph, x, y, power, -2)

@@ -125,7 +125,7 @@ class _Bags:
     def _step(self, closed: bool) -> Any:
         """The size, a dim, that is known to be that of every bag, or None."""
         step = spacing(self.graph, self.starts, self.count)
-        full = step is not None and (closed or dims.same(self.bags * step, self.count))
+        full = step is not None and (closed or dims.always_equal(self.bags * step, self.count))
         return step if full else None
 
     def sizes(self) -> str:

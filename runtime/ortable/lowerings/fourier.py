@@ -142,7 +142,7 @@ def istft(
     sums = _each(graph, frames, lambda part: _added(graph, part, hop, total, start, end))
     below = _each(graph, weights, lambda part: _added(graph, part, hop, total, start, end))
     result = _quotient(graph, sums, below)
-    missing = dims.maximum(end - total, 0)
+    missing = dims.max_of(end - total, 0)
     if not isinstance(missing, int) or missing > 0:
         ends = [0] * (2 * (rank - 1) - 1) + [missing]
         zero = const(graph, 0, own)
@@ -357,7 +357,7 @@ def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
             continue
         along = consts(graph, [axis], dtypes.int64)
         if not (isinstance(have, int) and isinstance(size, int)) or size > have:
-            more = dims.maximum(size - have, 0)
+            more = dims.max_of(size - have, 0)
             ends = as_vec(
                 graph,
                 [0] * rank_of(graph, x)
@@ -377,7 +377,7 @@ def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int)
     """``x``, real or complex, as torch's normalization asks: 0 as it is, 1 divided by the root of
     the number of elements that were transformed, 2 by the number."""
     op = OpBuilder(graph)
-    count = dims.prod(list(sizes))
+    count = dims.product_of(list(sizes))
     if normalization == 0 or count == 0:
         return x
     if type(x) is ComplexValue:

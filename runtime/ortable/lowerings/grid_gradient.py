@@ -55,7 +55,7 @@ def grid_sampler_backward(
     compute_dtype = opmath_dtype(own)
     batch, channels = shape_of(graph, input)[:2]
     sizes, places = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
-    total = dims.prod(places)
+    total = dims.product_of(places)
     rows = reshape_to(graph, cast(graph, grid, compute_dtype), [batch, total, n])
     taps = []
     for axis, size in enumerate(sizes):
@@ -73,14 +73,16 @@ def grid_sampler_backward(
     if output_mask[0]:
         parts = op.Mul(grad, _tap_products(graph, [tap.weight for tap in taps]))
         parts = reshape_to(graph, op.Where(inside, parts, zero), flat)
-        base = zeros_of(graph, [batch, channels, dims.prod(sizes)], compute_dtype)
+        base = zeros_of(graph, [batch, channels, dims.product_of(sizes)], compute_dtype)
         result = scatter_elements(graph, base, 2, where, parts, "add")
         result = cast(graph, reshape_to(graph, result, shape_of(graph, input)), own)
     if res[1].name == "":
         return result, None
     if interpolation_mode == NEAREST:
         return result, zeros_of(graph, list(shape_of(graph, grid)), own)
-    line = reshape_to(graph, cast(graph, input, compute_dtype), [batch, channels, dims.prod(sizes)])
+    line = reshape_to(
+        graph, cast(graph, input, compute_dtype), [batch, channels, dims.product_of(sizes)]
+    )
     read = reshape_to(
         graph, op.GatherElements(line, where, axis=2), [batch, channels, count, total]
     )

@@ -30,7 +30,7 @@ def histc(graph: Graph, res: ResultSpec, self: str, bins: int, min: float, max: 
     """aten::histc: counts between ``min`` and ``max``; without them between the extremes."""
     flat = as_flat(graph, self)
     given = (float(min), float(max)) if min != max else None
-    if min == max and dims.same(dim_of(graph, flat, 0), 0):
+    if min == max and dims.always_equal(dim_of(graph, flat, 0), 0):
         given = (float(min), float(max))
     edges = _edges(graph, flat, bins, given, 1.0)
     return _counts(graph, [flat], [edges], [_bin_by_division(graph, flat, edges, bins)], None)
@@ -107,7 +107,7 @@ def grid_counts_between(
 def _columns(graph: Graph, x: str) -> list[str]:
     """The columns of ``x``, whose other dimensions are one."""
     shape = list(shape_of(graph, x))
-    rows = reshape_to(graph, x, [dims.prod(shape[:-1]), shape[-1]])
+    rows = reshape_to(graph, x, [dims.product_of(shape[:-1]), shape[-1]])
     return [
         OpBuilder(graph).Gather(rows, const(graph, place, dtypes.int64), axis=1)
         for place in range(static(shape[-1]))
@@ -117,7 +117,7 @@ def _columns(graph: Graph, x: str) -> list[str]:
 def _outer_edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None) -> str:
     """The edges of torch.histogram: the given range, or the extremes, half a unit wider when they
     are one."""
-    if given is None and dims.same(dim_of(graph, x, 0), 0):
+    if given is None and dims.always_equal(dim_of(graph, x, 0), 0):
         given = (0.0, 1.0)
     return _edges(graph, x, bins, given, 0.5)
 
@@ -181,7 +181,7 @@ def _counts(
     """The counts of a grid; what lies outside goes to one place more, which is cut off."""
     op = OpBuilder(graph)
     sizes = [dim_of(graph, each, 0) - 1 for each in edges]
-    total = dims.prod(sizes)
+    total = dims.product_of(sizes)
     place, here = places[0], _inside(graph, columns[0], edges[0])
     for column, edge, digit, size in zip(
         columns[1:], edges[1:], places[1:], sizes[1:], strict=True

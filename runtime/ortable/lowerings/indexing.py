@@ -126,7 +126,7 @@ def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
     ones = consts(graph, [1] * len(rest), dtypes.int64)
     column = op.Concat(length, ones, axis=0) if rest else length
     index = op.Expand(op.Reshape(flat, column, allowzero=1), rows)
-    base = reshape_to(graph, turned, [dims.prod(sizes), *rest]) if count > 1 else turned
+    base = reshape_to(graph, turned, [dims.product_of(sizes), *rest]) if count > 1 else turned
     result = op.ScatterElements(
         base,
         index,
@@ -144,7 +144,7 @@ def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
     if len(sizes) == 1:
         return tuples
     size, zero = as_vec(graph, list(sizes)), const(graph, 0, dtypes.int64)
-    inner = as_vec(graph, [dims.prod(sizes[axis + 1 :]) for axis in range(len(sizes))])
+    inner = as_vec(graph, [dims.product_of(sizes[axis + 1 :]) for axis in range(len(sizes))])
     wrapped = op.Where(op.Less(tuples, zero), op.Add(tuples, size), tuples)
     low, high = op.Less(wrapped, zero), op.GreaterOrEqual(wrapped, size)
     beyond = const(graph, 2**48, dtypes.int64)

@@ -201,7 +201,7 @@ def _as_seen(
         if known is not None and type(known.expr).__name__ == "Symbol":
             rename[known.expr.name] = own = graph.unique_name(f"dim_{node.name}")
             graph.add_dim_source(own, cast(graph, operand, dtypes.int64), None)
-            seen[place] = dims.symbol(own)
+            seen[place] = dims.make_symbol(own)
     return seen, rename
 
 

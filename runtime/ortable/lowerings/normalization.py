@@ -292,7 +292,7 @@ def or_filled(
 
 def count_over(graph: Graph, x: Result, axes: Ints) -> SymInt:
     """How many elements each result of a reduction over ``axes`` takes in."""
-    return dims.prod([dim_of(graph, x, axis) for axis in axes])
+    return dims.product_of([dim_of(graph, x, axis) for axis in axes])
 
 
 def batch_norm_known(
@@ -327,9 +327,9 @@ def group_normalized(
     dtype, op = opmath_dtype(graph.get_type(x)), OpBuilder(graph)
     shape = list(shape_of(graph, x))
     groups = 1 if groups == 0 else groups  # no channels: nothing is normalised
-    channels = dims.prod(shape[:2])
+    channels = dims.product_of(shape[:2])
     flat = reshape_to(
-        graph, cast(graph, x, dtype), [shape[0], groups, dims.prod(shape[1:]) // groups]
+        graph, cast(graph, x, dtype), [shape[0], groups, dims.product_of(shape[1:]) // groups]
     )
     rough, slip, mean, total = shifted_moments(graph, flat, [2])
     variance = op.Div(total, const(graph, dim_of(graph, flat, 2), dtype))
@@ -344,7 +344,7 @@ def group_normalized(
         of_rows(or_filled(graph, given, [shape[1]], value, dtype), shape[:2])
         for given, value in ((gain, 1), (shift, 0))
     ]
-    rows = reshape_to(graph, rough, [1, channels, dims.prod(shape[2:])])
+    rows = reshape_to(graph, rough, [1, channels, dims.product_of(shape[2:])])
     result = op.BatchNormalization(rows, *parameters, *statistics, epsilon=least)
     return [cast(graph, reshape_to(graph, result, shape), graph.get_type(x)), mean, inverse]
 
@@ -363,7 +363,7 @@ def rows_normalized(
     rank = rank_of(graph, x)
     axes = list(range(rank - len(normalized), rank))
     away, mean, total = centred_over(graph, x, axes)
-    variance = node.Div(total, const(graph, dims.prod(normalized), dtype))
+    variance = node.Div(total, const(graph, dims.product_of(normalized), dtype))
     spread_out = node.Sqrt(node.Add(variance, const(graph, eps, dtype)))
     inverse = node.Reciprocal(spread_out)
     result = node.Mul(away, inverse)
@@ -376,14 +376,14 @@ def rows_normalized(
 def is_short_layer(normalized: SymInts) -> Bool:
     """Whether LayerNormalization of so many elements is as exact as torch's; what is not known is
     taken to be short."""
-    return not dims.prod(normalized) > _MOST_LAYER
+    return not dims.product_of(normalized) > _MOST_LAYER
 
 
 def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
     """Whether InstanceNormalization of groups of channels is as exact as torch's; what is not known
     is taken to be short. Not that of no elements: InstanceNormalization then ends the process."""
     shape = shape_of(graph, x)
-    return 0 not in shape and not dims.prod(shape[1:]) // groups > _MOST_INSTANCE
+    return 0 not in shape and not dims.product_of(shape[1:]) // groups > _MOST_INSTANCE
 
 
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
@@ -391,7 +391,7 @@ def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
     one kernel, which takes the mean and then the squares of what is left."""
     op = OpBuilder(graph)
     shape = list(shape_of(graph, x))
-    rest = dims.prod(shape[1:]) // groups
+    rest = dims.product_of(shape[1:]) // groups
     fixed = isinstance(rest, int)
     # 0 takes the size of the batch from x, so only the last size is open
     wanted = None if fixed else consts(graph, [0, groups, -1], dtypes.int64)

@@ -66,9 +66,9 @@ def _wrapped(graph: Graph, x: str, axis: int, before: SymInt, after: SymInt) -> 
         ends = [sliced(graph, x, axis, left - low, left)] if low > 0 else []
         ends += [x] + ([sliced(graph, x, axis, 0, high)] if high > 0 else [])
         return graph.make_node("Concat", ends, axis=axis) if len(ends) > 1 else x
-    cut = -dims.minimum(before, 0)
-    size = size - cut + dims.minimum(after, 0)
-    before, after = dims.maximum(before, 0), dims.maximum(after, 0)
+    cut = -dims.min_of(before, 0)
+    size = size - cut + dims.min_of(after, 0)
+    before, after = dims.max_of(before, 0), dims.max_of(after, 0)
     ramp = iota(graph, -before, size + before + after, 1)
     index = op.Mod(ramp, as_vec(graph, size))
     index = op.Add(index, as_vec(graph, cut))

@@ -250,7 +250,7 @@ def _explicit_ceil_pads(sizes: SymInts, attributes: dict[str, Any]) -> dict[str,
             return {}
         reach = gap * (k - 1) + 1
         (count,) = static([_window_count(size, reach, step, pad, True)])
-        past = past or count < dims.ceildiv(size + 2 * pad - reach, step) + 1
+        past = past or count < dims.ceil_div(size + 2 * pad - reach, step) + 1
         ends.append(max(pad, (count - 1) * step + reach - size - pad))
     return {"pads": [*begins, *ends], "ceil_mode": 0} if past else {}
 
@@ -451,7 +451,7 @@ def _window_count(size: SymInt, reach: int, step: int, pad: int, ceil: bool) -> 
     if not ceil:
         return whole // step + 1
     # the last start that ceil_mode allows, or that still lies in the input and its first padding
-    return dims.minimum(dims.ceildiv(whole, step), (size + pad - 1) // step) + 1
+    return dims.min_of(dims.ceil_div(whole, step), (size + pad - 1) // step) + 1
 
 
 def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bool) -> Result:
@@ -513,7 +513,7 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
     for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
         op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
         start, end = (unsqueezed(graph, bound, [1]) for bound in even_ends(graph, size, count))
-        longest = dims.ceildiv(size, count) + (0 if _is_divisor(size, count) else 1)
+        longest = dims.ceil_div(size, count) + (0 if _is_divisor(size, count) else 1)
         places = op.Add(start, iota(graph, 0, longest, 1))
         inside = op.Less(places, end)
         last = op.Sub(end, one)
@@ -568,7 +568,7 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
     best = _last_best(graph, values, len(lead) + 1)
     top = op.GatherElements(values, best, axis=len(lead) + 1)
     window_size = op.Shape(places, start=1)
-    rows = iota(graph, 0, dims.prod(sizes), 1)
+    rows = iota(graph, 0, dims.product_of(sizes), 1)
     flat = op.Add(op.Mul(rows, window_size), op.Squeeze(best, _axis_vector(graph, len(lead) + 1)))
     flat_places = op.Reshape(places, consts(graph, [-1], dtypes.int64))
     at = op.Gather(flat_places, flat, axis=0)
@@ -626,7 +626,7 @@ def _gather_windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
     shape = list(shape_of(graph, x))
     scaled = []
     for axis, (places, _, _) in enumerate(tables):
-        inner = dims.prod(shape[len(shape) - n + axis + 1 :])
+        inner = dims.product_of(shape[len(shape) - n + axis + 1 :])
         scaled.append(op.Mul(places, const(graph, inner, dtypes.int64)))
     places = _outer_combine(graph, scaled, "Add")
     inside = _outer_combine(graph, [table[1] for table in tables], "And")
@@ -638,7 +638,9 @@ def _gather_windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
             total = op.Mul(total, more)
         places, inside = (op.Reshape(entry, total) for entry in (places, inside))
     places, inside = fold_constant(graph, places), fold_constant(graph, inside)
-    flat = reshape_to(graph, x, [*shape[: len(shape) - n], dims.prod(shape[len(shape) - n :])])
+    flat = reshape_to(
+        graph, x, [*shape[: len(shape) - n], dims.product_of(shape[len(shape) - n :])]
+    )
     return op.Gather(flat, places, axis=len(shape) - n), places, inside
 
 
@@ -665,7 +667,7 @@ def pooled_fractional(
     op, n = OpBuilder(graph), len(sizes)
     shape, dtype = list(shape_of(graph, x)), graph.get_type(samples)
     lead = shape[: len(shape) - n]
-    planes, area = dims.prod(lead), dims.prod(shape[len(shape) - n :])
+    planes, area = dims.product_of(lead), dims.product_of(shape[len(shape) - n :])
     drawn = reshape_to(graph, samples, [planes, n])
     places = None
     for axis, (k, count) in enumerate(zip(kernel, sizes, strict=True)):
@@ -683,13 +685,13 @@ def pooled_fractional(
             moved = op.Sub(first, _truncate_to_int(graph, op.Mul(u, step)))
             column_of = op.Concat(op.Shape(moved, end=1), consts(graph, [1], dtypes.int64), axis=0)
             starts = op.Concat(moved, op.Expand(end, column_of), axis=1)
-        inner = dims.prod(shape[len(shape) - n + axis + 1 :])
+        inner = dims.product_of(shape[len(shape) - n + axis + 1 :])
         own = op.Add(unsqueezed(graph, starts, [2]), consts(graph, list(range(k)), dtypes.int64))
         own = op.Mul(own, const(graph, inner, dtypes.int64))
         others = [other for other in range(2 * n) if other not in (axis, n + axis)]
         own = unsqueezed(graph, own, [other + 1 for other in others])
         places = own if places is None else op.Add(places, own)
-    windows, window_size = dims.prod(sizes), dims.prod(kernel)
+    windows, window_size = dims.product_of(sizes), dims.product_of(kernel)
     assert places is not None
     full_shape = [planes, *sizes, *kernel]
     grown = op.Expand(places, as_vec(graph, full_shape))

@@ -99,7 +99,7 @@ def trilinear_product(graph: Graph, xs: Results, expands: Any, sumdim: Ints) -> 
     sizes: dict[int, SymInt] = {}
     for x, present in zip(xs, axes, strict=True):
         for axis, size in zip(present, shape_of(graph, x), strict=True):
-            if not dims.same(sizes.setdefault(axis, size), size):
+            if not dims.always_equal(sizes.setdefault(axis, size), size):
                 wide = [unsqueezed(graph, x, expand) for x, expand in zip(xs, expands, strict=True)]
                 pair = graph.make_node("Mul", wide[:2])
                 return summed_over(graph, OpBuilder(graph).Mul(pair, wide[2]), sumdim, False)
@@ -155,7 +155,7 @@ def _letter_axis(graph: Graph, x: str, term: str, letter: str) -> int:
 
 
 def _is_one(graph: Graph, x: str, term: str, letter: str) -> bool:
-    return dims.same(dim_of(graph, x, _letter_axis(graph, x, term, letter)), 1)
+    return dims.always_equal(dim_of(graph, x, _letter_axis(graph, x, term, letter)), 1)
 
 
 def _sum_subscripts(graph: Graph, x: str, term: str, letters: list[str]) -> tuple[str, str]:

@@ -135,7 +135,7 @@ def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) 
     with 1 for what is inside a block."""
     sizes: list[dims.Dim] = []
     for size, step in zip(shape_of(graph, x), block, strict=True):
-        if dims.same(size, step):
+        if dims.always_equal(size, step):
             sizes.append(1 if reduced else size)
         elif step == 1:
             sizes.append(size)
@@ -149,7 +149,7 @@ def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
     axes: list[int] = []
     axis = 0
     for size, step in zip(shape_of(graph, x), block, strict=True):
-        if dims.same(size, step) or step == 1:
+        if dims.always_equal(size, step) or step == 1:
             if step != 1:
                 axes.append(axis)
             axis += 1
@@ -162,16 +162,16 @@ def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
 def channel_axis(graph: Graph, x: Result, block: SymInts) -> Int:
     """The axis whose elements have a block each, all others being whole; -1 if none is."""
     sizes = list(zip(shape_of(graph, x), block, strict=True))
-    several = [axis for axis, (size, step) in enumerate(sizes) if not dims.same(size, step)]
+    several = [axis for axis, (size, step) in enumerate(sizes) if not dims.always_equal(size, step)]
     return several[0] if len(several) == 1 and sizes[several[0]][1] == 1 else -1
 
 
 def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> SymInt:
     """How many elements of the last dimension share a scale: ``group_size``, or all of them where
     there are fewer and a row has one scale."""
-    if dims.differs(dim_of(graph, scales, -1), 1):
+    if dims.always_differ(dim_of(graph, scales, -1), 1):
         return group_size
-    return dims.minimum(group_size, dim_of(graph, x, -1))  # torch refuses a rest
+    return dims.min_of(group_size, dim_of(graph, x, -1))  # torch refuses a rest
 
 
 def has_scale_per_group(
@@ -183,8 +183,8 @@ def has_scale_per_group(
     x_shape = shape_of(graph, x)
     return isinstance(size, int) and all(
         len(shape) == len(x_shape) == 2
-        and dims.same(shape[0], x_shape[0])
-        and dims.same(shape[1] * size, x_shape[1])
+        and dims.always_equal(shape[0], x_shape[0])
+        and dims.always_equal(shape[1] * size, x_shape[1])
         for shape in shapes
     )
 

@@ -227,7 +227,7 @@ def _run(
 def _pad_empty_batch(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> list[str]:
     """Pad the batch, which is the second of three axes, to a row where it may be empty: ONNX
     Runtime's GRU and LSTM end the process there."""
-    missing = dims.maximum(1 - batch, 0)
+    missing = dims.max_of(1 - batch, 0)
     if isinstance(missing, int) and missing == 0:
         return list(tensors)
     pads = as_vec(graph, [0, 0, 0, 0, missing, 0])

@@ -65,7 +65,7 @@ def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
         return x
     if dtype in (dtypes.float16, dtypes.bfloat16):
         return cast(graph, mean_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), dtype)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     if count >= 1 and is_static(count) and not is_long_sum(graph, x, axes):
         over = consts(graph, axes, dtypes.int64)
         return op.ReduceMean(x, over, keepdims=int(keepdim))
@@ -85,7 +85,7 @@ def mean_var(
     mean = mean_over(graph, wide, axes, True)
     away = op.Sub(wide, mean)
     total = summed_over(graph, op.Mul(away, away), axes, keepdim)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     less = 1 if correction is None else correction
     return [
         mean,
@@ -101,7 +101,7 @@ def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
     would lose digits where it is 1e5 deviations.
     """
     op, dtype = OpBuilder(graph), graph.get_type(x)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     first = _exact_mean(graph, x, axes, count)
     rough = op.Sub(x, cast(graph, first, dtype))
     slip = _exact_mean(graph, rough, axes, count)
@@ -121,7 +121,7 @@ def shifted_moments(graph: Graph, x: Result, axes: Ints) -> Results:
     """[x less its rounded mean, mean of that, mean, sum of the squared differences from the mean]
     over non-negative ``axes``, which are kept as 1, in the dtype of ``x``."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     first = cast(graph, _exact_mean(graph, x, axes, count), dtype)
     rough = op.Sub(x, first)
     slip = _exact_mean(graph, rough, axes, count)

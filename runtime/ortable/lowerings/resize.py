@@ -536,7 +536,7 @@ def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, a
     last = first + size - sum(cut)
     left, right = (0, first), (last, last + max(after, 0))
     for ends, pads in ((left, (0, size - 1)), (right, (size - 1, 0))):
-        if dims.same(*ends):
+        if dims.always_equal(*ends):
             continue
         over = sliced(graph, x, axis, *ends, 1)
         total = op.ReduceSum(over, consts(graph, [axis], dtypes.int64), keepdims=1)

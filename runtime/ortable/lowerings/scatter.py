@@ -105,9 +105,9 @@ def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymI
     if place is None:
         return otherwise
     if place >= 0:
-        return size if is_open_end(place) else dims.minimum(place, size)
+        return size if is_open_end(place) else dims.min_of(place, size)
     if place <= -1:
-        return dims.maximum(place + size, 0)
+        return dims.max_of(place + size, 0)
     # from -size to size; the quotient is -1 for a place that counts from the end, else 0
-    near = dims.maximum(dims.minimum(place, size), -size)
-    return near - size * dims.floordiv(near, size + 1)
+    near = dims.max_of(dims.min_of(place, size), -size)
+    return near - size * dims.floor_div(near, size + 1)

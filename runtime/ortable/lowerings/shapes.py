@@ -69,7 +69,7 @@ def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
     """The shape of ``x`` with one dimension replaced by ``sizes``, of which one may be -1."""
     shape = list(shape_of(graph, x))
     place = normalize_axis(axis, len(shape))
-    rest = dims.prod([size for size in sizes if not is_inferred(size)])
+    rest = dims.product_of([size for size in sizes if not is_inferred(size)])
     result = [shape[place] // rest if is_inferred(size) else size for size in sizes]
     return [*shape[:place], *result, *shape[place + 1 :]]
 

@@ -99,7 +99,7 @@ def equality_codes(graph: Graph, x: Result) -> Result:
             return codes
         # numbers of 2**63 and more have become the negative ones
         return op.Add(codes, -(2**63))
-    flat = reshape_to(graph, x, [dims.prod(shape_of(graph, x))])
+    flat = reshape_to(graph, x, [dims.product_of(shape_of(graph, x))])
     order = argsort(graph, flat, 0)
     ids = run_ids(graph, run_starts(graph, op.Gather(flat, order), 0))
     codes = op.ScatterElements(order, order, ids, axis=0)

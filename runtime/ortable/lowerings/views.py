@@ -60,7 +60,7 @@ def as_strided_scatter(
     """aten::as_strided_scatter: ``self`` with ``src`` written where as_strided would read."""
     flat, order, first = _memory(graph, self)
     places = _places(graph, self, size, stride, storage_offset, first)
-    total = dims.prod(list(size))
+    total = dims.product_of(list(size))
     rows = reshape_to(graph, cast(graph, src, graph.get_type(self)), [total])
     parts = [flat, unsqueezed(graph, places, [1]), rows]
     written = graph.make_node("ScatterND", parts)
@@ -73,7 +73,7 @@ def _memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
     """The elements in the order of memory, the axes in that order, where the first one stands."""
     shape = list(shape_of(graph, x))
     order, first = _layout(graph, shape)
-    return reshape_to(graph, permuted(graph, x, order), [dims.prod(shape)]), order, first
+    return reshape_to(graph, permuted(graph, x, order), [dims.product_of(shape)]), order, first
 
 
 def _places(
@@ -94,7 +94,7 @@ def _places(
         places += (np.arange(int(count)) * int(step)).reshape(  # type: ignore[arg-type]
             [-1 if each == axis else 1 for each in range(len(size))]
         )
-    total = dims.prod(shape_of(graph, x))
+    total = dims.product_of(shape_of(graph, x))
     if places.size and not (places.min() >= 0 and places.max() < total):
         raise UnsupportedCase(
             "aten::as_strided reads memory outside its input, which an ONNX graph cannot see"
@@ -119,13 +119,13 @@ def resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) -> str
         UnsupportedCase: more elements are wanted; torch leaves the new ones uninitialised.
     """
     shape = list(shape_of(graph, self))
-    wanted, have = dims.prod(list(size)), dims.prod(shape)
+    wanted, have = dims.product_of(list(size)), dims.product_of(shape)
     if isinstance(wanted, int) and isinstance(have, int) and wanted > have:
         raise UnsupportedCase(
             f"a tensor of {have} elements holds no more; torch leaves new ones uninitialised"
         )
     order, _ = _layout(graph, shape)
-    if dims.same(wanted, have) and order == list(range(len(shape))):
+    if dims.always_equal(wanted, have) and order == list(range(len(shape))):
         return reshape_to(graph, self, list(size))
     strides: list[Dim] = []
     step: Dim = 1

@@ -86,7 +86,7 @@ def _bytes_of(graph: Graph, name: str) -> float:
     info = graph.values.get(name) if name else None
     if info is None or info.shape is None:
         return 0 if not name else float("inf")
-    size = dims.prod(info.shape)
+    size = dims.product_of(info.shape)
     if not isinstance(size, int):
         return float("inf")
     return size * dtypes.ITEMSIZE.get(info.dtype or 0, 1)
@@ -97,7 +97,7 @@ def _can_fold(graph: Graph, node: Node, max_bytes: float) -> bool:
         return False
     for name in node.outputs:
         info = graph.values.get(name) if name else None
-        size = 1 if info is None or info.shape is None else dims.prod(info.shape)
+        size = 1 if info is None or info.shape is None else dims.product_of(info.shape)
         if info is None or not isinstance(size, int):
             continue
         if size * dtypes.ITEMSIZE.get(info.dtype or 0, 1) > max_bytes:

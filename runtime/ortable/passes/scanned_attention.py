@@ -113,7 +113,7 @@ class _Scanned:
         if node.key not in KEEPS_ORDER or any(each in self.varying for each in used[1:]):
             return False
         fixed = all(isinstance(size, int) and size > 0 for size in after[1:])
-        return fixed and dims.same(self.body.get_shape(used[0])[0], after[0])
+        return fixed and dims.always_equal(self.body.get_shape(used[0])[0], after[0])
 
     def _is_aligned(self, name: str, rank: int) -> bool:
         """Whether an operand of an elementwise node stays where it is in a result of that rank:

@@ -161,12 +161,12 @@ def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:
 
 def count_of(graph: Graph, x: Result) -> SymInt:
     """How many elements a result has."""
-    return dims.prod(shape_of(graph, x))
+    return dims.product_of(shape_of(graph, x))
 
 
 def product(values: SymInts) -> SymInt:
     """The product of ints and symbolic ints; 1 for an empty list."""
-    return dims.prod(values)
+    return dims.product_of(values)
 
 
 def is_float(graph: Graph, x: Result) -> Bool:
@@ -269,7 +269,7 @@ def inverse_perm(permutation: Ints) -> Ints:
 def differs(left: Any, right: Any) -> Bool:
     """True only when two values are provably different; what ``!=`` of the language becomes."""
     if isinstance(left, SymDim) or isinstance(right, SymDim):
-        return dims.differs(left, right)
+        return dims.always_differ(left, right)
     return bool(left != right)
 
 
@@ -296,12 +296,12 @@ def _limits(dtype: int) -> tuple[int, int]:
 
 def maximum(*values: SymInt) -> SymInt:
     """The largest of ints and symbolic ints."""
-    return dims.maximum(*values)
+    return dims.max_of(*values)
 
 
 def minimum(*values: SymInt) -> SymInt:
     """The smallest of ints and symbolic ints."""
-    return dims.minimum(*values)
+    return dims.min_of(*values)
 
 
 def fits_attribute(graph: Graph, value: Scalar, x: Result) -> Bool:

@@ -37,7 +37,7 @@ def grouped_matmul(
     parts = [splits] if isinstance(splits, str) else list(splits)
     products = []
     for index, part in enumerate(parts[:count]):
-        size = dims.symbol(graph.unique_name("group"))  # known when the model runs
+        size = dims.make_symbol(graph.unique_name("group"))  # known when the model runs
         graph.set_shape(part, (size, inner))
         matrix = op.Gather(weight, const(graph, index, dtypes.int64), axis=0)
         if transposed:
@@ -53,7 +53,7 @@ def grouped_matmul(
 def _zero_rows(graph: Graph, rows: str, inner: Dim, outer: Dim, dtype: int) -> str:
     """Zeros [s, n] whose shape follows from that of the rows, whose number only the model knows."""
     op = OpBuilder(graph)
-    graph.set_shape(rows, (dims.symbol(graph.unique_name("group")), inner))
+    graph.set_shape(rows, (dims.make_symbol(graph.unique_name("group")), inner))
     ends = [consts(graph, [value], dtypes.int64) for value in (0, 1, 1)]
     column = op.Slice(rows, *ends)
     finite = cast(graph, cast(graph, column, dtypes.boolean), dtype)  # 0 or 1, also of NaN

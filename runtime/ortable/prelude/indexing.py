@@ -125,7 +125,7 @@ def scatter_elements(
         short = [
             axis
             for axis, size in enumerate(sizes)
-            if not dims.same(size, dim_of(graph, values, axis))
+            if not dims.always_equal(size, dim_of(graph, values, axis))
         ]
         if short:
             ends = as_vec(graph, [sizes[axis] for axis in short])
@@ -227,7 +227,7 @@ def put_in_planes(
     lead, own = list(shape[:-n]), graph.get_type(values)
     if index is not None and 0 in shape_of(graph, index):
         return zeros_of(graph, list(shape), own)
-    windows = [*lead, dims.prod(shape_of(graph, index)[-n:])]
-    zeros = zeros_of(graph, [*lead, dims.prod(shape[-n:])], own)
+    windows = [*lead, dims.product_of(shape_of(graph, index)[-n:])]
+    zeros = zeros_of(graph, [*lead, dims.product_of(shape[-n:])], own)
     places, parts = reshape_to(graph, index, windows), reshape_to(graph, values, windows)
     return reshape_to(graph, scatter_elements(graph, zeros, len(lead), places, parts, how), shape)

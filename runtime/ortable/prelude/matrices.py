@@ -101,7 +101,7 @@ def triu(graph: Graph, x: Tensor, wanted: Bool = True) -> Tensor:
 
 def smaller_side(graph: Graph, x: Result) -> SymInt:
     """How many rows or columns matrices have, whichever is less."""
-    return dims.minimum(*shape_of(graph, x)[-2:])
+    return dims.min_of(*shape_of(graph, x)[-2:])
 
 
 def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> Result:

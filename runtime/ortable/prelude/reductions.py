@@ -98,7 +98,9 @@ def _int64_extreme(graph: Graph, x: str, axes: Ints, keepdim: bool, largest: boo
         rest = other_axes(rank, axes)
         sizes, count = ([dim_of(graph, x, axis_) for axis_ in group] for group in (rest, axes))
         axis = len(rest)
-        flat = reshape_to(graph, permuted(graph, x, [*rest, *axes]), [*sizes, dims.prod(count)])
+        flat = reshape_to(
+            graph, permuted(graph, x, [*rest, *axes]), [*sizes, dims.product_of(count)]
+        )
     one = consts(graph, [1], dtypes.int64)
     top = OpBuilder(graph).TopK(flat, one, outputs=2, axis=axis, largest=int(largest))[0]
     alone = squeezed(graph, top, [axis])
@@ -130,6 +132,6 @@ def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
     wide = cast(graph, x, opmath_dtype(dtype))
     total = summed_over(graph, wide, axes, False)
     if reduction == 1:
-        count = const(graph, dims.prod(shape_of(graph, x)), opmath_dtype(dtype))
+        count = const(graph, dims.product_of(shape_of(graph, x)), opmath_dtype(dtype))
         total = OpBuilder(graph).Div(total, count)
     return cast(graph, total, dtype)

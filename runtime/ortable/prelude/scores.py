@@ -31,7 +31,7 @@ def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt
     Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
     was in memory."""
     op = OpBuilder(graph)
-    if dims.same(width, 0):
+    if dims.always_equal(width, 0):
         nothing = const(graph, 0, graph.get_type(x))
         return op.Expand(nothing, op.Shape(x))
     if scale is not None:

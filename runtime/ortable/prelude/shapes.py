@@ -55,7 +55,7 @@ def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
     if not shape:
         return [1]
     start, end = normalize_axis(first, len(shape)), normalize_axis(last, len(shape))
-    return [*shape[:start], dims.prod(shape[start : end + 1]), *shape[end + 1 :]]
+    return [*shape[:start], dims.product_of(shape[start : end + 1]), *shape[end + 1 :]]
 
 
 def expanded_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
@@ -75,7 +75,7 @@ def expand_target(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     return [
-        1 if axis >= lead and dims.same(shape[axis - lead], size) else size
+        1 if axis >= lead and dims.always_equal(shape[axis - lead], size) else size
         for axis, size in enumerate(expanded_sizes(graph, x, sizes))
     ]
 
@@ -151,7 +151,7 @@ def sliced(
 def expanded(graph: Graph, x: Tensor, sizes: SymInts) -> Tensor:
     """``x`` broadcast to ``sizes``; no node when it has them."""
     shape = shape_or_none(graph, x)
-    if shape is not None and len(shape) == len(sizes) and all(map(dims.same, shape, sizes)):
+    if shape is not None and len(shape) == len(sizes) and all(map(dims.always_equal, shape, sizes)):
         return x
     if any(type(size) is int and size == 0 for size in sizes):
         # ONNX Runtime's optimizer drops an Expand to a constant size of 0
@@ -177,7 +177,7 @@ def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
     if dtypes.is_complex_type(dtype):
         zeros = zeros_of(graph, sizes, part_type(dtype))
         return ComplexValue(zeros, zeros, dtype)
-    if is_static(list(sizes)) and dims.prod(sizes) == 0:
+    if is_static(list(sizes)) and dims.product_of(sizes) == 0:
         return reshape_to(graph, consts(graph, [], dtype), list(sizes))
     zero = const(graph, 0, dtype)
     return zero if not sizes else OpBuilder(graph).Expand(zero, as_vec(graph, list(sizes)))

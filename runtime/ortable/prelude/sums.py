@@ -69,7 +69,7 @@ def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result
     hold so many and take a tenth of the time of ints."""
     if not axes:
         return cast(graph, marks, dtypes.int64)
-    count = dims.prod([dim_of(graph, marks, axis) for axis in axes])
+    count = dims.product_of([dim_of(graph, marks, axis) for axis in axes])
     few = isinstance(count, int) and count <= 2**24
     wide = cast(graph, marks, dtypes.float32 if few else dtypes.float64)
     return cast(graph, _plain_sum(graph, wide, axes, keepdim), dtypes.int64)
@@ -98,7 +98,7 @@ def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     """The sum over the leading axes as ones times a matrix: 1.5 times faster than a ReduceSum, and
     8 times where that has no fast path."""
     sizes, count = list(shape_of(graph, x)), len(axes)
-    rows, columns = dims.prod(sizes[:count]), dims.prod(sizes[count:])
+    rows, columns = dims.product_of(sizes[:count]), dims.product_of(sizes[count:])
     ones = filled(graph, [1, rows], 1, graph.get_type(x))
     total = OpBuilder(graph).MatMul(ones, reshape_to(graph, x, [rows, columns]))
     return reshape_to(graph, total, [1] * count * keepdim + sizes[count:])
@@ -123,8 +123,8 @@ def float_sum(graph: Graph, x: str, axes: Ints, keepdim: bool, fine: bool) -> st
         and graph.get_type(x) == dtypes.float32
         and leading
         and is_static(sizes)
-        and dims.prod(sizes[:count]) >= _FEW_ROWS
-        and dims.prod(sizes[count:]) >= _FEW_ROWS
+        and dims.product_of(sizes[:count]) >= _FEW_ROWS
+        and dims.product_of(sizes[count:]) >= _FEW_ROWS
     ):
         return _product_sum(graph, x, axes, keepdim)
     return _plain_sum(graph, x, axes, keepdim)
@@ -134,7 +134,7 @@ def is_long_sum(graph: Graph, x: str, axes: Ints) -> bool:
     """Whether a sum over ``axes`` is added up in parts."""
     sizes = shape_of(graph, x) if graph.has_shape(x) else ()
     return any(
-        dims.prod(sizes[first:end]) > _max_terms(sizes, first, end)
+        dims.product_of(sizes[first:end]) > _max_terms(sizes, first, end)
         for first, end in _axis_runs(sizes, axes)
     )
 
@@ -149,7 +149,7 @@ def _max_terms(sizes: SymInts, first: int, end: int) -> int:
     """
     if not _is_last(sizes, end):
         return _MAX_TERMS
-    alone = dims.same(dims.prod(sizes[:first]), 1)
+    alone = dims.always_equal(dims.product_of(sizes[:first]), 1)
     return _MAX_ALL if alone else _MAX_LAST
 
 
@@ -178,7 +178,7 @@ def _add_partial_sums(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str
     runs = _axis_runs(sizes, axes)
     unknown = [axis for axis in axes if not isinstance(sizes[axis], int)]
     for first, end in reversed(runs):
-        count = dims.prod(sizes[first:end])
+        count = dims.product_of(sizes[first:end])
         if isinstance(count, int) and count > (_PART if fine else _max_terms(sizes, first, end)):
             rows = _is_last(sizes, end) and not fine
             most = min(_PART_LAST, count // 8) if rows else _PART
@@ -196,7 +196,7 @@ def _sum_in_parts(graph: Graph, x: str, first: int, end: int, most: int) -> str:
     """
     sizes = list(shape_of(graph, x))
     before, after = sizes[:first] + [1] * (end - first - 1), sizes[end:]
-    count, columns = math.prod(sizes[first:end]), dims.prod(after)
+    count, columns = math.prod(sizes[first:end]), dims.product_of(after)
     part = _largest_divisor(count, most)
     if part < _MIN_PART:
         # a prime, or nearly: zeros behind make parts that are equal
@@ -223,7 +223,7 @@ def _is_open_ended(graph: Graph, x: str, axes: Ints) -> bool:
     if graph.get_type(x) != dtypes.float32:
         return False
     sizes = shape_of(graph, x)
-    count = dims.prod([size for axis, size in enumerate(sizes) if axis not in axes])
+    count = dims.product_of([size for axis, size in enumerate(sizes) if axis not in axes])
     return (
         isinstance(count, int)
         and count < _FEW_COLUMNS
@@ -237,7 +237,7 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     dtype = graph.get_type(x)
     if dtype != dtypes.int64:
         return cast(graph, _int_sum(graph, cast(graph, x, dtypes.int64), axes, keepdim), dtype)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    count = dims.product_of([dim_of(graph, x, axis) for axis in axes])
     # no tensor has more than 2**37 elements of 1 or 2 bytes
     if largest_int(graph, x) * (count if isinstance(count, int) else 2**37) <= _EXACT:
         return _plain_sum(graph, x, axes, keepdim)
@@ -245,7 +245,7 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     kept_axes = [axis for axis in range(len(sizes)) if axis not in axes]
     out_shape = [size if axis in kept_axes else 1 for axis, size in enumerate(sizes)]
     out_shape = out_shape if keepdim else [sizes[axis] for axis in kept_axes]
-    rows = dims.prod([sizes[axis] for axis in kept_axes])
+    rows = dims.product_of([sizes[axis] for axis in kept_axes])
     if sorted(axes) == list(range(len(axes))) and kept_axes:
         flat = reshape_to(graph, x, [count, rows])
         pair = [filled(graph, [1, count], 1, dtypes.int64), flat]
@@ -281,8 +281,8 @@ def int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     kept_axes = [axis for axis in range(len(sizes)) if axis not in axes]
     out_shape = [size if axis in kept_axes else 1 for axis, size in enumerate(sizes)]
     out_shape = out_shape if keepdim else [sizes[axis] for axis in kept_axes]
-    count = dims.prod([sizes[axis] for axis in axes])
-    rows = dims.prod([sizes[axis] for axis in kept_axes])
+    count = dims.product_of([sizes[axis] for axis in axes])
+    rows = dims.product_of([sizes[axis] for axis in kept_axes])
     flat = reshape_to(graph, permuted(graph, x, [*kept_axes, *sorted(axes)]), [rows, count])
     if not isinstance(count, int) or not isinstance(rows, int):
         return reshape_to(graph, _product_by_loop(graph, flat), out_shape)

@@ -159,7 +159,7 @@ def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:
         return False
     current = graph.get_shape(x)
     return len(current) == len(shape) and all(
-        (type(size) is int and size == -1) or dims.same(size, own)
+        (type(size) is int and size == -1) or dims.always_equal(size, own)
         for size, own in zip(shape, current, strict=True)
     )
 

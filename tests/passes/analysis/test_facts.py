@@ -18,7 +18,7 @@ from ortable.passes.analysis.repetition import halves_are_equal
 from ortable.passes.analysis.uniformity import first_column_is_true, uniform_value
 from ortable.passes.analysis.weights import is_weight
 
-N = dims.symbol("n")
+N = dims.make_symbol("n")
 
 
 @pytest.fixture

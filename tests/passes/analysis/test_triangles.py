@@ -15,7 +15,7 @@ from ortable.passes.analysis.iota import Counter, counter_of
 from ortable.passes.analysis.triangles import Triangle, triangle_of
 from ortable.passes.analysis.uniformity import uniform_value
 
-N = dims.symbol("n")
+N = dims.make_symbol("n")
 INF = float("inf")
 
 

@@ -50,7 +50,7 @@ def test_another_dtype_is_refused(gr: GraphBuilder) -> None:
 
 @pytest.mark.parametrize("shape", [("n", 1), (), ("n + 1",)])
 def test_another_shape_is_refused(gr: GraphBuilder, shape: tuple[Any, ...]) -> None:
-    known = tuple(dims.symbol("n") + 1 if each == "n + 1" else each for each in shape)
+    known = tuple(dims.make_symbol("n") + 1 if each == "n + 1" else each for each in shape)
     gr.make_tensor_input("other", dtypes.float32, known)
     gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
     broken = rule("reshaped", "Neg", one, lambda graph, res, x: "other")

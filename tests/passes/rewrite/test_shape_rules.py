@@ -16,7 +16,7 @@ from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.words import attention, shapes, slices, views
 
-N, M = dims.symbol("n"), dims.symbol("m")
+N, M = dims.make_symbol("n"), dims.make_symbol("m")
 SHAPES = ["none", "reshape", "transpose", "slice", "concat", "gather", "expand", "dims"]
 
 
@@ -95,7 +95,7 @@ def test_a_view_that_needs_sizes_at_run_time(before, after) -> None:
 
 
 def test_a_size_of_one_or_more_may_stand_beside_a_hole() -> None:
-    batch = dims.symbol("batch", 1)
+    batch = dims.make_symbol("batch", 1)
     graph = graph_of(x=(batch, 4, M), y=(batch, 2, 2, M))
     assert views.view_to(graph, "x", graph.get_shape("y")) == ("Reshape", [0, 2, 2, -1], None)
 

@@ -32,7 +32,7 @@ from ortable.backend.roles import (
 )
 from ortable.compat.torch import OpOverload
 from ortable.dims import SymDim
-from ortable.dims.expression import flatten, rebuild
+from ortable.dims.expression import from_picklable, to_picklable
 from ortable_generated.aten import traits
 
 
@@ -147,7 +147,7 @@ def encode_value(value: Any) -> Any:
     if kind in _RECORDS.values():
         return {kind.__name__: _encode_record(value)}
     if kind is SymDim:
-        return {"dim": flatten(value)}
+        return {"dim": to_picklable(value)}
     if kind is float:
         return {"float": value.hex()}
     if isinstance(value, list):
@@ -200,7 +200,7 @@ def _view(name: str) -> Any:
 
 
 def _dim(flat: Any) -> Any:
-    dim = rebuild(flat)
+    dim = from_picklable(flat)
     if not isinstance(dim, SymDim):
         raise ValueError("a dimension that is no polynomial")
     return dim

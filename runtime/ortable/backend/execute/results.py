@@ -30,7 +30,7 @@ class SymbolValues:
         if isinstance(value, dims.SymDim):
             if self.found is None:
                 self.found = {s.symbol: self._read(s) for s in self.sources}
-            return dims.evaluate(value, self.found)
+            return dims.evaluate_dim(value, self.found)
         if isinstance(value, list | tuple):
             return type(value)(self(item) for item in value)
         if isinstance(value, dict):

@@ -278,7 +278,7 @@ def memory_of_weights(compiled: CompiledGraph, constants: Sequence[int]) -> dict
     for role in compiled.inputs:
         if not role.static or role.name not in compiled.fed:
             continue
-        count = dims.prod(role.shape or ())
+        count = dims.product_of(role.shape or ())
         size = dtypes.ITEMSIZE.get(role.elem_type or 0, 0)
         if not isinstance(count, int):
             continue

@@ -247,7 +247,7 @@ def _declare_output(
     device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
     # an empty result as long as data says keeps the strides that it comes with
-    told = all(name in sized for stride in strides for name in dims.symbols(stride))
+    told = all(name in sized for stride in strides for name in dims.free_symbols(stride))
     lost = empty_loses_strides and 0 in shape and told
     if lost or (order is None and strides != contiguous_strides(shape)):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)

@@ -132,7 +132,7 @@ def _single_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, Da
 
 def _count(graph: Graph, name: str) -> int | None:
     """How many elements a result has, where that is known."""
-    count = dims.prod(graph.get_shape(name)) if graph.has_shape(name) else None
+    count = dims.product_of(graph.get_shape(name)) if graph.has_shape(name) else None
     return count if isinstance(count, int) else None
 
 

@@ -64,7 +64,7 @@ class InputPlan:
         if isinstance(dim, int):
             return True
         try:
-            dims.evaluate(dim, dict.fromkeys(self.sources, 3))
+            dims.evaluate_dim(dim, dict.fromkeys(self.sources, 3))
         except ValueError:
             return False
         return True

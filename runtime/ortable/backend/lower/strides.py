@@ -40,7 +40,7 @@ def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...]
         remaining.remove(axis)
         order.insert(0, axis)
         # torch writes max(1, s) in strides, but for sizes of which it can tell that they are not 0
-        sizes = (shape[axis], dims.maximum(1, shape[axis]))
+        sizes = (shape[axis], dims.max_of(1, shape[axis]))
         expected = list(dict.fromkeys(each * size for each in expected for size in sizes))
     if order == sorted(order):
         return tuple(range(rank))
@@ -53,7 +53,7 @@ def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
     expected: Dim = 1
     for size in reversed(shape):
         result.insert(0, expected)
-        expected = expected * dims.maximum(1, size)
+        expected = expected * dims.max_of(1, size)
     return tuple(result)
 
 

@@ -310,8 +310,8 @@ def _unflattened(rows: Any, result: Node) -> Node | None:
     factor = rows.args[0]
     assert isinstance(factor, Node)
     full, flat, wanted = (shape_of(each.meta["val"]) for each in (factor, rows, result))
-    whole = len(full) == len(wanted) > 2 and dims.same(full[-1], flat[-1])
-    kept = whole and all(map(dims.same, full[:-1], wanted[:-1]))
+    whole = len(full) == len(wanted) > 2 and dims.always_equal(full[-1], flat[-1])
+    kept = whole and all(map(dims.always_equal, full[:-1], wanted[:-1]))
     return factor if kept else None
 
 

@@ -142,7 +142,7 @@ def specialize(
     node = next((n for n in graph_module.graph.nodes if n.name == error.fx_node), None)
     if node is None:
         return False
-    wanted = {name for dim in error.sizes for name in dims.symbols(dim)}
+    wanted = {name for dim in error.sizes for name in dims.free_symbols(dim)}
     found = False
     for symbol, value in _symbols(graph_module, node, wanted, must_convert):
         env = value.node.shape_env

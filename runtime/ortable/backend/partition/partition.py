@@ -269,7 +269,7 @@ class _Partitioner:
         own: set[str] = set()
         for node in (*inputs, *nodes):
             for dim in _dims_in(node.meta.get("val")):
-                needed.update(dict.fromkeys(sorted(dims.symbols(dim))))
+                needed.update(dict.fromkeys(sorted(dims.free_symbols(dim))))
         # a tensor of which a partition returns views alone is no input of its session
         read = {n for node in nodes if not is_view(node) for n in node.all_input_nodes}
         for node in inputs:

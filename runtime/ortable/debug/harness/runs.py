@@ -87,12 +87,12 @@ def same_declarations(before: Sequence[Declared], after: Sequence[Declared]) -> 
 def equal_sizes(a: Any, b: Any) -> bool:
     """Whether two sizes are equal: the same polynomial, or one number for all small values of
     their symbols (``n - min(2, n)`` is written in many ways)."""
-    if dims.same(a, b):
+    if dims.always_equal(a, b):
         return True
-    names = sorted(dims.symbols(a) | dims.symbols(b))
+    names = sorted(dims.free_symbols(a) | dims.free_symbols(b))
     for values in itertools.product(range(1, 9), repeat=len(names)):
         known = dict(zip(names, values, strict=True))
-        if dims.evaluate(a, known) != dims.evaluate(b, known):
+        if dims.evaluate_dim(a, known) != dims.evaluate_dim(b, known):
             return False
     return bool(names)
 

@@ -56,7 +56,7 @@ def size_of(text: str, sizes: Mapping[str, Any]) -> Any:
 
 def symbolic_shape(sample: TensorSample, symbols: Mapping[str, int]) -> tuple[Any, ...]:
     """Shape of an input of the builder."""
-    known = {name: dims.symbol(name) for name in symbols}
+    known = {name: dims.make_symbol(name) for name in symbols}
     return tuple(size_of(name, known) if name else size for size, name in sample.dims)
 
 

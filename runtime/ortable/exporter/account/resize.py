@@ -163,7 +163,7 @@ def is_default(symbol: Any, lower: Any, program: Program) -> bool:
     found = expression_of(program.symbol_names.get(str(symbol), ""))
     least = DEFAULT_SMALLEST
     if found is not None:
-        least = dims.evaluate(found, dict.fromkeys(dims.symbols(found), DEFAULT_SMALLEST))
+        least = dims.evaluate_dim(found, dict.fromkeys(dims.free_symbols(found), DEFAULT_SMALLEST))
     return bool(unsaid and lower <= least)
 
 

@@ -67,8 +67,8 @@ def _in_algebra(expression: Any) -> bool:
     except Exception:  # fractions, functions that are no dimension
         return False
     if isinstance(expression, (sympy.Eq, sympy.Ge, sympy.Le)):
-        return dims.same(left, right)
-    return isinstance(expression, sympy.Ne) and dims.differs(left, right)
+        return dims.always_equal(left, right)
+    return isinstance(expression, sympy.Ne) and dims.always_differ(left, right)
 
 
 def _in_cases(expression: Any, difference: Any, symbol: Any, least: int, most: Any) -> bool:

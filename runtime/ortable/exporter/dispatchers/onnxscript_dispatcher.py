@@ -194,9 +194,9 @@ class _Call:
 
 
 def _size(dim: Any, sizes: dict[str, int]) -> int:
-    for symbol in sorted(dims.symbols(dim)):
+    for symbol in sorted(dims.free_symbols(dim)):
         sizes.setdefault(symbol, _SIZES[len(sizes) % len(_SIZES)])
-    return int(dims.evaluate(dim, sizes))
+    return int(dims.evaluate_dim(dim, sizes))
 
 
 def _exported(call: _Call, opset: int) -> Any:

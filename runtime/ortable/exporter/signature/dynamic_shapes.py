@@ -28,10 +28,10 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: dims.floordiv,
-    ast.Mod: dims.mod,
+    ast.FloorDiv: dims.floor_div,
+    ast.Mod: dims.floor_mod,
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"max": dims.maximum, "min": dims.minimum}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"max": dims.max_of, "min": dims.min_of}
 _SUMS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     kind: _OPERATORS[kind] for kind in (ast.Add, ast.Sub, ast.Mult)
 }
@@ -51,7 +51,7 @@ def expression_of(text: str) -> dims.SymDim | None:
 
 def _dim(
     node: ast.AST,
-    named: Callable[[str], Any] = dims.symbol,
+    named: Callable[[str], Any] = dims.make_symbol,
     operators: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = _OPERATORS,
     functions: Mapping[str, Callable[..., Any]] = _FUNCTIONS,
 ) -> Any:
@@ -78,9 +78,9 @@ def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
     """The size that an expression has, None for one with a name that ``sizes`` lacks, and for a
     text that is none."""
     found = expression_of(text)
-    if found is None or not dims.symbols(found) <= set(sizes):
+    if found is None or not dims.free_symbols(found) <= set(sizes):
         return None
-    return dims.evaluate(found, sizes)
+    return dims.evaluate_dim(found, sizes)
 
 
 def combined(text: str, values: Mapping[str, Any]) -> Any:
@@ -356,13 +356,13 @@ class _Matcher:
             expression = None if name.isidentifier() else expression_of(name)
             if expression is None:
                 continue
-            missing = sorted(dims.symbols(expression) - set(sizes))
+            missing = sorted(dims.free_symbols(expression) - set(sizes))
             if missing:
                 raise ExportError(
                     f"{where} is named '{name}', and no dimension is named '{missing[0]}'"
                 )
             try:
-                expected = dims.evaluate(expression, sizes)
+                expected = dims.evaluate_dim(expression, sizes)
             except BuilderError as error:  # a division by zero
                 raise ExportError(
                     f"{where} is named '{name}', which has no size in args: {error}"

@@ -127,7 +127,7 @@ def _name_sizes(builder: Graph, node: Node) -> None:
     axis %= len(whole)
     for name in filter(None, node.outputs):
         if builder.values[name].shape is None:
-            size = dims.symbol(builder.unique_name(f"{name}_dim_{axis}"))
+            size = dims.make_symbol(builder.unique_name(f"{name}_dim_{axis}"))
             builder.set_shape(name, (*whole[:axis], size, *whole[axis + 1 :]))
 
 
@@ -250,5 +250,5 @@ def _read_dim(builder: Graph, name: str, axis: int, proto: Any) -> Dim:
     if proto.HasField("dim_value") and proto.dim_value >= 0:  # below 0: some write it for unknown
         return int(proto.dim_value)
     if proto.dim_param:
-        return dims.symbol(proto.dim_param)
-    return dims.symbol(builder.unique_name(f"{name}_dim_{axis}"))
+        return dims.make_symbol(proto.dim_param)
+    return dims.make_symbol(builder.unique_name(f"{name}_dim_{axis}"))

@@ -174,7 +174,7 @@ def _squared_norm(graph: Graph, a: Tensor) -> str:
 
 def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
     """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
-    if dims.same(dim_of(graph, x, 2), 0):  # ONNX Runtime drops the Expand below
+    if dims.always_equal(dim_of(graph, x, 2), 0):  # ONNX Runtime drops the Expand below
         return x
     index = OpBuilder(graph).Unsqueeze(order, consts(graph, [1], dtypes.int64))
     index = expanded(graph, index, shape_of(graph, x))

@@ -89,7 +89,7 @@ def ldl_factors(graph: Graph, x: Tensor, hermitian: Bool) -> Tensors:
     pivots, from 1, negative for blocks of two; the first block that is zero, from 1, else 0."""
     batch, size = batch_of(graph, x), dim_of(graph, x, -1)
     # torch does not always say that both sides are one size
-    a = reshape_to(graph, flat_batch(graph, x), [dims.prod(batch), size, size])
+    a = reshape_to(graph, flat_batch(graph, x), [dims.product_of(batch), size, size])
     count = dim_of(graph, a, 0)
     frame = _loop_constants(graph, a, hermitian)
 

@@ -32,7 +32,11 @@ def flat_batch(graph: Graph, x: Tensor, matrix_dims: int = 2) -> Tensor:
     """Flatten the leading dimensions of ``x``, before the last ``matrix_dims``."""
     shape = list(shape_of(graph, x))
     batch = shape[: len(shape) - matrix_dims]
-    return x if len(batch) == 1 else reshape_to(graph, x, [dims.prod(batch), *shape[len(batch) :]])
+    return (
+        x
+        if len(batch) == 1
+        else reshape_to(graph, x, [dims.product_of(batch), *shape[len(batch) :]])
+    )
 
 
 def with_batch(graph: Graph, x: Tensor, batch: Sequence[Dim]) -> Tensor:

@@ -96,7 +96,7 @@ def unit_like(graph: Graph, x: Tensor) -> Tensor:
 
 def longer_side(graph: Graph, x: Tensor) -> SymInt:
     """How many rows or columns matrices have, whichever is more."""
-    return dims.maximum(*shape_of(graph, x)[-2:])
+    return dims.max_of(*shape_of(graph, x)[-2:])
 
 
 def diagonal_elements(graph: Graph, x: Tensor) -> Tensor:
@@ -263,7 +263,7 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     rows = dim_of(graph, x, -1)
     # torch does not always say that both sides are one size
     flat = reshape_to(
-        graph, matrix.flat_batch(graph, x), [dims.prod(matrix.batch_of(graph, x)), rows, rows]
+        graph, matrix.flat_batch(graph, x), [dims.product_of(matrix.batch_of(graph, x)), rows, rows]
     )
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     triangle = graph.make_node(
@@ -396,7 +396,7 @@ def _first_elements(graph: Graph, x: Tensor, count: SymInt) -> Tensor:
 def vector_norm(graph: Graph, x: Tensor, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The norm of vectors over ``axes`` of a float result; 0 for empty ones."""
     x = field.abs_elements(graph, x) if field.is_pair(x) else x
-    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+    if any(dims.always_equal(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
     return power_norm(graph, x, power, axes, keepdim)
 
@@ -413,7 +413,7 @@ def matrix_norm(graph: Graph, x: Tensor, power: Any, axes: Ints, keepdim: Bool) 
         return vector_norm(graph, x, 2.0, axes, keepdim)
     if power != "nuc" and abs(power) != 2:
         x = field.abs_elements(graph, x) if field.is_pair(x) else x
-    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+    if any(dims.always_equal(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
     if power == "nuc" or abs(power) == 2:
         rank = rank_of(graph, x)

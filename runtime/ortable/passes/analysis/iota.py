@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ortable.dims import Dim, same
+from ortable.dims import Dim, always_equal
 from ortable.inference.shape import normalize_axis
 from ortable.ir import Graph, Node
 from ortable.prelude.metadata import shape_or_none
@@ -124,7 +124,7 @@ def _expanded(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
     if found is None or before is None or after is None:
         return None
     index = found.axis + len(after) - len(before)
-    return found._replace(axis=index) if same(before[found.axis], after[index]) else None
+    return found._replace(axis=index) if always_equal(before[found.axis], after[index]) else None
 
 
 def _reshaped(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
@@ -134,10 +134,10 @@ def _reshaped(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
     if found is None or before is None or after is None:
         return None
     rest = [size for axis, size in enumerate(before) if axis != found.axis]
-    wide = [axis for axis, size in enumerate(after) if not same(size, 1)]
-    if not all(same(size, 1) for size in rest) or len(wide) != 1:
+    wide = [axis for axis, size in enumerate(after) if not always_equal(size, 1)]
+    if not all(always_equal(size, 1) for size in rest) or len(wide) != 1:
         return None
-    return found._replace(axis=wide[0]) if same(after[wide[0]], found.length) else None
+    return found._replace(axis=wide[0]) if always_equal(after[wide[0]], found.length) else None
 
 
 def _unsqueezed(walk: Walk[str, Counter | None], node: Node) -> Counter | None:

@@ -57,9 +57,9 @@ def _reshaped(walk: Walk[str, bool], node: Node) -> bool:
     if not (graph.has_shape(before) and graph.has_shape(after)):
         return False
     rows, kept = graph.get_shape(before), graph.get_shape(after)
-    if not rows or not kept or dims.same(kept[-1], 0):
+    if not rows or not kept or dims.always_equal(kept[-1], 0):
         return False
-    return dims.same(rows[-1], kept[-1]) and walk.fact(before)
+    return dims.always_equal(rows[-1], kept[-1]) and walk.fact(before)
 
 
 def _unsqueezed(walk: Walk[str, bool], node: Node) -> bool:

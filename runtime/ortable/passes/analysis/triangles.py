@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ortable import dtypes
-from ortable.dims import same
+from ortable.dims import always_equal
 from ortable.inference.shape import normalize_axis
 from ortable.ir import Graph, Node
 from ortable.prelude.metadata import shape_or_none
@@ -93,7 +93,7 @@ def _ordered(graph: Graph, node: Node, compare: Callable[[Any, Any], Any]) -> Tr
         if own is None or found is None:
             return None
         axis = found.axis - len(own)
-        if axis not in (-1, -2) or not same(found.length, shape[axis]):
+        if axis not in (-1, -2) or not always_equal(found.length, shape[axis]):
             return None
         starts[axis] = found.start
         sides.append(axis)
@@ -174,7 +174,7 @@ def _keeps_axes(graph: Graph, before: str, after: str) -> bool:
     old, new = shape_or_none(graph, before), shape_or_none(graph, after)
     if old is None or new is None or min(len(old), len(new)) < 2:
         return False
-    return all(same(a, b) for a, b in zip(old[-2:], new[-2:], strict=True))
+    return all(always_equal(a, b) for a, b in zip(old[-2:], new[-2:], strict=True))
 
 
 _TRANSFERS: dict[str, Transfer[Triangle | None]] = {

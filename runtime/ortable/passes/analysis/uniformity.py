@@ -156,7 +156,7 @@ def _difference(walk: Walk[str, float], node: Node) -> float:
             return _NAN
         axis = found.axis - walk.graph.get_rank(name)
         starts.append((axis, found.start))
-        if not dims.same(found.length, shape[axis]):
+        if not dims.always_equal(found.length, shape[axis]):
             return _NAN
     return float(starts[0][1] - starts[1][1]) if starts[0][0] == starts[1][0] else _NAN
 

@@ -28,7 +28,7 @@ def _step(walk: Walk[str, bool], x: str) -> bool:
     graph = walk.graph
     if not is_constant(graph, x) or not graph.has_type(x) or not graph.has_shape(x):
         return False
-    size = dims.prod(graph.get_shape(x))
+    size = dims.product_of(graph.get_shape(x))
     if type(size) is not int or graph.get_type(x) not in _TYPES:
         return False
     if size > _SMALL and len(graph.uses(x)) > 1:

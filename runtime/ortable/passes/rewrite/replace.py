@@ -159,7 +159,7 @@ class Replacement:
             raise Refused(f"the shape of {name} is not known")
         if info.shape is not None:
             ranks = len(old.shape) != len(info.shape)
-            if ranks or any(map(dims.differs, old.shape, info.shape)):
+            if ranks or any(map(dims.always_differ, old.shape, info.shape)):
                 shapes = [describe_shape(x) for x in (old.shape, info.shape)]
                 raise Refused(f"{name} would have shape {shapes[1]} instead of {shapes[0]}")
         elif info.rank is not None and info.rank != len(old.shape):

@@ -50,7 +50,7 @@ def are_heads(graph: Graph, query: Result, key: Result, value: Result) -> Bool:
     q, k, v = (shape_of(graph, x) for x in (query, key, value))
     fixed = is_static([q[1], k[1], v[1], q[3], k[2], v[3]]) and v[1] > 0 and v[3] > 0
     pairs = [(q[0], k[0]), (q[0], v[0]), (q[1], k[1]), (q[1], v[1]), (q[3], k[2]), (k[3], v[2])]
-    return fixed and all(dims.same(a, b) for a, b in pairs)
+    return fixed and all(dims.always_equal(a, b) for a, b in pairs)
 
 
 def attention_scale(graph: Graph, factor: Result | None, divisor: Result | None) -> Float:
@@ -117,7 +117,7 @@ def heads_before_repeat(graph: Graph, heads: Result) -> Result:
 
 
 def _all_same(a: list[Any], b: list[Any]) -> bool:
-    return len(a) == len(b) and all(map(dims.same, a, b))
+    return len(a) == len(b) and all(map(dims.always_equal, a, b))
 
 
 def merged_heads(graph: Graph, heads: Result, transposed: Bool = False) -> Result:
@@ -152,7 +152,7 @@ def _joined(graph: Graph, split: str) -> str:
     node = maker_of(graph, split, "Reshape")
     if node is not None and graph.has_shape(node.inputs[0]):
         before = graph.get_shape(node.inputs[0])
-        if len(before) == 3 and all(map(dims.same, before, sizes)):
+        if len(before) == 3 and all(map(dims.always_equal, before, sizes)):
             return node.inputs[0]
     kept = consts(graph, [0, 0, heads * width], dtypes.int64)
     found = graph.make_node("Reshape", [split, kept])
@@ -196,7 +196,7 @@ def head_groups(graph: Graph, x: Result, shared: Result) -> Int:
         return 0
     own, other = graph.get_shape(x), graph.get_shape(shared)
     heads, groups = own[1], other[1]
-    if type(heads) is not int or type(groups) is not int or not dims.same(own[0], other[0]):
+    if type(heads) is not int or type(groups) is not int or not dims.always_equal(own[0], other[0]):
         return 0
     return heads // groups if groups > 0 and heads % groups == 0 else 0
 
@@ -211,4 +211,4 @@ def repeats_heads(graph: Graph, x: Result, repeated: Result) -> Bool:
         return False
     rest = zip((own[0], *own[2:]), (wanted[0], *wanted[2:]), strict=True)
     repeated_evenly = own[1] > 0 and wanted[1] % own[1] == 0
-    return repeated_evenly and all(dims.same(a, b) for a, b in rest)
+    return repeated_evenly and all(dims.always_equal(a, b) for a, b in rest)

@@ -56,12 +56,12 @@ def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bi
         return 0
     q, k, v = (list(shape_of(graph, x)) for x in (query, keys, values))
     pairs = [(q[0], k[0]), (q[3], k[3]), *zip(k, v, strict=True)]
-    if not is_static([q[1], q[3], k[1]]) or not all(dims.same(a, b) for a, b in pairs):
+    if not is_static([q[1], q[3], k[1]]) or not all(dims.always_equal(a, b) for a, b in pairs):
         return 0
     if min(q[1], k[1], q[3]) < 1 or q[1] % k[1] or q[3] % 8:  # the kernel takes no other width
         return 0
     sharing = q[1] // k[1]
-    if dims.same(q[2], 1) and sharing == 1:
+    if dims.always_equal(q[2], 1) and sharing == 1:
         return 1
     if not is_static([q[0], q[2], k[2]]):
         return 0
@@ -76,7 +76,7 @@ def heads_together(graph: Graph, query: Result, keys: Result, values: Result, bi
 def _is_one_for_all(graph: Graph, bias: str, batch: int) -> bool:
     """Whether a mask is one for all heads and texts: for many queries, others would be copied."""
     sizes = list(shape_of(graph, bias))[:-2]
-    return all(dims.same(size, 1) for size in (sizes if batch > 1 else sizes[1:]))
+    return all(dims.always_equal(size, 1) for size in (sizes if batch > 1 else sizes[1:]))
 
 
 def heads_before_flat(graph: Graph, flat: Result, keys: Result) -> Result:
@@ -94,7 +94,7 @@ def heads_before_flat(graph: Graph, flat: Result, keys: Result) -> Result:
     axes, spread = small_constant(graph, single.inputs[1]), graph.get_shape(wide.outputs[0])
     batch, groups, *rest = graph.get_shape(keys)
     fits = len(spread) == 5 and all(
-        map(dims.same, [*spread[:2], *spread[3:]], [batch, groups, *rest])
+        map(dims.always_equal, [*spread[:2], *spread[3:]], [batch, groups, *rest])
     )
     return single.inputs[0] if fits and axes is not None and axes.tolist() == [2] else flat
 
@@ -159,7 +159,7 @@ def decode_attention(
     batch, heads, count, width = shape_of(graph, query)
     groups, places = shape_of(graph, keys)[1:3]
     queries = together * count
-    folded = not dims.same(queries, 1)
+    folded = not dims.always_equal(queries, 1)
     texts, many = (1, batch * heads // together) if folded else (batch, heads)
     groups = batch * groups if folded else groups
     bias = as_numbers(graph, mask)
@@ -218,8 +218,8 @@ def _bias_in_use(graph: Graph, bias: str, total: str, sizes: list[Any], together
     wide = expanded(graph, bias, [*outer, queries, places])
     end = reshape_to(graph, cast(graph, total, dtypes.int64), [1])
     part = graph.make_node("Slice", [wide, as_vec(graph, 0), end, as_vec(graph, 3)])
-    shared = all(dims.same(size, 1) for size in outer)
-    if dims.same(together * queries, 1) or (shared and together == 1):
+    shared = all(dims.always_equal(size, 1) for size in outer)
+    if dims.always_equal(together * queries, 1) or (shared and together == 1):
         return part
     first = [1, together] if shared else [batch, heads]
     many = 1 if shared else batch * heads // together

@@ -50,7 +50,7 @@ def is_coded_cache(
     own, other = shape_of(graph, new), shape_of(graph, codes)
     if not is_static([own[1], own[3]]) or own[3] < 1 or own[3] % _WIDTH:
         return False
-    if not all(dims.same(own[axis], other[axis]) for axis in (0, 1, 3)):
+    if not all(dims.always_equal(own[axis], other[axis]) for axis in (0, 1, 3)):
         return False
     if (number_of(graph, lowest), number_of(graph, highest)) != _BOUNDS:
         return False
@@ -86,7 +86,7 @@ def share_coded_heads(
     sizes = [(q[0], 1), (q[2], 1), (dim_of(graph, past, 2), 0)]
     if all(isinstance(size, int) and size != taken for size, taken in sizes):
         return False
-    return all(dims.same(a, b) for a, b in pairs)
+    return all(dims.always_equal(a, b) for a, b in pairs)
 
 
 # -- attention
@@ -127,7 +127,7 @@ def coded_attention(
     given = _Attention(query, (keys, values), (past_keys, past_values), scales, bias, factor)
     alone = dim_of(graph, query, 0), dim_of(graph, query, 2)
     past = dim_of(graph, past_keys, 2)
-    if any(dims.same(each, 1) for each in alone) or dims.same(past, 0):
+    if any(dims.always_equal(each, 1) for each in alone) or dims.always_equal(past, 0):
         return _by_kernel(graph, given)
     tests = [(past, 0), *((each, 1) for each in alone)]
     asked = [_is_size(graph, *each) for each in tests if not isinstance(each[0], int)]
@@ -204,7 +204,7 @@ def _by_nodes(graph: Graph, given: _Attention) -> tuple[str, str, str]:
     product = make("MatMul", [split, make("Transpose", [floats[0]], perm=[0, 1, 2, 4, 3])])
     scores = make("Mul", [product, const(graph, given.factor, dtypes.float32)])
     outer, inner = shape_of(graph, given.bias)[1], shape_of(graph, given.bias)[2:]
-    shared = (groups, heads // groups) if not dims.same(outer, 1) else (1, 1)
+    shared = (groups, heads // groups) if not dims.always_equal(outer, 1) else (1, 1)
     bias = reshape_to(graph, given.bias, [shape_of(graph, given.bias)[0], *shared, *inner])
     probs = make("Softmax", [make("Add", [scores, bias])], axis=-1)
     found = reshape_to(graph, make("MatMul", [probs, floats[1]]), [batch, heads, count, width])

@@ -85,13 +85,13 @@ def pads_without_end(
     first, before, after = small_constant(graph, starts), *_shapes(graph, whole, part)
     if first is None or first.any() or not pads or not before or len(before) != len(after):
         return []
-    if not all(map(dims.same, before[:2], after[:2])):
+    if not all(map(dims.always_equal, before[:2], after[:2])):
         return []
     count = len(pads) // 2
     found = list(pads)
     for axis, step in enumerate(strides or [1] * count):
         size, less, zeros = before[2 + axis], after[2 + axis], pads[count + axis]
-        cut = [n for n in range(max(zeros, 0) // step + 1) if dims.same(less + n, size)]
+        cut = [n for n in range(max(zeros, 0) // step + 1) if dims.always_equal(less + n, size)]
         if not cut or not less >= 1:
             return []
         found[count + axis] -= cut[0] * step

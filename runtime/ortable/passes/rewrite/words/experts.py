@@ -57,7 +57,7 @@ def pays_by_expert(graph: Graph, weight: Result, ids: Result) -> Bool:
         return False
     count, *sizes = shape_of(graph, weight)
     rows: Any = dim_of(graph, ids, 0)
-    elements = dims.prod(sizes) * (rows if isinstance(rows, int) else count)
+    elements = dims.product_of(sizes) * (rows if isinstance(rows, int) else count)
     return 0 < count <= _EXPERTS and elements >= count * _NODE
 
 

@@ -64,7 +64,7 @@ def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
     axes: list[int] = []
     for index, name in enumerate(node.inputs):
         found = iota_of(graph, name)
-        if found is None or not dims.same(found[1], shape[index]):
+        if found is None or not dims.always_equal(found[1], shape[index]):
             return False
         axes.append(found[0])
     rest = [size for axis, size in enumerate(grid[:-1]) if axis not in axes]
@@ -77,7 +77,7 @@ def _is_grid(array: np.ndarray, shape: Shape) -> bool:
     if len(sizes) < array.shape[-1]:
         return False
     rows = array.reshape(-1, array.shape[-1])
-    if len(rows) != dims.prod(sizes):
+    if len(rows) != dims.product_of(sizes):
         return False
     wanted = np.stack(np.unravel_index(np.arange(len(rows)), sizes), -1) if len(rows) else rows
     return bool((rows == wanted).all())
@@ -92,16 +92,16 @@ def class_axis(graph: Graph, classes: Result, indices: Result) -> Int:
     shape, wide = shape_or_none(graph, indices), shape_or_none(graph, classes)
     if shape is None or wide is None or len(wide) > len(shape):
         return -1
-    long = [axis for axis, size in enumerate(wide) if not dims.same(size, 1)]
+    long = [axis for axis, size in enumerate(wide) if not dims.always_equal(size, 1)]
     if len(long) != 1:
         return -1
     axis = long[0] - len(wide) + len(shape)
-    return axis if dims.same(shape[axis], 1) and _counts(graph, classes, wide) else -1
+    return axis if dims.always_equal(shape[axis], 1) and _counts(graph, classes, wide) else -1
 
 
 def _counts(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
     """Whether a constant is 0, 1, 2, ..."""
-    size = dims.prod(shape)
+    size = dims.product_of(shape)
     if not isinstance(size, int) or size > _MANY:
         return False
     known = whole_constant(graph, x)

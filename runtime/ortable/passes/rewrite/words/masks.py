@@ -95,9 +95,9 @@ def is_causal_mask(graph: Graph, mask: Result | None, scores: Result, hides: Boo
     is_bool = graph.has_type(mask) and graph.get_type(mask) == dtypes.boolean
     numbers = (0.0, 1.0) if hides else (1.0, 0.0) if is_bool else (0.0, -math.inf)
     sizes = [*shape_of(graph, scores)[-2:], *shape_of(graph, mask)[-2:]]
-    if len(sizes) != 4 or not all(dims.same(each, sizes[0]) for each in sizes):
+    if len(sizes) != 4 or not all(dims.always_equal(each, sizes[0]) for each in sizes):
         return False
-    if dims.same(sizes[0], 1):
+    if dims.always_equal(sizes[0], 1):
         known = whole_constant(graph, mask)
         return known is not None and bool(known.size and (known == numbers[0]).all())
     return triangle_of(graph, mask) == Triangle(0, *numbers)

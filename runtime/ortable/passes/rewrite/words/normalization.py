@@ -41,9 +41,14 @@ def one_row_axis(graph: Graph, x: Result, mean: Result, count: Result) -> Int:
     own, one = shapes
     if own is None or one is None or not all(type(size) is int for size in (*own, *one)):
         return 0
-    size = dims.prod(own)
+    size = dims.product_of(own)
     long = [axis for axis, each in enumerate(own) if each != 1]
-    if not long or len(one) > len(own) or dims.prod(one) != 1 or number_of(graph, count) != size:
+    if (
+        not long
+        or len(one) > len(own)
+        or dims.product_of(one) != 1
+        or number_of(graph, count) != size
+    ):
         return 0
     return long[0] - len(own)
 
@@ -60,4 +65,4 @@ def is_channels(graph: Graph, c: Result, x: Result) -> Bool:
     full = [1] * (len(wanted) - len(own)) + own
     others = [full[0], *full[2:]]
     fits = len(full) == len(wanted) and type(wanted[1]) is int and full[1] == wanted[1]
-    return fits and all(dims.same(size, 1) for size in others)
+    return fits and all(dims.always_equal(size, 1) for size in others)

@@ -89,7 +89,7 @@ def _one_cache(graph: Graph, cache: str) -> str | None:
     found = cache if node is None else node.inputs[0]
     if known_rank(graph, found) != 3 or not graph.has_shape(found):
         return None
-    if dims.same(shape_of(graph, found)[0], 1):
+    if dims.always_equal(shape_of(graph, found)[0], 1):
         return found
     known = whole_constant(graph, found)
     if known is None or not known.size or not bool((known == known[:1]).all()):

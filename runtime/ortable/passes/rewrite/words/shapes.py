@@ -43,7 +43,7 @@ def has_shape(graph: Graph, x: Result, sizes: SymInts) -> Bool:
     """Whether a result is known to have these sizes, for all values of their symbols."""
     if not graph.has_shape(x) or graph.get_rank(x) != len(sizes):
         return False
-    return all(map(dims.same, graph.get_shape(x), sizes))
+    return all(map(dims.always_equal, graph.get_shape(x), sizes))
 
 
 def known_rank(graph: Graph, x: Result) -> Int:
@@ -57,7 +57,7 @@ def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
     shape, wide = shape_or_none(graph, x), shape_or_none(graph, like)
     if shape is None or wide is None or len(shape) > len(wide):
         return False
-    return all(dims.same(size, 1) for size in shape)
+    return all(dims.always_equal(size, 1) for size in shape)
 
 
 # -- axes
@@ -80,7 +80,7 @@ def broadcasts_into(graph: Graph, x: Result, y: Result) -> Bool:
     if shape is None or wide is None or len(shape) > len(wide):
         return False
     pairs = zip(shape, wide[len(wide) - len(shape) :], strict=True)
-    return all(dims.same(size, 1) or dims.same(size, full) for size, full in pairs)
+    return all(dims.always_equal(size, 1) or dims.always_equal(size, full) for size, full in pairs)
 
 
 def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
@@ -93,9 +93,11 @@ def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
     node = graph.values[y].producer
     if node.key == "MatMul":
         first, second = known
-        if min(len(first), len(second)) < 2 or not dims.same(first[-1], second[-2]):
+        if min(len(first), len(second)) < 2 or not dims.always_equal(first[-1], second[-2]):
             return False
-        if not (dims.same(first[-2], wanted[-2]) and dims.same(second[-1], wanted[-1])):
+        if not (
+            dims.always_equal(first[-2], wanted[-2]) and dims.always_equal(second[-1], wanted[-1])
+        ):
             return False
         known, wanted = [shape[:-2] for shape in known], wanted[:-2]
     return _gives(known, wanted)
@@ -108,7 +110,7 @@ def _gives(shapes: Sequence[Shape], wanted: Shape) -> bool:
         return False
     for index in range(1, len(wanted) + 1):
         sizes = [shape[-index] for shape in shapes if len(shape) >= index]
-        if not any(dims.same(size, wanted[-index]) for size in sizes):
+        if not any(dims.always_equal(size, wanted[-index]) for size in sizes):
             return False
     return True
 
@@ -182,6 +184,6 @@ def run_of(graph: Graph, x: Result, sizes: Result) -> Ints:
     if not isinstance(wanted, tuple) or shape is None or all(type(d) is int for d in wanted):
         return []
     for start in range(len(shape) - len(wanted) + 1):
-        if all(map(dims.same, wanted, shape[start:])):
+        if all(map(dims.always_equal, wanted, shape[start:])):
             return [start, start + len(wanted)]
     return []

@@ -170,7 +170,7 @@ def _bounds(span: Span, size: Dim) -> tuple[Dim, Dim] | None:
     found: list[Dim] = []
     for index in span:
         bound = size if index == _LAST else index if index >= 0 else size + index
-        if not (dims.same(bound, size) or (bound >= 0 and bound <= size)):
+        if not (dims.always_equal(bound, size) or (bound >= 0 and bound <= size)):
             return None
         found.append(bound)
     return (found[0], found[1]) if found[0] <= found[1] else None
@@ -242,8 +242,8 @@ def slice_of_concat(graph: Graph, xs: Results, axis: Int, taken: Opaque) -> Opaq
     before: Dim = 0
     for place, (x, size) in enumerate(zip(xs, sizes, strict=True)):
         start, end = bounds[0] - before, bounds[1] - before
-        first = place if first is None and dims.same(start, 0) else first
-        if first is not None and dims.same(end, size):
+        first = place if first is None and dims.always_equal(start, 0) else first
+        if first is not None and dims.always_equal(end, size):
             return [Slice(each, {}) for each in xs[first : place + 1]]
         if isinstance(start, int) and isinstance(end, int) and start >= 0 and end <= size:
             return [Slice(x, {index: Span(start, end)})]
@@ -264,7 +264,7 @@ def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
         source, bounds = _cut_from(graph, x, index)
         names, before, last = groups[-1] if groups else ([], "", None)
         known = last is not None and bounds is not None and source == before
-        if known and dims.same(last[1], bounds[0]):  # type: ignore[index]
+        if known and dims.always_equal(last[1], bounds[0]):  # type: ignore[index]
             groups[-1] = ([*names, x], source, (last[0], bounds[1]))  # type: ignore[index]
         else:
             groups.append(([x], source, bounds))
@@ -296,7 +296,7 @@ def _slice_node(graph: Graph, taken: Slice) -> str:
 
 def _between(graph: Graph, x: str, axis: int, bounds: tuple[Dim, Dim]) -> Slice:
     start, end = bounds
-    if dims.same(start, 0) and dims.same(end, graph.get_shape(x)[axis]):
+    if dims.always_equal(start, 0) and dims.always_equal(end, graph.get_shape(x)[axis]):
         return Slice(x, {})
     stop = end if isinstance(end, int) else _LAST  # another bound is the end of the axis
     return Slice(x, {axis: Span(int(start), stop)})  # type: ignore[arg-type]
@@ -332,7 +332,7 @@ def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | N
 def _is_plain(bounds: tuple[Dim, Dim], size: Dim) -> bool:
     """Whether a Slice can say these bounds: numbers, or the end of the axis."""
     start, end = bounds
-    return isinstance(start, int) and (isinstance(end, int) or dims.same(end, size))
+    return isinstance(start, int) and (isinstance(end, int) or dims.always_equal(end, size))
 
 
 def _of_split(
@@ -368,7 +368,7 @@ def adjacent_pads(
         return None
     axis = long[0]
     for index, pair in enumerate(zip(shape, other, strict=True)):
-        if index != axis and not dims.same(*pair):
+        if index != axis and not dims.always_equal(*pair):
             return None
     sizes = shape[axis], other[axis]
     (low, high), (begin, end) = one.get(axis, (0, 0)), two.get(axis, (0, 0))

@@ -84,11 +84,11 @@ def entries(graph: Graph, x: Result) -> Any:
 
 
 def _is_nonzero(size: Dim) -> bool:
-    return size != 0 if isinstance(size, int) else dims.differs(size, 0)
+    return size != 0 if isinstance(size, int) else dims.always_differ(size, 0)
 
 
 def _same_shapes(first: Shape, second: Shape) -> bool:
-    return len(first) == len(second) and all(map(dims.same, first, second))
+    return len(first) == len(second) and all(map(dims.always_equal, first, second))
 
 
 def _inserted(before: Shape, after: Shape) -> list[int] | None:
@@ -96,7 +96,7 @@ def _inserted(before: Shape, after: Shape) -> list[int] | None:
     new: list[int] = []
     index = 0
     for axis, size in enumerate(after):
-        if index < len(before) and dims.same(before[index], size):
+        if index < len(before) and dims.always_equal(before[index], size):
             index += 1
         elif isinstance(size, int) and size == 1:
             new.append(axis)
@@ -116,7 +116,7 @@ def _reshape_view(before: Shape, after: Shape) -> View | None:
         return None
     if len(symbolic) == 1:
         return View("Reshape", sizes)
-    copied = [a for a in symbolic if a < len(before) and dims.same(before[a], after[a])]
+    copied = [a for a in symbolic if a < len(before) and dims.always_equal(before[a], after[a])]
     for axis in copied:
         sizes[axis] = 0
     if len(copied) == len(symbolic):

@@ -46,7 +46,7 @@ def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
     full = [1] * (len(own) - len(other)) + other
     index = axis % len(own) if own else 0
     for at, (size, wanted) in enumerate(zip(full, own, strict=True)):
-        if not dims.same(size, 1) and not (at == index and dims.same(size, wanted)):
+        if not dims.always_equal(size, 1) and not (at == index and dims.always_equal(size, wanted)):
             return False
     return True
 
@@ -58,7 +58,7 @@ def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
     if known is not None:
         line = np.broadcast_to(known.reshape(-1), (count,))
         return graph.make_initializer("", np.ascontiguousarray(line))
-    size = dims.prod(graph.get_shape(c))
+    size = dims.product_of(graph.get_shape(c))
     flat = c
     if graph.get_rank(c) != 1:
         flat = graph.make_node("Reshape", [c, consts(graph, [-1], dtypes.int64)])
