@@ -14,7 +14,7 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness.entries import run_onnx
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.interpreter import DynamoInterpreter
-from ortable.lowerings.indexing import getitem
+from ortable.lowerings.indexing import lower_getitem
 
 X = torch.arange(120, dtype=torch.float32).reshape(2, 3, 4, 5)
 ROWS = torch.tensor([0, -1])
@@ -77,7 +77,7 @@ def test_python_indexing_equals_torch(index: Any) -> None:
     expected = X[index]
     graph = GraphBuilder(18)
     x = graph.make_tensor_input("x", dtypes.float32, tuple(X.shape))
-    found = getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
+    found = lower_getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
     graph.make_node("Identity", [found], ["y"])
     graph.make_tensor_output("y", dtypes.float32, None)
     (got,) = run_onnx(graph.to_onnx(), {"x": X})
@@ -121,7 +121,7 @@ def test_an_index_that_getitem_cannot_keep_is_refused(index: Any, words: str) ->
     graph = GraphBuilder(18)
     x = graph.make_tensor_input("x", dtypes.float32, tuple(X.shape))
     with pytest.raises(UnsupportedCase, match=words):
-        getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
+        lower_getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
 
 
 class Strided(torch.nn.Module):

@@ -198,7 +198,7 @@ def test_a_rule_in_a_file_of_operators_is_sent_where_rules_are_read(tmp_path: Pa
 @pytest.mark.parametrize(
     "entry",
     [
-        "- hop: cond\n  python: ortable.lowerings.control_flow.cond\n  why: a test\n",
+        "- hop: cond\n  python: ortable.lowerings.control_flow.lower_cond\n  why: a test\n",
         '- {callable: torch.celu, of: "aten::celu"}\n',
     ],
     ids=["hop", "callable"],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.attention import flex_attention
-from ortable.lowerings.control_flow import cond, out_dtype, switch, with_effects
+from ortable.lowerings.control_flow import lower_cond, lower_switch, out_dtype, with_effects
 from ortable.lowerings.loops import associative_scan, map_impl, scan, while_loop, while_loop_stack_output
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def hop_auto_functionalized_v2(graph: Graph, res: ResultSpec, *args: Any, **kwar
 
 def hop_cond(graph: Graph, res: ResultSpec, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
     """Higher-order operator cond(pred, true_fn, false_fn, operands)"""
-    return cond(graph, res, pred, true_fn, false_fn, operands)
+    return lower_cond(graph, res, pred, true_fn, false_fn, operands)
 
 
 def hop_flex_attention(graph: Graph, res: ResultSpec, query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, kernel_options: Any, score_mod_other_buffers: Any, mask_mod_other_buffers: Any) -> Any:
@@ -64,7 +64,7 @@ def hop_scan(graph: Graph, res: ResultSpec, combine_fn: Any, init: Any, xs: Any,
 
 def hop_switch(graph: Graph, res: ResultSpec, index: Any, branches: Any, operands: Any) -> Any:
     """Higher-order operator switch(index, branches, operands)"""
-    return switch(graph, res, index, branches, operands)
+    return lower_switch(graph, res, index, branches, operands)
 
 
 def hop_while_loop(graph: Graph, res: ResultSpec, cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float64, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.recurrent import gru, lstm, one_layer_lstm, rnn_relu, rnn_tanh
+from ortable.lowerings.recurrent import lower_gru, lower_lstm, one_layer_lstm, rnn_relu, rnn_tanh
 from ortable.prelude.facts import differs, dtype_of, is_used
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
@@ -24,7 +24,7 @@ def aten_gru_input(graph: Graph, res: ResultSpec, input: Result, hx: Result, par
         graph.case = 2
         raise UnsupportedCase('aten::gru.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
     graph.case = 3
-    return gru(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
+    return lower_gru(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
 
 
 def aten_lstm_input(graph: Graph, res: ResultSpec, input: Result, hx: Results, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:
@@ -36,7 +36,7 @@ def aten_lstm_input(graph: Graph, res: ResultSpec, input: Result, hx: Results, p
         graph.case = 2
         raise UnsupportedCase('aten::lstm.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
     graph.case = 3
-    return lstm(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
+    return lower_lstm(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
 
 
 def aten_mkldnn_rnn_layer(graph: Graph, res: ResultSpec, input: Result, weight0: Result, weight1: Result, weight2: Result, weight3: Result, hx_: Result, cx_: Result, reverse: Bool, batch_sizes: Ints, mode: Int, hidden_size: Int, num_layers: Int, has_biases: Bool, bidirectional: Bool, batch_first: Bool, train: Bool) -> Any:

@@ -21,7 +21,7 @@ from ortable.prelude.complex_value import (
 
 from .. import dtypes
 from ..errors import BuilderError, UnsupportedCase
-from ..lowerings.indexing import getitem
+from ..lowerings.indexing import lower_getitem
 from .results import check_and_complete
 from .tables import Converter, ConverterTables
 
@@ -96,7 +96,7 @@ def joined(graph: Graph, values: list[Any]) -> list[Any]:
 
 def complex_getitem(graph: Graph, res: ResultSpec, self: Any, index: Any) -> Any:
     """``x[...]`` of a complex tensor in a graph of Python functions, part by part."""
-    return each_part(graph, res, getitem, {"self": self}, index=index)
+    return each_part(graph, res, lower_getitem, {"self": self}, index=index)
 
 
 def compared(graph: Graph, res: ResultSpec, values: Sequence[Any]) -> list[Any]:

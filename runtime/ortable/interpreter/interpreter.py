@@ -24,7 +24,7 @@ from ortable_generated.aten import traits
 
 from .. import dims, dtypes
 from ..errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
-from ..lowerings.indexing import getitem
+from ..lowerings.indexing import lower_getitem
 from . import (
     calls,
     complex_numbers,
@@ -371,7 +371,7 @@ class DynamoInterpreter:
         if name == "operator.getitem" and isinstance(args[0], (list, tuple, dict)):
             return args[0][args[1]]
         if name == "operator.getitem" and isinstance(args[0], str):
-            return self.convert(node, getitem, args, kwargs)
+            return self.convert(node, lower_getitem, args, kwargs)
         if name == "operator.getitem" and isinstance(args[0], ComplexValue):
             return self.convert(node, complex_numbers.complex_getitem, args, kwargs)
         if name in traits.ASSERTION:

@@ -1,9 +1,7 @@
-"""Attention: the words of scaled dot product attention and of torch's fused transformer operators,
-its gradient (from the logarithm of the sums that the forward kept), and flex_attention, whose
-functions of single scores are traced over all of them.
-
-In come queries, keys, values and masks, out go names of results. Called by generated converters of
-attention and transformer operators and, for flex_attention, of the higher-order ones."""
+"""Attention: scaled dot product attention and torch's fused transformer operators, the gradient
+(from the logarithm of the sums that the forward kept), and flex_attention, whose functions of
+single scores are traced over all of them.
+"""
 
 from __future__ import annotations
 
@@ -126,8 +124,8 @@ def fused_attention_backward(
     scale: float | None,
 ) -> tuple[str, str, str]:
     """aten::_scaled_dot_product_flash_attention_backward: as on the CPU, without a mask."""
-    given = grad_out, query, key, value, out, logsumexp
-    return flash_attention_backward(graph, res, *given, is_causal, None, scale)
+    tensors = grad_out, query, key, value, out, logsumexp
+    return flash_attention_backward(graph, res, *tensors, is_causal, None, scale)
 
 
 def cudnn_attention_backward(
@@ -147,8 +145,8 @@ def cudnn_attention_backward(
     sums = logsumexp
     if rank_of(graph, sums) == 4:
         sums = OpBuilder(graph).Squeeze(sums, consts(graph, [3], dtypes.int64))
-    given = grad_out, query, key, value, out, sums
-    return flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale)
+    tensors = grad_out, query, key, value, out, sums
+    return flash_attention_backward(graph, res, *tensors, is_causal, attn_bias, scale)
 
 
 def efficient_attention_backward(
@@ -166,12 +164,12 @@ def efficient_attention_backward(
 ) -> tuple[str, str, str, None]:
     """aten::_scaled_dot_product_efficient_attention_backward, without the gradient of the bias: the
     sums are padded there, see `padded_sums`."""
-    first, axis = (consts(graph, [each], dtypes.int64) for each in (0, 2))
+    first, axis = (consts(graph, [index], dtypes.int64) for index in (0, 2))
     count = as_vec(graph, [dim_of(graph, query, 2)])
     sums = OpBuilder(graph).Slice(logsumexp, first, count, axis)
     sums = reshape_to(graph, sums, shape_of(graph, query)[:3])
-    given = grad_out_, query, key, value, out, sums
-    return (*flash_attention_backward(graph, res, *given, is_causal, attn_bias, scale), None)
+    tensors = grad_out_, query, key, value, out, sums
+    return (*flash_attention_backward(graph, res, *tensors, is_causal, attn_bias, scale), None)
 
 
 def packed_attention(
@@ -192,7 +190,7 @@ def packed_attention(
     Raises:
         UnsupportedCase: the mask has no type.
     """
-    parts = [_heads(graph, x, place, heads, weight, bias) for place, x in enumerate(inputs)]
+    parts = [_project_heads(graph, x, index, heads, weight, bias) for index, x in enumerate(inputs)]
     query, key, value = parts
     op, dtype = OpBuilder(graph), graph.get_type(inputs[0])
     size = int(static(dim_of(graph, weight, 1))) // heads
@@ -221,15 +219,15 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
         spread = op.Sqrt(op.Add(variance, const(graph, eps, dtype)))
         return op.Add(op.Mul(op.Div(away, spread), weight), bias)
     compute_dtype = opmath_dtype(dtype)
-    parts = [cast(graph, each, compute_dtype) for each in (x, weight, bias)]
+    parts = [cast(graph, tensor, compute_dtype) for tensor in (x, weight, bias)]
     return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
 
 
-def _heads(graph: Graph, x: str, place: int, heads: int, weight: str, bias: str) -> str:
-    """[N, L, E] through the ``place``-th third of the packed weight: [N, H, L, E / H]."""
+def _project_heads(graph: Graph, x: str, index: int, heads: int, weight: str, bias: str) -> str:
+    """Project [N, L, E] through the ``index``-th third of the packed weight: [N, H, L, E / H]."""
     op = OpBuilder(graph)
     embedding = int(static(dim_of(graph, weight, 1)))
-    ends = [consts(graph, [(place + each) * embedding], dtypes.int64) for each in (0, 1)]
+    ends = [consts(graph, [(index + offset) * embedding], dtypes.int64) for offset in (0, 1)]
     axis = consts(graph, [0], dtypes.int64)
     matrix = op.Slice(weight, *ends, axis)
     shift = op.Slice(bias, *ends, axis)
@@ -252,40 +250,43 @@ def flex_attention(
     score_mod_other_buffers: Sequence[Any] = (),
     mask_mod_other_buffers: Sequence[Any] = (),
 ) -> list[Any]:
-    """The attention, the logarithm of the sums (base 2) and the largest scores; None for what
-    nobody reads. The blocks of the mask only save time: its function says what is masked.
+    """The attention, the logarithm of the sums (base 2) and the largest scores; None for unused
+    results.
 
-    Raises UnsupportedCase when torch cannot trace the functions.
+    The blocks of the mask only save time: its function says what is masked.
+
+    Raises:
+        UnsupportedCase: torch cannot trace the functions.
     """
     node: Any = graph.origin
-    traced = _traced(node, score_mod, block_mask[-1], scale)
+    traced = _trace_scores(node, score_mod, block_mask[-1], scale)
     operands = [query, key, value, *score_mod_other_buffers, *mask_mod_other_buffers]
     result = iter(graph.ctx.convert_into(graph, traced, operands))
-    used = _used(node)
-    return [next(result) if place in used else None for place in range(3)]
+    used = _used_results(node)
+    return [next(result) if index in used else None for index in range(3)]
 
 
-def _used(node: Node) -> set[int]:
-    """The results of a node that somebody reads."""
+def _used_results(node: Node) -> set[int]:
+    """The indices of a node's results that have users."""
     return {int(user.args[1]) for user in node.users if user.users}  # type: ignore[arg-type]
 
 
-def _traced(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> GraphModule:
+def _trace_scores(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> GraphModule:
     import torch
 
     from ortable.compat.torch import make_fx, math_attention
 
-    buffers = [tuple(given) for given in (*node.args[7:], (), ())[:2]]  # type: ignore[arg-type]
+    buffers = [tuple(buffer) for buffer in (*node.args[7:], (), ())[:2]]  # type: ignore[arg-type]
     split = len(buffers[0])
-    used = sorted(_used(node))
+    used = sorted(_used_results(node))
 
     def written_out(query: Any, key: Any, value: Any, *others: Any) -> list[Any]:
         results = math_attention(
             query, key, value, score_mod, (mask_mod,), scale, {}, others[:split], others[split:]
         )
-        return [results[place] for place in used]
+        return [results[index] for index in used]
 
-    fakes = [each.meta["val"] for each in (*node.args[:3], *buffers[0], *buffers[1])]  # type: ignore[union-attr]
+    fakes = [argument.meta["val"] for argument in (*node.args[:3], *buffers[0], *buffers[1])]  # type: ignore[union-attr]
     environment = getattr(fakes[0].fake_mode, "shape_env", None)
     quiet = environment.suppress_guards() if environment is not None else contextlib.nullcontext()
     try:

@@ -1,8 +1,7 @@
-"""The bits of ints and floats: shifts, and one dtype read as another, the lowest byte first, as the
-memory of the processors that torch and ONNX Runtime run on has them.
-
-In come results, out go names of results. Called by generated converters of views and bitwise
-operators, and by `interpreter` for shifts of numbers."""
+"""The bits of ints and floats: shifts, and one dtype read as another, little-endian as in the
+memory of the processors that torch and ONNX Runtime run on. `interpreter` uses the shifts for
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +45,16 @@ def is_float8(dtype: Dtype) -> Bool:
 def bits_as(graph: Graph, x: Result, dtype: Dtype) -> Result:
     """The bits of ``x`` read as ``dtype``; where that is narrower or wider, several elements along
     the last dimension stand for one, or one for several."""
-    own, wanted = dtypes.itemsize(graph.get_type(x)), dtypes.itemsize(dtype)
-    if own > wanted:
-        x = _apart(graph, x, own, wanted)
-    elif own < wanted:
-        x = _joined(graph, x, own, wanted)
+    own, target = dtypes.itemsize(graph.get_type(x)), dtypes.itemsize(dtype)
+    if own > target:
+        x = _split_elements(graph, x, own, target)
+    elif own < target:
+        x = _join_elements(graph, x, own, target)
     return _read_as(graph, x, dtype)
 
 
 def _read_as(graph: Graph, x: str, dtype: int) -> str:
-    """The same for a dtype of the same size."""
+    """`bits_as` for a dtype of the same size."""
     own = graph.get_type(x)
     if own == dtype:
         return x
@@ -66,29 +65,29 @@ def _read_as(graph: Graph, x: str, dtype: int) -> str:
     return OpBuilder(graph).BitCast(x, to=dtype)
 
 
-def _apart(graph: Graph, x: str, own: int, wanted: int) -> str:
-    """Each element as unsigned integers of ``wanted`` bytes, side by side."""
+def _split_elements(graph: Graph, x: str, own: int, target: int) -> str:
+    """Each element as unsigned integers of ``target`` bytes, side by side."""
     bits = _read_as(graph, x, _UNSIGNED[own])
     bits = cast(graph, bits, _UNSIGNED[max(own, 4)])  # the shift has no kernel for uint16
-    shifts = consts(graph, list(range(0, 8 * own, 8 * wanted)), graph.get_type(bits))
+    shifts = consts(graph, list(range(0, 8 * own, 8 * target)), graph.get_type(bits))
     column = unsqueezed(graph, bits, [-1])
     shifted = OpBuilder(graph).BitShift(column, shifts, direction="RIGHT")
     shape = list(shape_of(graph, x))
-    parts = cast(graph, shifted, _UNSIGNED[wanted])  # which drops the bits above
-    return reshape_to(graph, parts, [*shape[:-1], shape[-1] * (own // wanted)])
+    parts = cast(graph, shifted, _UNSIGNED[target])  # which drops the bits above
+    return reshape_to(graph, parts, [*shape[:-1], shape[-1] * (own // target)])
 
 
-def _joined(graph: Graph, x: str, own: int, wanted: int) -> str:
-    """Neighbours as one unsigned integer of ``wanted`` bytes: the product with powers of two, which
+def _join_elements(graph: Graph, x: str, own: int, target: int) -> str:
+    """Neighbours as one unsigned integer of ``target`` bytes: the product with powers of two, which
     for unsigned integers is exact."""
-    count, shape = wanted // own, list(shape_of(graph, x))
+    count, shape = target // own, list(shape_of(graph, x))
     shape[-1] = shape[-1] // count
-    wide = _UNSIGNED[max(wanted, 4)]
+    wide = _UNSIGNED[max(target, 4)]
     bits = reshape_to(graph, _read_as(graph, x, _UNSIGNED[own]), [*shape, count])
-    powers = consts(graph, [1 << (8 * own * place) for place in range(count)], wide)
+    powers = consts(graph, [1 << (8 * own * index) for index in range(count)], wide)
     column = reshape_to(graph, powers, [count, 1])
     result = OpBuilder(graph).MatMul(cast(graph, bits, wide), column)
-    return cast(graph, reshape_to(graph, result, shape), _UNSIGNED[wanted])
+    return cast(graph, reshape_to(graph, result, shape), _UNSIGNED[target])
 
 
 def shifted_left(graph: Graph, x: Result, places: Result) -> Result:
@@ -97,7 +96,7 @@ def shifted_left(graph: Graph, x: Result, places: Result) -> Result:
     ONNX's BitShift takes unsigned ints only.
     """
     bits = 8 * dtypes.itemsize(graph.get_type(x))
-    powers = np.array([1 << place for place in range(bits)] + [0], np.uint64)
+    powers = np.array([1 << bit for bit in range(bits)] + [0], np.uint64)
     return OpBuilder(graph).Mul(x, _power_of_two(graph, places, powers, bits, graph.get_type(x)))
 
 
@@ -106,7 +105,7 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
     dtype = graph.get_type(x)
     signed = 0 if dtype == dtypes.uint8 else 1
     top = 8 * dtypes.itemsize(dtype) - 1 - signed
-    powers = np.array([1 << place for place in range(top + 1)] + [1], np.uint64)
+    powers = np.array([1 << bit for bit in range(top + 1)] + [1], np.uint64)
     power = _power_of_two(graph, places, powers, top + 1, dtype)
     result = floor_quotient(graph, x, power, positive=True)
     zero, op = const(graph, 0, dtype), OpBuilder(graph)
@@ -118,12 +117,14 @@ def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
 
 
 def _power_of_two(graph: Graph, places: str, powers: Any, outside: int, dtype: int) -> str:
-    """Powers of two from a table; places that are negative or too large find its last entry."""
+    """Powers of two from a table; exponents that are negative or too large select its last
+    entry.
+    """
     op = OpBuilder(graph)
     table = graph.make_initializer("", powers.astype(dtypes.to_numpy(dtype)))
     wide = cast(graph, places, dtypes.float64)
     ends = [const(graph, end, dtypes.float64) for end in (-1, outside)]
     index = cast(graph, op.Clip(wide, *ends), dtypes.int32)
     # ONNX Runtime's Gather of single elements takes 7 times as long
-    found = op.GatherElements(table, as_flat(graph, index), axis=0)
-    return reshape_to(graph, found, shape_of(graph, index))
+    selected = op.GatherElements(table, as_flat(graph, index), axis=0)
+    return reshape_to(graph, selected, shape_of(graph, index))

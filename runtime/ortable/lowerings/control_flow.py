@@ -1,5 +1,4 @@
-"""Control flow: branches become child graphs, converted by the interpreter, which is reached
-through `graph.ctx`."""
+"""Control flow: branches become child graphs, which the interpreter converts (`graph.ctx`)."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.values import as_scalar, cast, const, consts
 
 
-def cond(
+def lower_cond(
     graph: Graph, res: ResultSpec, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
 ) -> list[str]:
     """torch.cond as ONNX If; the branches see the operands as results of the outer graph."""
@@ -35,7 +34,7 @@ def cond(
     return [result] if isinstance(result, str) else list(result)
 
 
-def switch(
+def lower_switch(
     graph: Graph, res: ResultSpec, index: Any, branches: Sequence[Any], operands: Sequence[Any]
 ) -> list[str]:
     """torch.switch (torch 2.15) as a chain of ONNX Ifs: branch ``index``, an integer of one
@@ -44,16 +43,18 @@ def switch(
         index = as_scalar(graph, index)
     elif graph.get_rank(index):
         index = OpBuilder(graph).Reshape(index, consts(graph, [], dtypes.int64))
-    result = _chain(graph.ctx, graph, len(res), index, list(branches), list(operands))
+    result = _chain_ifs(graph.ctx, graph, len(res), index, list(branches), list(operands))
     return [result] if isinstance(result, str) else list(result)
 
 
-def _chain(
+def _chain_ifs(
     ctx: Any, graph: Graph, count: int, index: str, branches: list[Any], operands: list[Any]
 ) -> Any:
-    """If the index is 0 the first branch, and else the others, whose index is one less."""
+    """An If on index 0 with the first branch; its else branch handles the others with the index
+    less 1.
+    """
     op = OpBuilder(graph)
-    kind = graph.get_type(index)
+    dtype = graph.get_type(index)
     pred = op.LessOrEqual(index, 0)
     convert = functools.partial(ctx.convert_subgraph, operands=operands)
     first = convert(branches[0], name="then", child=graph.subgraph("then_branch"))
@@ -61,8 +62,8 @@ def _chain(
     if len(branches) == 2:
         rest = convert(branches[1], name="else", child=rest)
     else:
-        less = rest.make_node("Sub", [index, const(rest, 1, kind)])
-        results = _chain(ctx, rest, count, less, branches[1:], operands)
+        less = rest.make_node("Sub", [index, const(rest, 1, dtype)])
+        results = _chain_ifs(ctx, rest, count, less, branches[1:], operands)
         for name in [results] if isinstance(results, str) else results:
             rest.make_tensor_output(name)
     return op.If(pred, outputs=count, then_branch=first, else_branch=rest)
@@ -71,16 +72,16 @@ def _chain(
 def out_dtype(graph: Graph, res: ResultSpec, op: Any, output_dtype: int, *operands: Any) -> Any:
     """An operator computed in the common dtype of its operands and ``output_dtype``."""
     kinds = [graph.get_type(operand) for operand in operands if isinstance(operand, str)]
-    common = functools.reduce(_common, kinds, output_dtype)
+    common = functools.reduce(_common_dtype, kinds, output_dtype)
     wide = [
         cast(graph, operand, common) if isinstance(operand, str) else operand
         for operand in operands
     ]
     inner = ResultSpec([graph.unique_name(f"{res.name}_wide")], (common,), res.shapes)
-    return cast(graph, _converter(graph, op)(graph, inner, *wide), output_dtype)
+    return cast(graph, _find_converter(graph, op)(graph, inner, *wide), output_dtype)
 
 
-def _common(left: int, right: int) -> int:
+def _common_dtype(left: int, right: int) -> int:
     return promote_types(left, right) or left
 
 
@@ -108,7 +109,7 @@ def refuse_effect(op: Any) -> None:
         )
 
 
-def _converter(graph: Graph, op: Any) -> Any:
+def _find_converter(graph: Graph, op: Any) -> Any:
     """The converter of an operator that is an argument of another one.
 
     Raises UnsupportedCase when it has none.

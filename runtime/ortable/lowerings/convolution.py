@@ -1,8 +1,6 @@
 """Convolution: pads and windows, gradients, convolutions in dtypes that have no kernel (sums of
 matrix products), and the windows of unfold and fold.
-
-In come tensors, weights and windows, out go sizes or names of results. Called by generated
-converters of convolution and unfold; `pooling` takes the padding of its gradient from here."""
+"""
 
 from __future__ import annotations
 
@@ -44,8 +42,8 @@ from ortable.prelude.values import (
 
 from .shapes import flipped_along
 
-# places of a kernel up to which a convolution is a sum of products, which needs the least memory
-_MOST_TERMS = 64
+# up to so many kernel elements a convolution is a sum of products, which needs the least memory
+_MAX_TERMS = 64
 
 __all__ = [
     "fold_indices",
@@ -162,7 +160,7 @@ def _patches_gradient(graph: Graph, large: str, small: str, weight: str) -> str:
     batch, channels, *sizes = shape_of(graph, large)
     n = len(kernel)
     counts = [size // k for size, k in zip(sizes, kernel, strict=True)]
-    pairs = [each for pair in zip(counts, kernel, strict=True) for each in pair]
+    pairs = [length for pair in zip(counts, kernel, strict=True) for length in pair]
     blocks = reshape_to(graph, large, [batch, channels, *pairs])
     order = [0, *range(2, 2 * n + 2, 2), 1, *range(3, 2 * n + 3, 2)]
     rows = 1
@@ -198,9 +196,9 @@ def direct_convolution(
     else:
         pads = [0] * 2 * n if isinstance(padding, str) else broadcast_ints(static(padding), n) * 2
     extra = [] if rank_of(graph, input) == n + 2 else [0]
-    x = _padded(graph, unsqueezed(graph, input, extra), pads)
-    result = _summed(graph, x, weight, (strides, spacing), static(groups))
-    return squeezed(graph, _biased(graph, result, bias, n), extra)
+    x = _pad_spatial(graph, unsqueezed(graph, input, extra), pads)
+    result = _sum_of_taps(graph, x, weight, (strides, spacing), static(groups))
+    return squeezed(graph, _add_bias(graph, result, bias, n), extra)
 
 
 def direct_transposed(
@@ -227,14 +225,14 @@ def direct_transposed(
     x = unsqueezed(graph, input, extra)
     for axis, step in enumerate(strides, start=2):
         x = _zeros_between(graph, x, axis, step)
-    x = _padded(graph, x, [*begins, *(a + b for a, b in zip(begins, more, strict=True))])
+    x = _pad_spatial(graph, x, [*begins, *(a + b for a, b in zip(begins, more, strict=True))])
     transposed = flipped_along(graph, weight, list(range(2, n + 2)))
     inner, outer = shape_of(graph, weight)[:2]
     blocks = reshape_to(graph, transposed, [count, inner // count, outer, *kernel])
     swapped = permuted(graph, blocks, [0, 2, 1, *range(3, n + 3)])
     kernels = reshape_to(graph, swapped, [count * outer, inner // count, *kernel])
-    result = _summed(graph, x, kernels, ([1] * n, spacing), count)
-    return squeezed(graph, _biased(graph, result, bias, n), extra)
+    result = _sum_of_taps(graph, x, kernels, ([1] * n, spacing), count)
+    return squeezed(graph, _add_bias(graph, result, bias, n), extra)
 
 
 def wide_transposed(
@@ -254,7 +252,9 @@ def wide_transposed(
     n, own = rank_of(graph, weight) - 2, graph.get_type(input)
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     dtype = dtypes.float32 if own == dtypes.bfloat16 else own
-    x, kernels = (cast(graph, each, dtype) for each in (unsqueezed(graph, input, extra), weight))
+    x, kernels = (
+        cast(graph, tensor, dtype) for tensor in (unsqueezed(graph, input, extra), weight)
+    )
     result = OpBuilder(graph).ConvTranspose(
         x,
         kernels,
@@ -265,8 +265,8 @@ def wide_transposed(
     pads = broadcast_ints(static(padding), n)
     more = broadcast_ints(static(output_padding), n)
     ends = [add - pad for add, pad in zip(more, pads, strict=True)]
-    result = _padded(graph, result, [*(-pad for pad in pads), *ends])
-    result = _biased(graph, result, None if bias is None else cast(graph, bias, dtype), n)
+    result = _pad_spatial(graph, result, [*(-pad for pad in pads), *ends])
+    result = _add_bias(graph, result, None if bias is None else cast(graph, bias, dtype), n)
     return squeezed(graph, cast(graph, result, own), extra)
 
 
@@ -283,79 +283,82 @@ def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
     size = shape[axis]
     wide = reshape_to(graph, wide, [*shape[:axis], size * step, *shape[axis + 1 :]])
     ends = [0, (size - 1) * step + 1, axis]
-    result = op.Slice(wide, *(as_vec(graph, each) for each in ends))
+    result = op.Slice(wide, *(as_vec(graph, bound) for bound in ends))
     graph.set_shape(result, (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :]))
     return result
 
 
-def _biased(graph: Graph, x: str, bias: str | None, n: int) -> str:
+def _add_bias(graph: Graph, x: str, bias: str | None, n: int) -> str:
     if bias is None:
         return x
     fitting = cast(graph, bias, graph.get_type(x))  # torch takes integers of another width
     return OpBuilder(graph).Add(x, unsqueezed(graph, fitting, list(range(1, n + 1))))
 
 
-def _summed(
+def _sum_of_taps(
     graph: Graph,
     x: str,
     weight: str,
     window: tuple[Sequence[int], Sequence[int]],
     groups: int,
 ) -> str:
-    """Over the places of the kernel: a strided slice times the weights of that place."""
+    """The sum over the elements of the kernel: a strided slice times the weights of that
+    element.
+    """
     strides, spacing = window
     kernel = shape_of(graph, weight)[2:]
-    if not is_static(shape_of(graph, weight)) or math.prod(static(kernel)) > _MOST_TERMS:
-        return _gathered(graph, x, weight, window, groups)
+    if not is_static(shape_of(graph, weight)) or math.prod(static(kernel)) > _MAX_TERMS:
+        return _convolve_windows(graph, x, weight, window, groups)
     kernel = static(kernel)
     space = list(shape_of(graph, x)[2:])
     reach = [size - step * (k - 1) for size, step, k in zip(space, spacing, kernel, strict=True)]
     total = None
-    for place in product(*(range(size) for size in kernel)):
-        starts = [spot * step for spot, step in zip(place, spacing, strict=True)]
+    for offset in product(*(range(size) for size in kernel)):
+        starts = [spot * step for spot, step in zip(offset, spacing, strict=True)]
         ends = [start + size for start, size in zip(starts, reach, strict=True)]
-        term = _at_place(graph, x, weight, place, (starts, ends, strides), groups)
+        term = _tap_product(graph, x, weight, offset, (starts, ends, strides), groups)
         total = term if total is None else OpBuilder(graph).Add(total, term)
     assert total is not None
     return total
 
 
-def _gathered(
+def _convolve_windows(
     graph: Graph,
     x: str,
     weight: str,
     window: tuple[Sequence[int], Sequence[int]],
     groups: int,
 ) -> str:
-    """All windows at once, times the kernels: for kernels of dynamic sizes, and for those whose sum
-    would be many nodes."""
+    """Gather all windows at once and multiply by the kernels: for kernels of dynamic sizes, and for
+    those whose sum would be many nodes.
+    """
     op = OpBuilder(graph)
     n = rank_of(graph, weight) - 2
     counts: list[SymInt] = []
     out, inner, *kernel = shape_of(graph, weight)
     space = shape_of(graph, x)[2:]
-    for place, (step, gap) in enumerate(zip(*window, strict=True)):
-        axis, sizes = 2 + 2 * place, shape_of(graph, x)
-        count = window_count(space[place], kernel[place], step, gap, 0)
+    for index, (step, gap) in enumerate(zip(*window, strict=True)):
+        axis, sizes = 2 + 2 * index, shape_of(graph, x)
+        count = window_count(space[index], kernel[index], step, gap, 0)
         starts = unsqueezed(graph, iota(graph, 0, count, step), [1])
-        taps = unsqueezed(graph, iota(graph, 0, kernel[place], gap), [0])
+        taps = unsqueezed(graph, iota(graph, 0, kernel[index], gap), [0])
         x = op.Gather(x, op.Add(starts, taps), axis=axis)
-        graph.set_shape(x, (*sizes[:axis], count, kernel[place], *sizes[axis + 1 :]))
+        graph.set_shape(x, (*sizes[:axis], count, kernel[index], *sizes[axis + 1 :]))
         counts.append(count)
     # [N, C, windows and taps of each axis] -> [N, C, taps, windows]
     x = permuted(graph, x, [0, 1, *range(3, 2 * n + 2, 2), *range(2, 2 * n + 2, 2)])
     batch = shape_of(graph, x)[0]
     depth: SymInt = inner
     flat: SymInt = 1
-    for taken, count in zip(kernel, counts, strict=True):
-        depth, flat = depth * taken, flat * count
+    for k, count in zip(kernel, counts, strict=True):
+        depth, flat = depth * k, flat * count
     rows = reshape_to(graph, x, [batch, groups, depth, flat])
     factors = reshape_to(graph, weight, [groups, out // groups, depth])
     return reshape_to(graph, matrix_product(graph, factors, rows), [batch, out, *counts])
 
 
-def _padded(graph: Graph, x: str, pads: Sequence[Any]) -> str:
-    """``pads`` before, then behind each axis of the space; negative ones crop."""
+def _pad_spatial(graph: Graph, x: str, pads: Sequence[Any]) -> str:
+    """Pad before, then after each spatial axis; negative pads crop."""
     if all(is_static([pad]) and pad == 0 for pad in pads):
         return x
     n = len(pads) // 2
@@ -363,17 +366,17 @@ def _padded(graph: Graph, x: str, pads: Sequence[Any]) -> str:
     return OpBuilder(graph).Pad(x, amounts)
 
 
-def _at_place(
+def _tap_product(
     graph: Graph,
     x: str,
     weight: str,
-    place: tuple[int, ...],
+    offset: tuple[int, ...],
     window: tuple[list[Any], list[Any], Sequence[int]],
     groups: int,
 ) -> str:
-    """[N, O, ...]: what one place of the kernel adds."""
+    """[N, O, ...]: the term of one element of the kernel."""
     op = OpBuilder(graph)
-    n = len(place)
+    n = len(offset)
     starts, ends, strides = window
     axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
     piece = op.Slice(
@@ -385,7 +388,7 @@ def _at_place(
     for size in space:
         flat = flat * size
     rows = reshape_to(graph, piece, [batch, groups, static(channels) // groups, flat])
-    spot = consts(graph, list(place), dtypes.int64)
+    spot = consts(graph, list(offset), dtypes.int64)
     transposed = permuted(graph, weight, [*range(2, n + 2), 0, 1])
     factors = reshape_to(graph, op.GatherND(transposed, spot), [groups, out // groups, inner])
     result = matrix_product(graph, factors, rows)
@@ -447,5 +450,5 @@ def fold_indices(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Int
         (np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(counts[axis]) * steps[axis])
         for axis in (0, 1)
     )
-    places = high[:, None, :, None] * sizes[1] + wide[None, :, None, :]
-    return [int(place) for place in places.reshape(-1)]
+    indices = high[:, None, :, None] * sizes[1] + wide[None, :, None, :]
+    return [int(index) for index in indices.reshape(-1)]

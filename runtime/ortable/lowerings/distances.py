@@ -1,7 +1,4 @@
-"""Distances between all pairs of rows, by products or by differences as torch chooses.
-
-In come two results of rows, out goes the name of the matrix of distances. Called by generated
-converters of cdist and pdist; a norm alone is a word of `linalg`."""
+"""Distances between all pairs of rows, by products or by differences as torch chooses."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ __all__ = [
     "pair_distances",
 ]
 
-_MOST_ROWS = 25  # torch's limit: for more rows, its distances are products
-_MOST_DIFFERENCES = 2**23  # elements: larger differences are taken row by row
+_MAX_ROWS = 25  # torch's limit: for more rows, its distances are products
+_MAX_DIFFERENCES = 2**23  # elements: larger differences are taken row by row
 
 
 def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) -> Result:
@@ -30,15 +27,15 @@ def pair_distances(graph: Graph, x: Result, y: Result, power: Float, mode: Int) 
     ``mode`` is torch's: by products for more than 25 rows (0), always (1) or never (2), where the
     norm is that of p = 2."""
     op = OpBuilder(graph)
-    counts = [dim_of(graph, each, -2) for each in (x, y)]
+    counts = [dim_of(graph, operand, -2) for operand in (x, y)]
     if power != 2 or mode == 2 or dims.always_equal(dim_of(graph, x, -1), 0):
         return _by_differences(graph, x, y, power)
-    if mode == 1 or any(count > _MOST_ROWS for count in counts):
+    if mode == 1 or any(count > _MAX_ROWS for count in counts):
         return euclidean_distances(graph, x, y)
-    if all(count <= _MOST_ROWS for count in counts):
+    if all(count <= _MAX_ROWS for count in counts):
         return _by_differences(graph, x, y, power)
     most = graph.make_node("Max", [as_scalar(graph, count) for count in counts])
-    many = op.Greater(most, const(graph, _MOST_ROWS, dtypes.int64))
+    many = op.Greater(most, const(graph, _MAX_ROWS, dtypes.int64))
     branches = [graph.subgraph(name) for name in ("by_products", "by_differences")]
     distances = euclidean_distances(branches[0], x, y)
     branches[0].make_tensor_output(distances)
@@ -54,10 +51,12 @@ def euclidean_distances(graph: Graph, x: Result, y: Result) -> Result:
     """The roots of ``|x|^2 + |y|^2 - 2xy``, in one product of matrices with two more columns."""
     op, last = OpBuilder(graph), rank_of(graph, x) - 1
     squares = [
-        summed_over(graph, op.Mul(each, each), [rank_of(graph, each) - 1], True) for each in (x, y)
+        summed_over(graph, op.Mul(operand, operand), [rank_of(graph, operand) - 1], True)
+        for operand in (x, y)
     ]
     ones = [
-        filled(graph, [*shape_of(graph, each)[:-1], 1], 1, graph.get_type(each)) for each in (x, y)
+        filled(graph, [*shape_of(graph, operand)[:-1], 1], 1, graph.get_type(operand))
+        for operand in (x, y)
     ]
     minus = op.Mul(x, -2)
     left = op.Concat(minus, squares[0], ones[0], axis=last)
@@ -67,9 +66,9 @@ def euclidean_distances(graph: Graph, x: Result, y: Result) -> Result:
 
 
 def _by_differences(graph: Graph, x: str, y: str, power: float) -> str:
-    counts = [dim_of(graph, each, -2) for each in (x, y)]
+    counts = [dim_of(graph, operand, -2) for operand in (x, y)]
     size = dims.product_of([*shape_of(graph, x), counts[1]])
-    if isinstance(size, int) and size > _MOST_DIFFERENCES:
+    if isinstance(size, int) and size > _MAX_DIFFERENCES:
         if counts[0] <= counts[1]:
             return _row_by_row(graph, x, y, power, -2)
         return _row_by_row(graph, y, x, power, -1)
@@ -80,8 +79,9 @@ def _by_differences(graph: Graph, x: str, y: str, power: float) -> str:
 
 
 def _row_by_row(graph: Graph, x: str, y: str, power: float, axis: int) -> str:
-    """A Scan over the rows of ``x``, which stand along ``axis`` of the result: all differences at
-    a time would need the memory of ``y`` for each of them."""
+    """A Scan over the rows of ``x``, which lie along ``axis`` of the result: all differences at
+    once would need the memory of ``y`` for each of them.
+    """
     shape, rank = shape_of(graph, x), rank_of(graph, x)
     body = graph.subgraph("row")
     row = graph.unique_name("row")

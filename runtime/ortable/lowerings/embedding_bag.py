@@ -56,7 +56,7 @@ def embedding_bag(
     """
     op = OpBuilder(graph)
     dtype = opmath_dtype(graph.get_type(weight))
-    places, starts = (cast(graph, each, dtypes.int64) for each in (indices, offsets))
+    places, starts = (cast(graph, tensor, dtypes.int64) for tensor in (indices, offsets))
     rows = cast(graph, op.Gather(weight, places, axis=0), dtype)
     if per_sample_weights is not None:
         factors = unsqueezed(graph, cast(graph, per_sample_weights, dtype), [1])
@@ -64,34 +64,36 @@ def embedding_bag(
     bag = _Bags(graph, places, starts, include_last_offset, rows, padding_idx)
     most = None
     if mode == MAX:
-        largest = _Largest(graph, bag)
-        result = largest.values()
-        most = largest.places() if res.is_used(3) else None
+        largest = _BagMaxima(graph, bag)
+        result = largest.max_values()
+        most = largest.max_indices() if res.is_used(3) else None
     else:
-        result = bag.total()
+        result = bag.sum_rows()
     if mode == MEAN:
-        sizes = op.Max(bag.sizes(), 1)
+        sizes = op.Max(bag.bag_sizes(), 1)
         result = op.Div(result, cast(graph, unsqueezed(graph, sizes, [1]), dtype))
-    return cast(graph, result, graph.get_type(weight)), *_bookkeeping(graph, res, bag, mode, most)
+    return cast(graph, result, graph.get_type(weight)), *_auxiliary_results(
+        graph, res, bag, mode, most
+    )
 
 
-def _bookkeeping(
+def _auxiliary_results(
     graph: Graph, res: ResultSpec, bag: _Bags, mode: int, most: str | None
 ) -> list[str | None]:
-    """offset2bag, bag_size and maximum_indices, None where nobody reads them."""
+    """offset2bag, bag_size and maximum_indices, None where unused."""
     result: list[str | None] = [None, None, None]
     if res.is_used(1):
         empty = dim_of(graph, res[1], 0) == 0
-        kept = consts(graph, [], dtypes.int64) if empty else bag.owners(graph)
-        result[0] = cast(graph, kept, dtype_of(graph, res[1]))
-    for place in (2, 3):
-        if res.is_used(place):
-            dtype = dtype_of(graph, res[place])
+        owners = consts(graph, [], dtypes.int64) if empty else bag.owner_indices(graph)
+        result[0] = cast(graph, owners, dtype_of(graph, res[1]))
+    for index in (2, 3):
+        if res.is_used(index):
+            dtype = dtype_of(graph, res[index])
             if mode == SUM:
-                result[place - 1] = filled(graph, [bag.bags], 0, dtype)
+                result[index - 1] = filled(graph, [bag.bags], 0, dtype)
             else:
-                own = most if place == 3 and most is not None else bag.sizes()
-                result[place - 1] = cast(graph, own, dtype)
+                own = most if index == 3 and most is not None else bag.bag_sizes()
+                result[index - 1] = cast(graph, own, dtype)
     return result
 
 
@@ -112,34 +114,34 @@ class _Bags:
         # with include_last_offset the last one only ends a bag: what follows is dropped
         self.bags = self.offsets - int(closed)
         self.width = dim_of(graph, rows, 1)
-        self.kind = graph.get_type(rows)
+        self.dtype = graph.get_type(rows)
         self.left_out: str | None = None
         if padding >= 0:
             self.left_out = op.Equal(places, const(graph, padding, dtypes.int64))
-        self.step = self._step(closed)
+        self.step = self._uniform_size(closed)
         total = as_vec(graph, self.count)
         self.begins = sliced(graph, starts, 0, 0, self.bags) if closed else starts
         after = sliced(graph, starts, 0, 1, self.offsets)
         self.ends = after if closed else op.Concat(after, total, axis=0)
 
-    def _step(self, closed: bool) -> Any:
-        """The size, a dim, that is known to be that of every bag, or None."""
-        step = spacing(self.graph, self.starts, self.count)
+    def _uniform_size(self, closed: bool) -> Any:
+        """The static or symbolic size that every bag is known to have, or None."""
+        step = even_spacing(self.graph, self.starts, self.count)
         full = step is not None and (closed or dims.always_equal(self.bags * step, self.count))
         return step if full else None
 
-    def sizes(self) -> str:
-        """int64 [bags]: how many indices each bag has, those of padding left out."""
+    def bag_sizes(self) -> str:
+        """int64 [bags]: the number of indices of each bag, without padding."""
         graph, make = self.graph, self.graph.make_node
         if self.left_out is None:
             return make("Sub", [self.ends, self.begins])
-        kept = cast(graph, make("Not", [self.left_out]), dtypes.int64)
-        before = make("CumSum", [kept, const(graph, 0, dtypes.int64)])
+        counted = cast(graph, make("Not", [self.left_out]), dtypes.int64)
+        before = make("CumSum", [counted, const(graph, 0, dtypes.int64)])
         before = make("Concat", [consts(graph, [0], dtypes.int64), before], axis=0)
-        ends = (make("Gather", [before, each], axis=0) for each in (self.ends, self.begins))
+        ends = (make("Gather", [before, bound], axis=0) for bound in (self.ends, self.begins))
         return make("Sub", list(ends))
 
-    def total(self) -> str:
+    def sum_rows(self) -> str:
         """The sum of the rows of each bag: [bags, width]."""
         graph, rows = self.graph, self.rows
         if self.left_out is not None:
@@ -148,7 +150,7 @@ class _Bags:
         if self.step is not None:
             rows = sliced(graph, rows, 0, 0, self.bags * self.step)
             table = reshape_to(graph, rows, [self.bags, self.step, self.width])
-            return rows if self.step == 1 else self._summed(graph, table)
+            return rows if self.step == 1 else self._sum_middle_axis(graph, table)
         length = OpBuilder(graph).Sub(self.ends, self.begins)
         length = OpBuilder(graph).Concat(consts(graph, [1], dtypes.int64), length, axis=0)
         longest = OpBuilder(graph).ReduceMax(length, keepdims=1)
@@ -157,12 +159,12 @@ class _Bags:
         used = OpBuilder(graph).Gather(self._closed_ends(), end, axis=0)
         even = OpBuilder(graph).Equal(area, used)
         most = as_vec(graph, self.count * ROOM + 1024)
-        return self._chosen(
+        return self._select_branch(
             graph,
             even,
             (
-                lambda inner: self._even(inner, rows, used, longest),
-                lambda inner: self._uneven(inner, rows, longest, area, most),
+                lambda inner: self._sum_even(inner, rows, used, longest),
+                lambda inner: self._sum_uneven(inner, rows, longest, area, most),
             ),
         )
 
@@ -171,31 +173,34 @@ class _Bags:
         zero = consts(self.graph, [0], dtypes.int64)
         return self.graph.make_node("Concat", [zero, self.ends], axis=0)
 
-    def _even(self, graph: Any, rows: str, used: str, length: str) -> str:
-        """Bags of one size: the rows as [bags, size, width], summed."""
+    def _sum_even(self, graph: Any, rows: str, used: str, length: str) -> str:
+        """Sum bags of one size: the rows as [bags, size, width]."""
         op = OpBuilder(graph)
         head = op.Slice(rows, consts(graph, [0], dtypes.int64), used)
         size = [as_vec(graph, self.bags), length, as_vec(graph, self.width)]
         shape = graph.make_node("Concat", size, axis=0)
         table = op.Reshape(head, shape, allowzero=1)
-        return self._summed(graph, table)
+        return self._sum_middle_axis(graph, table)
 
-    def _uneven(self, graph: Any, rows: str, longest: str, area: str, most: str) -> str:
-        """Bags of several sizes: by a table of rows where it has the room, else row by row."""
-        return self._chosen(
+    def _sum_uneven(self, graph: Any, rows: str, longest: str, area: str, most: str) -> str:
+        """Sum bags of several sizes: by a table of rows where it is small enough, else row
+        by row.
+        """
+        return self._select_branch(
             graph,
             OpBuilder(graph).LessOrEqual(area, most),
             (
-                lambda inner: self._table(inner, rows, longest),
-                lambda inner: _reduced(inner, self, self.owners(inner), rows, 0, "add"),
+                lambda inner: self._sum_by_table(inner, rows, longest),
+                lambda inner: _reduce_bags(inner, self, self.owner_indices(inner), rows, 0, "add"),
             ),
         )
 
-    def _table(self, graph: Any, rows: str, longest: str) -> str:
-        """[bags, longest, width] summed, with rows of zeros where a bag is shorter. A mask would
-        not do: zero times infinity is NaN."""
+    def _sum_by_table(self, graph: Any, rows: str, longest: str) -> str:
+        """Sum [bags, longest, width], with rows of zeros where a bag is shorter. A mask would be
+        wrong: zero times infinity is NaN.
+        """
         op = OpBuilder(graph)
-        zeros = filled(graph, [1, self.width], 0, self.kind)
+        zeros = filled(graph, [1, self.width], 0, self.dtype)
         more = op.Concat(rows, zeros, axis=0)
         zero, one = const(graph, 0, dtypes.int64), const(graph, 1, dtypes.int64)
         last = op.Squeeze(longest, consts(graph, [0], dtypes.int64))
@@ -204,33 +209,36 @@ class _Bags:
         inside = op.Less(where, unsqueezed(graph, self.ends, [1]))
         where = op.Where(inside, where, as_scalar(graph, self.count))
         table = op.Gather(more, where, axis=0)
-        return self._summed(graph, table)
+        return self._sum_middle_axis(graph, table)
 
-    def _summed(self, graph: Any, table: str) -> str:
+    def _sum_middle_axis(self, graph: Any, table: str) -> str:
         """[bags, size, width] summed over the middle axis."""
         axis = consts(graph, [1], dtypes.int64)
-        return self._known(graph, OpBuilder(graph).ReduceSum(table, axis, keepdims=0))
+        return self._with_known_shape(graph, OpBuilder(graph).ReduceSum(table, axis, keepdims=0))
 
-    def _chosen(
-        self, graph: Any, which: str, ways: tuple[Callable[[Any], str], Callable[[Any], str]]
+    def _select_branch(
+        self, graph: Any, which: str, builders: tuple[Callable[[Any], str], Callable[[Any], str]]
     ) -> str:
-        """The first way where ``which`` holds, else the second; only one is written where it is
-        known which."""
+        """The first builder's result where ``which`` is true, else the second's; an If unless
+        ``which`` is constant.
+        """
         if graph.is_constant(which):
-            return ways[0 if graph.get_constant(which).item() else 1](graph)
-        branches = [graph.subgraph(f"bags_{place}") for place in range(2)]
-        for branch, way in zip(branches, ways, strict=True):
-            branch.make_tensor_output(way(branch))
+            return builders[0 if graph.get_constant(which).item() else 1](graph)
+        branches = [graph.subgraph(f"bags_{index}") for index in range(2)]
+        for branch, builder in zip(branches, builders, strict=True):
+            branch.make_tensor_output(builder(branch))
         result = OpBuilder(graph).If(which, then_branch=branches[0], else_branch=branches[1])
-        graph.set_type(result, self.kind)
-        return self._known(graph, result)
+        graph.set_type(result, self.dtype)
+        return self._with_known_shape(graph, result)
 
-    def _known(self, graph: Any, found: str) -> str:
-        graph.set_shape(found, (self.bags, self.width))
-        return found
+    def _with_known_shape(self, graph: Any, result: str) -> str:
+        graph.set_shape(result, (self.bags, self.width))
+        return result
 
-    def owners(self, graph: Any) -> str:
-        """int64 [indices]: the bag of each index, one less than how many bags have begun."""
+    def owner_indices(self, graph: Any) -> str:
+        """int64 [indices]: the bag of each index, one less than the number of bags that
+        have begun.
+        """
         op = OpBuilder(graph)
         zeros = filled(graph, [self.count + 1], 0, dtypes.int64)
         ones = filled(graph, [self.offsets], 1, dtypes.int64)
@@ -240,8 +248,10 @@ class _Bags:
         return sliced(graph, owner, 0, 0, self.count)
 
 
-def spacing(graph: Any, offsets: str, count: Any) -> Any:
-    """The distance, a dim, of offsets that are known to begin at 0 evenly spaced, or None."""
+def even_spacing(graph: Any, offsets: str, count: Any) -> Any:
+    """The distance, a dim, of offsets that are known to begin at 0 and to be evenly spaced, or
+    None.
+    """
     if graph.is_constant(offsets):
         values = graph.get_constant(offsets)
         if len(values) == 1 and isinstance(count, int):
@@ -256,56 +266,57 @@ def spacing(graph: Any, offsets: str, count: Any) -> Any:
     return step if isinstance(begin, int) and begin == 0 else None
 
 
-class _Largest:
+class _BagMaxima:
     """The maximum of each bag, 0 for an empty one; torch keeps NaN of a bag's first row, and the
     first one of equal rows."""
 
     def __init__(self, graph: Any, bag: _Bags) -> None:
         self.graph, self.bag = graph, bag
         op = OpBuilder(graph)
-        self.owner = bag.owners(graph)
+        self.owner = bag.owner_indices(graph)
         if bag.left_out is not None:
             rest = const(graph, bag.bags, dtypes.int64)
             self.owner = op.Where(bag.left_out, rest, self.owner)
         # ONNX leaves open what a maximum makes of NaN
-        least = const(graph, float("-inf"), bag.kind)
-        self.known = op.Where(op.IsNaN(bag.rows), least, bag.rows)
-        self.most = _reduced(graph, bag, self.owner, self.known, float("-inf"), "max")
+        least = const(graph, float("-inf"), bag.dtype)
+        self.ordered_rows = op.Where(op.IsNaN(bag.rows), least, bag.rows)
+        self.most = _reduce_bags(graph, bag, self.owner, self.ordered_rows, float("-inf"), "max")
         self.ramp = unsqueezed(graph, iota(graph, 0, bag.count, 1), [1])
-        first = _reduced(graph, bag, self.owner, self.ramp, NOWHERE, "min")
+        first = _reduce_bags(graph, bag, self.owner, self.ramp, NOWHERE, "min")
         self.none = op.Equal(first, const(graph, NOWHERE, dtypes.int64))
         # a row after the last stands for that of an empty bag: there may be no row at all
         self.first = op.Where(self.none, as_scalar(graph, bag.count), first)
         flat = op.Squeeze(self.first, consts(graph, [1], dtypes.int64))
-        more = op.Concat(bag.rows, filled(graph, [1, bag.width], 0, bag.kind), axis=0)
+        more = op.Concat(bag.rows, filled(graph, [1, bag.width], 0, bag.dtype), axis=0)
         self.begin = op.Gather(more, flat, axis=0)
         self.unordered = op.IsNaN(self.begin)
 
-    def values(self) -> str:
+    def max_values(self) -> str:
         """[bags, width]: the maxima."""
         make = self.graph.make_node
         result = make("Where", [self.unordered, self.begin, self.most])
-        return make("Where", [self.none, const(self.graph, 0, self.bag.kind), result])
+        return make("Where", [self.none, const(self.graph, 0, self.bag.dtype), result])
 
-    def places(self) -> str:
+    def max_indices(self) -> str:
         """int64 [bags, width]: the row of the table that each maximum came from."""
         graph, make = self.graph, self.graph.make_node
-        width = filled(graph, [1, self.bag.width], float("-inf"), self.bag.kind)
+        width = filled(graph, [1, self.bag.width], float("-inf"), self.bag.dtype)
         mine = make("Concat", [self.most, width], axis=0)
         mine = make("Gather", [mine, self.owner], axis=0)
-        same = make("Equal", [self.known, mine])
+        same = make("Equal", [self.ordered_rows, mine])
         nowhere = const(graph, NOWHERE, dtypes.int64)
         where = make("Where", [same, self.ramp, nowhere])
-        where = _reduced(graph, self.bag, self.owner, where, NOWHERE, "min")
+        where = _reduce_bags(graph, self.bag, self.owner, where, NOWHERE, "min")
         where = make("Where", [make("Or", [self.unordered, self.none]), self.first, where])
         none = consts(graph, [0], dtypes.int64)
         named = make("Concat", [self.bag.places, none], axis=0)
         return make("Gather", [named, where], axis=0)
 
 
-def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: str) -> str:
-    """[bags, width]: the values of each bag reduced one by one; those of the bag after the last
-    are dropped."""
+def _reduce_bags(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: str) -> str:
+    """[bags, width]: the values of each bag reduced one by one; those after the last bag are
+    dropped.
+    """
     op = OpBuilder(graph)
     width = dim_of(graph, values, 1)
     empty = filled(graph, [bag.bags + 1, width], start, graph.get_type(values))

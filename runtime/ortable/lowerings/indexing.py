@@ -54,15 +54,16 @@ _ADDED_IN = {
 
 @dataclass(frozen=True)
 class _Placement:
-    """Where indices stand: ``axes`` of self that are indexed, ``front`` where their broadcast dims
-    land in the result."""
+    """The position of indices: ``axes`` of self that are indexed, and ``front``, where their
+    broadcast dims are in the result.
+    """
 
     axes: list[int]
     front: int
     index_rank: int
     tuples: str
 
-    def permutation(self, rank: int) -> list[int]:
+    def self_permutation(self, rank: int) -> list[int]:
         """Axes of self with the indexed ones first."""
         return self.axes + [axis for axis in range(rank) if axis not in self.axes]
 
@@ -77,11 +78,11 @@ class _Placement:
 def index_tensor(graph: Graph, res: ResultSpec, self: str, indices: Sequence[str | None]) -> str:
     """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and
     negative indices included."""
-    place = _place(graph, self, indices)
+    placement = _find_placement(graph, self, indices)
     rank = rank_of(graph, self)
-    transposed = permuted(graph, self, place.permutation(rank))
-    result = OpBuilder(graph).GatherND(transposed, place.tuples)
-    return permuted(graph, result, place.result_permutation(rank))
+    transposed = permuted(graph, self, placement.self_permutation(rank))
+    result = OpBuilder(graph).GatherND(transposed, placement.tuples)
+    return permuted(graph, result, placement.result_permutation(rank))
 
 
 def index_put(
@@ -94,33 +95,37 @@ def index_put(
 ) -> str:
     """``self`` with ``self[indices] = values`` (or ``+=``): aten::index_put, not in place."""
     rank = rank_of(graph, self)
-    masked = None if accumulate else _masked(graph, self, indices, values)
+    masked = None if accumulate else _put_by_mask(graph, self, indices, values)
     if masked is not None:
         return masked
-    place = _place(graph, self, indices)
-    order = place.permutation(rank)
+    placement = _find_placement(graph, self, indices)
+    order = placement.self_permutation(rank)
     transposed = permuted(graph, self, order)
-    wanted = _put_shape(graph, transposed, place)
-    updates = _updates(graph, cast(graph, values, graph.get_type(self)), place, rank, wanted)
+    put_shape = _put_shape(graph, transposed, placement)
+    updates = _broadcast_updates(
+        graph, cast(graph, values, graph.get_type(self)), placement, rank, put_shape
+    )
     dtype = graph.get_type(self)
     if accumulate and dtype in _ADDED_IN:
         transposed, updates = (
-            cast(graph, each, _ADDED_IN[dtype]) for each in (transposed, updates)
+            cast(graph, tensor, _ADDED_IN[dtype]) for tensor in (transposed, updates)
         )
-    if accumulate and not has_unique_indices(graph, place.tuples):
-        written = _added(graph, transposed, place, updates)
+    if accumulate and not has_unique_indices(graph, placement.tuples):
+        written = _put_accumulated(graph, transposed, placement, updates)
     else:
         reduction = "add" if accumulate else "none"
-        written = OpBuilder(graph).ScatterND(transposed, place.tuples, updates, reduction=reduction)
+        written = OpBuilder(graph).ScatterND(
+            transposed, placement.tuples, updates, reduction=reduction
+        )
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
 
-def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
-    """``turned`` with updates added in turn, for tuples that may name one place twice."""
-    op, count = OpBuilder(graph), len(place.axes)
+def _put_accumulated(graph: Graph, turned: str, placement: _Placement, updates: str) -> str:
+    """Add updates to ``turned`` in order, for index tuples that may contain duplicates."""
+    op, count = OpBuilder(graph), len(placement.axes)
     shape = list(shape_of(graph, turned))
     sizes, rest = shape[:count], shape[count:]
-    flat = _flat_places(graph, place, sizes)
+    flat = _flat_indices(graph, placement, sizes)
     length = unsqueezed(graph, op.Size(flat), [0])
     rows = op.Concat(length, as_vec(graph, rest), axis=0) if rest else length
     ones = consts(graph, [1] * len(rest), dtypes.int64)
@@ -137,10 +142,11 @@ def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
     return reshape_to(graph, result, shape) if count > 1 else result
 
 
-def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
-    """Tuples as places among all elements of these axes; one that lies outside is made larger than
-    any, so that ONNX Runtime refuses it."""
-    op, tuples = OpBuilder(graph), place.tuples
+def _flat_indices(graph: Graph, placement: _Placement, sizes: Sequence[Any]) -> str:
+    """Flatten index tuples over these axes; one that is out of range becomes larger than any, so
+    that ONNX Runtime raises an error.
+    """
+    op, tuples = OpBuilder(graph), placement.tuples
     if len(sizes) == 1:
         return tuples
     size, zero = as_vec(graph, list(sizes)), const(graph, 0, dtypes.int64)
@@ -149,10 +155,10 @@ def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
     low, high = op.Less(wrapped, zero), op.GreaterOrEqual(wrapped, size)
     beyond = const(graph, 2**48, dtypes.int64)
     parts = op.Where(op.Or(low, high), beyond, op.Mul(wrapped, inner))
-    return op.ReduceSum(parts, consts(graph, [place.index_rank], dtypes.int64), keepdims=0)
+    return op.ReduceSum(parts, consts(graph, [placement.index_rank], dtypes.int64), keepdims=0)
 
 
-def _place(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement:
+def _find_placement(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement:
     axes: list[int] = []
     result: list[str] = []
     axis = 0
@@ -173,7 +179,7 @@ def _place(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
     front = axes[0] if adjacent else 0
     index_rank = max(rank_of(graph, index) for index in result)
-    return _Placement(axes, front, index_rank, _tuples(graph, result, index_rank))
+    return _Placement(axes, front, index_rank, _index_tuples(graph, result, index_rank))
 
 
 def _mask_indices(graph: Graph, mask: str) -> list[str]:
@@ -182,25 +188,25 @@ def _mask_indices(graph: Graph, mask: str) -> list[str]:
     if rank == 0:
         raise UnsupportedCase("indexing by a 0-d bool mask; use torch.where")
     places = OpBuilder(graph).NonZero(mask)
-    return [_row(graph, places, axis) for axis in range(rank)]
+    return [_coordinate_row(graph, places, axis) for axis in range(rank)]
 
 
-def _row(graph: Graph, places: str, axis: int) -> str:
+def _coordinate_row(graph: Graph, places: str, axis: int) -> str:
     row = OpBuilder(graph).Gather(places, const(graph, axis, dtypes.int64), axis=0)
     if not graph.has_rank(row):
         graph.set_rank(row, 1)
     return row
 
 
-def _tuples(graph: Graph, indices: list[str], rank: int) -> str:
+def _index_tuples(graph: Graph, indices: list[str], rank: int) -> str:
     """Index tensors broadcast against each other and stacked in a last dimension: [...,
     len(indices)]."""
-    wide = indices if len(indices) == 1 else _broadcast(graph, indices)
+    wide = indices if len(indices) == 1 else _broadcast_indices(graph, indices)
     columns = [unsqueezed(graph, index, [rank]) for index in wide]
     return columns[0] if len(columns) == 1 else graph.make_node("Concat", columns, axis=-1)
 
 
-def _broadcast(graph: Graph, indices: list[str]) -> list[str]:
+def _broadcast_indices(graph: Graph, indices: list[str]) -> list[str]:
     op = OpBuilder(graph)
     if all(graph.has_shape(index) for index in indices):
         common = broadcast(*(shape_of(graph, index) for index in indices))
@@ -221,11 +227,11 @@ def _broadcast(graph: Graph, indices: list[str]) -> list[str]:
 
 
 def _is_mask(graph: Graph, index: str) -> bool:
-    """True for bool, and for uint8, which torch takes for a mask, too."""
+    """True for bool, and for uint8, which torch treats as a mask, too."""
     return graph.get_type(index) in (dtypes.boolean, dtypes.uint8)
 
 
-def _masked(graph: Graph, self: str, indices: Sequence[str | None], values: str) -> str | None:
+def _put_by_mask(graph: Graph, self: str, indices: Sequence[str | None], values: str) -> str | None:
     """``self[mask] = values`` as Where, when no value depends on how many elements the mask
     picks."""
     places = [at for at, index in enumerate(indices) if index is not None]
@@ -245,21 +251,23 @@ def _masked(graph: Graph, self: str, indices: Sequence[str | None], values: str)
     return OpBuilder(graph).Where(here, value, self)
 
 
-def _put_shape(graph: Graph, turned: str, place: _Placement) -> list[str]:
+def _put_shape(graph: Graph, turned: str, placement: _Placement) -> list[str]:
     """The shape of what is written, [index dims, other dims], as two int64 vectors."""
-    index = OpBuilder(graph).Shape(place.tuples, start=0, end=place.index_rank)
-    if graph.has_shape(place.tuples):
-        index = as_vec(graph, list(shape_of(graph, place.tuples)[: place.index_rank]))
-    rest = list(shape_of(graph, turned)[len(place.axes) :])
+    index = OpBuilder(graph).Shape(placement.tuples, start=0, end=placement.index_rank)
+    if graph.has_shape(placement.tuples):
+        index = as_vec(graph, list(shape_of(graph, placement.tuples)[: placement.index_rank]))
+    rest = list(shape_of(graph, turned)[len(placement.axes) :])
     return [index, as_vec(graph, rest)] if rest else [index]
 
 
-def _updates(graph: Graph, values: str, place: _Placement, rank: int, wanted: list[str]) -> str:
+def _broadcast_updates(
+    graph: Graph, values: str, placement: _Placement, rank: int, put_shape: list[str]
+) -> str:
     """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the
     front."""
     op = OpBuilder(graph)
-    order = place.result_permutation(rank)
-    total = graph.make_node("Concat", wanted, axis=0) if len(wanted) > 1 else wanted[0]
+    order = placement.result_permutation(rank)
+    total = graph.make_node("Concat", put_shape, axis=0) if len(put_shape) > 1 else put_shape[0]
     if order == list(range(len(order))):
         return op.Expand(values, total)
     # torch's order first, because values broadcast against the result as torch shows it
@@ -267,7 +275,7 @@ def _updates(graph: Graph, values: str, place: _Placement, rank: int, wanted: li
     return permuted(graph, op.Expand(values, shape), inverse_perm(order))
 
 
-def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
+def lower_getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
     """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors
     and masks.
 
@@ -279,12 +287,14 @@ def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
     Raises:
         UnsupportedCase: a float, which torch refuses too; a list of tensors; a slice to a tensor.
     """
-    items = [_index_item(graph, each) for each in _index_items(index)]
+    items = [_index_item(graph, entry) for entry in _index_items(index)]
     x, axis = self, 0
     tensors: list[str | None] = []
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if item is Ellipsis:
-            axis = rank_of(graph, x) - sum(_axes_taken(graph, each) for each in items[place + 1 :])
+            axis = rank_of(graph, x) - sum(
+                _axes_taken(graph, entry) for entry in items[position + 1 :]
+            )
         elif item is None or isinstance(item, bool):
             x = unsqueezed(graph, x, [axis])
             if item is not None:
@@ -292,7 +302,7 @@ def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
                 tensors += [None] * (axis - len(tensors)) + [here]
             axis += 1
         elif isinstance(item, slice):
-            x = _sliced(graph, x, axis, item)
+            x = _slice_item(graph, x, axis, item)
             axis += 1
         elif isinstance(item, str) and (rank_of(graph, item) or _is_mask(graph, item)):
             tensors += [None] * (axis - len(tensors)) + [item]
@@ -303,42 +313,43 @@ def getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> str:
 
 
 def _index_items(index: object) -> Sequence[object]:
-    """What stands between the brackets. A short list that holds more than numbers is, for torch, a
-    tuple without its parentheses: ``x[[[0, 1], [1, 2]]]`` is ``x[[0, 1], [1, 2]]``."""
+    """The entries of an index. A short list with more than numbers is a tuple for torch:
+    ``x[[[0, 1], [1, 2]]]`` is ``x[[0, 1], [1, 2]]``.
+    """
     if isinstance(index, tuple):
         return index
     if isinstance(index, list) and len(index) < 32:
         wide = (str, list, tuple, range, slice, EllipsisType, NoneType)
-        if any(isinstance(each, wide) for each in index):
+        if any(isinstance(entry, wide) for entry in index):
             return index
     return (index,)
 
 
 def _index_item(graph: Graph, item: object) -> object:
-    """Lists, tuples and ranges of numbers as index tensors; everything else as it is."""
+    """Turn lists, tuples and ranges of numbers into index tensors; return other items."""
     if isinstance(item, float) or (
         isinstance(item, str) and dtypes.is_float_type(graph.get_type(item))
     ):
         raise UnsupportedCase("a float as an index; torch takes integers and bools only")
     if not isinstance(item, (list, tuple, range)):
         return item
-    if any(isinstance(each, str | SymDim) for each in item):
+    if any(isinstance(entry, str | SymDim) for entry in item):
         raise UnsupportedCase("a list of tensors or dynamic sizes as an index; use torch.stack")
     return graph.make_initializer("", np.array(item, None if item else np.int64))
 
 
 def _axes_taken(graph: Graph, item: object) -> int:
-    """How many axes of the tensor an item of an index stands for."""
+    """The number of axes of the tensor that an item of an index consumes."""
     if item is None or isinstance(item, bool):
         return 0
     return rank_of(graph, item) if isinstance(item, str) and _is_mask(graph, item) else 1
 
 
-def _sliced(graph: Graph, x: str, axis: int, item: slice) -> str:
+def _slice_item(graph: Graph, x: str, axis: int, item: slice) -> str:
     start = 0 if item.start is None else item.start
     stop = 2**63 - 1 if item.stop is None else item.stop
     step = 1 if item.step is None else item.step
-    if any(isinstance(each, str) for each in (start, stop, step)):
+    if any(isinstance(bound, str) for bound in (start, stop, step)):
         raise UnsupportedCase("a slice whose ends are tensors; use torch.narrow, or .item()")
     return sliced(graph, x, axis, start, stop, step)
 

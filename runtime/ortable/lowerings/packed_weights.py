@@ -1,6 +1,6 @@
-"""Weights of four bits that torch packs for kernels of this processor: where each code lies is
-asked of torch's own packing, since it differs between processors. In come packed bytes, out go
-codes. Called by the generated converter of the product that reads them."""
+"""Weights of four bits that torch packs for kernels of this processor. The position of each code is
+read from torch's own packing, since it differs between processors.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
     `_convert_weight_to_int4pack_for_cpu` makes on this processor.
 
     Raises:
-        UnsupportedCase: sizes are not known, or codes lie where no step along K leads.
+        UnsupportedCase: sizes are not known, or the positions of codes are not linear in K.
     """
     op = OpBuilder(graph)
     rows, half = graph.get_shape(packed)
@@ -34,18 +34,18 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
         raise UnsupportedCase(
             "packed weights of a size that is not known while converting", (rows, half)
         )
-    found = _places(rows)
-    if found is None:
+    layout = _nibble_layout(rows)
+    if layout is None:
         raise UnsupportedCase(
             "weights of four bits are packed on this processor in an order that is not known"
         )
-    steps, offsets, strides = found
+    steps, offsets, strides = layout
     inner = 2 * half
     low = op.BitwiseAnd(packed, const(graph, 15, dtypes.uint8))
     high = op.BitShift(packed, const(graph, 4, dtypes.uint8), direction="RIGHT")
     axis = consts(graph, [-1], dtypes.int64)
-    each = [op.Unsqueeze(part, axis) for part in (low, high)]
-    nibbles = reshape_to(graph, graph.make_node("Concat", each, axis=-1), [-1])
+    columns = [op.Unsqueeze(part, axis) for part in (low, high)]
+    nibbles = reshape_to(graph, graph.make_node("Concat", columns, axis=-1), [-1])
     first = graph.make_initializer("", (steps * inner + offsets)[:, None])
     along = graph.make_initializer("", np.arange(inner, dtype=np.int64)[None])
     stride = graph.make_initializer("", strides[:, None])
@@ -56,26 +56,29 @@ def unpacked_nibbles(graph: Graph, packed: Result) -> Result:
 
 
 @lru_cache(maxsize=256)
-def _places(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Where the code [n, k] of N rows of K lies among the nibbles, the low one of a byte first:
-    ``steps[n] * K + offsets[n] + k * strides[n]``. None where torch's packing is another kind."""
-    found = [_probed(rows, inner) for inner in _SIZES]
-    first, second = (places[:, 0] for places in found[:2])
-    strides = found[0][:, 1] - first
+def _nibble_layout(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The position of the code [n, k] of N rows of K among the nibbles, the low one of a byte
+    first: ``steps[n] * K + offsets[n] + k * strides[n]``. None where torch's packing is another
+    kind.
+    """
+    probes = [_probe_layout(rows, inner) for inner in _SIZES]
+    first, second = (places[:, 0] for places in probes[:2])
+    strides = probes[0][:, 1] - first
     steps, rest = np.divmod(second - first, _SIZES[1] - _SIZES[0])
     if rest.any():
         return None
     offsets = first - steps * _SIZES[0]
-    for inner, places in zip(_SIZES, found, strict=True):
-        wanted = (steps * inner + offsets)[:, None] + np.arange(inner) * strides[:, None]
-        if not np.array_equal(wanted, places):
+    for inner, places in zip(_SIZES, probes, strict=True):
+        expected = (steps * inner + offsets)[:, None] + np.arange(inner) * strides[:, None]
+        if not np.array_equal(expected, places):
             return None
     return steps, offsets, strides
 
 
-def _probed(rows: int, inner: int) -> np.ndarray:
-    """Where the codes of a matrix [N, K] lie, as torch says: it packs the digits of their places,
-    four bits after four bits."""
+def _probe_layout(rows: int, inner: int) -> np.ndarray:
+    """The positions of the codes of a matrix [N, K], from torch: it packs the digits of their
+    indices, four bits after four bits.
+    """
     own = torch.arange(rows * inner).reshape(rows, inner)
     source = torch.zeros(rows * inner, dtype=torch.int64)
     for shift in range(0, max(int(own[-1, -1]).bit_length(), 1), 4):

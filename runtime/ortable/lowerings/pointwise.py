@@ -1,10 +1,8 @@
-"""Words of single pointwise operators: divisions and remainders, integer powers, isclose,
-activations, and facts about numbers.
+"""Single pointwise operators: remainders, integer powers, and facts about numbers.
 
 Each follows torch's CPU kernel where ONNX has no operator, or one that rounds or treats NaN
-differently. In come results and numbers, out goes a fact or the name of a result. Called by
-generated converters of unary, binary and division operators, and by `interpreter` for divisions of
-numbers."""
+differently. `interpreter` uses them for divisions of numbers.
+"""
 
 from __future__ import annotations
 

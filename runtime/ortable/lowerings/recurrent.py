@@ -1,8 +1,4 @@
-"""Recurrent networks over ONNX's LSTM, GRU and RNN: layers in a loop, gates in ONNX's order, and
-the gates of single cells.
-
-In come inputs, states and weights, out go names of results. Called by generated converters of
-recurrent networks."""
+"""Recurrent networks over ONNX's LSTM, GRU and RNN: layers in a loop, gates in ONNX's order."""
 
 from __future__ import annotations
 
@@ -36,7 +32,7 @@ _LSTM_GATES = (0, 3, 1, 2)
 _GRU_GATES = (1, 0, 2)
 
 
-def lstm(
+def lower_lstm(
     graph: Graph,
     res: ResultSpec,
     input: str,
@@ -55,8 +51,8 @@ def lstm(
     """
     network = _Network("LSTM", _LSTM_GATES, has_biases, num_layers, bidirectional, batch_first)
     if dim_of(graph, hx[0], -1) != dim_of(graph, hx[1], -1):
-        return _projected(graph, network, input, hx, params)
-    output, h_n, c_n = _run(graph, network, input, hx, params)
+        return _run_projected_lstm(graph, network, input, hx, params)
+    output, h_n, c_n = _run_layers(graph, network, input, hx, params)
     return output, h_n, c_n
 
 
@@ -82,13 +78,13 @@ def one_layer_lstm(
     network = _Network("LSTM", _LSTM_GATES, has_biases, 1, False, False, {"direction": direction})
     params = [weight0, weight1, weight2, weight3] if has_biases else [weight0, weight1]
     flat = graph.get_rank(hx_) == 2
-    states = [unsqueezed(graph, each, [0]) if flat else each for each in (hx_, cx_)]
-    output, *last = _run(graph, network, input, states, params)
-    h_n, c_n = (squeezed(graph, each, [0]) if flat else each for each in last)
+    states = [unsqueezed(graph, state, [0]) if flat else state for state in (hx_, cx_)]
+    output, *last = _run_layers(graph, network, input, states, params)
+    h_n, c_n = (squeezed(graph, state, [0]) if flat else state for state in last)
     return output, h_n, c_n, None
 
 
-def gru(
+def lower_gru(
     graph: Graph,
     res: ResultSpec,
     input: str,
@@ -110,7 +106,7 @@ def gru(
         batch_first,
         {"linear_before_reset": 1},
     )
-    output, h_n = _run(graph, network, input, [hx], params)
+    output, h_n = _run_layers(graph, network, input, [hx], params)
     return output, h_n
 
 
@@ -133,9 +129,9 @@ def rnn_tanh(
         num_layers,
         bidirectional,
         batch_first,
-        _activation("Tanh", bidirectional),
+        _activation_attribute("Tanh", bidirectional),
     )
-    output, h_n = _run(graph, network, input, [hx], params)
+    output, h_n = _run_layers(graph, network, input, [hx], params)
     return output, h_n
 
 
@@ -158,19 +154,19 @@ def rnn_relu(
         num_layers,
         bidirectional,
         batch_first,
-        _activation("Relu", bidirectional),
+        _activation_attribute("Relu", bidirectional),
     )
-    output, h_n = _run(graph, network, input, [hx], params)
+    output, h_n = _run_layers(graph, network, input, [hx], params)
     return output, h_n
 
 
-def _activation(name: str, bidirectional: bool) -> dict[str, Any]:
+def _activation_attribute(name: str, bidirectional: bool) -> dict[str, Any]:
     return {"activations": [name] * (2 if bidirectional else 1)}
 
 
 @dataclass(frozen=True)
 class _Network:
-    """What does not change from layer to layer."""
+    """The settings that all layers share."""
 
     op_type: str
     gates: tuple[int, ...]
@@ -181,17 +177,17 @@ class _Network:
     attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def directions(self) -> int:
+    def direction_count(self) -> int:
         return 2 if self.bidirectional else 1
 
 
-def _run(
+def _run_layers(
     graph: Graph, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
 ) -> list[str]:
     """[output, last state, ...] of the stacked layers."""
     op = OpBuilder(graph)
     per_direction = 4 if network.has_biases else 2
-    directions = network.directions
+    directions = network.direction_count
     hidden = static(dim_of(graph, params[1], 1))
     x = op.Transpose(input, perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
@@ -215,26 +211,29 @@ def _run(
         shape = RecurrentLayer(x, tensors, own, len(network.gates), hidden, backward)
         result = propagate_nan(graph, shape, result)
         x = _join_directions(graph, result[0], directions, hidden)
-        for kept, state in zip(last, result[1:], strict=True):
-            kept.append(state)
-    ends = [each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last]
-    x, *ends = (sliced(graph, each, 1, 0, batch) for each in (x, *ends))
+        for collected, state in zip(last, result[1:], strict=True):
+            collected.append(state)
+    ends = [
+        value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0) for value in last
+    ]
+    x, *ends = (sliced(graph, value, 1, 0, batch) for value in (x, *ends))
     if network.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
     return [x, *ends]
 
 
 def _pad_empty_batch(graph: Graph, batch: SymInt, tensors: Sequence[str]) -> list[str]:
-    """Pad the batch, which is the second of three axes, to a row where it may be empty: ONNX
-    Runtime's GRU and LSTM end the process there."""
+    """Pad the batch, the second of three axes, to one row where it may be empty: ONNX Runtime's GRU
+    and LSTM end the process there.
+    """
     missing = dims.max_of(1 - batch, 0)
     if isinstance(missing, int) and missing == 0:
         return list(tensors)
     pads = as_vec(graph, [0, 0, 0, 0, missing, 0])
-    return [OpBuilder(graph).Pad(each, pads) for each in tensors]
+    return [OpBuilder(graph).Pad(tensor, pads) for tensor in tensors]
 
 
-def _projected(
+def _run_projected_lstm(
     graph: Graph, network: _Network, input: str, hx: Sequence[str], params: Sequence[str]
 ) -> tuple[str, str, str]:
     """[output, h_n, c_n] of an LSTM whose hidden state is projected, h = W_hr m with m = o tanh(c).
@@ -245,7 +244,7 @@ def _projected(
     """
     op = OpBuilder(graph)
     per_direction = 5 if network.has_biases else 3
-    directions = network.directions
+    directions = network.direction_count
     x = op.Transpose(input, perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
     x, *hx = _pad_empty_batch(graph, batch, [x, *hx])
@@ -254,16 +253,18 @@ def _projected(
     for layer in range(network.num_layers):
         outputs = []
         for direction in range(directions):
-            place = layer * directions + direction
-            weights = params[place * per_direction : (place + 1) * per_direction]
-            start = starts[0][place], starts[1][place]
+            index = layer * directions + direction
+            weights = params[index * per_direction : (index + 1) * per_direction]
+            start = starts[0][index], starts[1][index]
             output, *states = _projected_direction(graph, network, x, start, weights, direction)
             outputs.append(output)
-            for kept, state in zip(last, states, strict=True):
-                kept.append(state)
+            for collected, state in zip(last, states, strict=True):
+                collected.append(state)
         x = outputs[0] if directions == 1 else graph.make_node("Concat", outputs, axis=2)
-    ends = [each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last]
-    x, h_n, c_n = (sliced(graph, each, 1, 0, batch) for each in (x, *ends))
+    ends = [
+        value[0] if len(value) == 1 else graph.make_node("Concat", value, axis=0) for value in last
+    ]
+    x, h_n, c_n = (sliced(graph, value, 1, 0, batch) for value in (x, *ends))
     if network.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
     return x, h_n, c_n
@@ -312,7 +313,7 @@ def _projected_direction(
         len(network.gates),
         hidden,
         (direction == 1,),
-        _stack(graph, [product]),
+        _stack_tensors(graph, [product]),
     )
     result = propagate_nan(graph, layer, result)
     projection = op.Transpose(w_hr, perm=[1, 0])
@@ -322,7 +323,7 @@ def _projected_direction(
 
 
 def _without_nan(graph: Graph, weight: str) -> str:
-    """0 for NaN: the first step multiplies it by a state of zeros, in torch it does not read it."""
+    """0 for NaN: the first step multiplies it by a state of zeros, which torch does not read."""
     op = OpBuilder(graph)
     zero = const_like(graph, 0, weight)
     return op.Where(op.IsNaN(weight), zero, weight)
@@ -347,17 +348,17 @@ def _onnx_weights(
     parts: list[list[str]] = [[], [], []]
     for direction in range(directions):
         own = [
-            _reorder(graph, weight, hidden, gates)
+            _reorder_gates(graph, weight, hidden, gates)
             for weight in weights[direction * per_direction : (direction + 1) * per_direction]
         ]
         parts[0].append(own[0])
         parts[1].append(own[1])
         if per_direction == 4:
             parts[2].append(graph.make_node("Concat", own[2:], axis=0))
-    return [_stack(graph, each) if each else None for each in parts]
+    return [_stack_tensors(graph, matrices) if matrices else None for matrices in parts]
 
 
-def _reorder(graph: Graph, weight: str, hidden: int, gates: Sequence[int]) -> str:
+def _reorder_gates(graph: Graph, weight: str, hidden: int, gates: Sequence[int]) -> str:
     if len(gates) == 1:
         return weight
     sizes = consts(graph, [hidden] * len(gates), dtypes.int64)
@@ -365,8 +366,10 @@ def _reorder(graph: Graph, weight: str, hidden: int, gates: Sequence[int]) -> st
     return graph.make_node("Concat", [blocks[gate] for gate in gates], axis=0)
 
 
-def _stack(graph: Graph, tensors: Sequence[str]) -> str:
-    rows = [OpBuilder(graph).Unsqueeze(each, consts(graph, [0], dtypes.int64)) for each in tensors]
+def _stack_tensors(graph: Graph, tensors: Sequence[str]) -> str:
+    rows = [
+        OpBuilder(graph).Unsqueeze(tensor, consts(graph, [0], dtypes.int64)) for tensor in tensors
+    ]
     return rows[0] if len(rows) == 1 else graph.make_node("Concat", rows, axis=0)
 
 

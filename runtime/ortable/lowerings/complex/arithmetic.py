@@ -1,7 +1,7 @@
-"""Lower-case words for complex tensors, which are pairs of real results while a graph is converted.
+"""Functions on complex tensors, which are pairs of real results while a graph is converted.
 
 ``Complex`` is the class of a tensor argument in a block of ``complex:``: a pair, or a real result
-where torch lets both stand.
+where torch accepts both.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
         return as_complex(graph, ones, x.dtype)
     while size > 1:
         half = size // 2
-        parts = [_stretch(graph, x, axis, first, first + half) for first in (0, half)]
-        rest = [_stretch(graph, x, axis, size - 1, size)] if size % 2 else []
+        parts = [_slice_axis(graph, x, axis, first, first + half) for first in (0, half)]
+        rest = [_slice_axis(graph, x, axis, size - 1, size)] if size % 2 else []
         x = c_mul(graph, *parts)
         if rest:
             x = on_both_parts(graph, lambda a, b: op.Concat(a, b, axis=axis), x, rest[0])
@@ -102,9 +102,9 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
         )
     step = 1
     while step < size:
-        first = _stretch(graph, x, axis, 0, step)
-        earlier = _stretch(graph, x, axis, 0, size - step)
-        later = c_mul(graph, _stretch(graph, x, axis, step, size), earlier)
+        first = _slice_axis(graph, x, axis, 0, step)
+        earlier = _slice_axis(graph, x, axis, 0, size - step)
+        later = c_mul(graph, _slice_axis(graph, x, axis, step, size), earlier)
         x = on_both_parts(
             graph, lambda a, b: OpBuilder(graph).Concat(a, b, axis=axis), first, later
         )
@@ -112,8 +112,8 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
     return x
 
 
-def _stretch(graph: Graph, x: Any, axis: int, first: int, last: int) -> Any:
-    bounds = [consts(graph, [each], dtypes.int64) for each in (first, last, axis)]
+def _slice_axis(graph: Graph, x: Any, axis: int, first: int, last: int) -> Any:
+    bounds = [consts(graph, [bound], dtypes.int64) for bound in (first, last, axis)]
     return on_both_parts(graph, lambda part: OpBuilder(graph).Slice(part, *bounds), x)
 
 
@@ -122,7 +122,7 @@ def promote_complex(
 ) -> list[Any]:
     """``promote_values`` where a value is complex, or may be: each becomes a pair of parts when the
     common dtype is complex."""
-    wanted = computation_dtype(graph, kind, values)
-    if not dtypes.is_complex_type(wanted):
+    common = computation_dtype(graph, kind, values)
+    if not dtypes.is_complex_type(common):
         return promote_values(graph, kind, values, opmath)
-    return [None if value is None else as_complex(graph, value, wanted) for value in values]
+    return [None if value is None else as_complex(graph, value, common) for value in values]

@@ -1,2 +1,1 @@
-"""Linear algebra: products, factorizations, solvers, eigenvalues by Jacobi rotations, powers.
-In come batches of matrices, out go results. Called by generated converters."""
+"""Dense linear algebra over batches of matrices."""
