@@ -106,13 +106,6 @@ def equality_codes(graph: Graph, x: Result) -> Result:
     return reshape_to(graph, codes, shape_of(graph, x))
 
 
-def gather_in_order(graph: Graph, x: Result, order: Result | None) -> Result:
-    """Gather the last axis of ``x`` by the int64 indices ``order``; None returns ``x``."""
-    if order is None:
-        return x
-    return OpBuilder(graph).GatherElements(x, order, axis=rank_of(graph, x) - 1)
-
-
 def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
     """Where each element of ``x`` belongs in the sorted last axis of ``edges``, as torch finds it.
 
