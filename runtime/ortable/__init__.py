@@ -178,7 +178,7 @@ if TYPE_CHECKING:
     from .interpreter.user_specs import load_specs as load_specs
     from .interpreter.user_specs import supported_ops as supported_ops
     from .ir.proto.text import pretty_onnx as pretty_onnx
-    from .passes.weight_codes import WeightOptions as WeightOptions
+    from .passes.weight_quantization import WeightOptions as WeightOptions
 
 _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
@@ -229,7 +229,7 @@ _PUBLIC: dict[str, str] = {
     "UntestedVersionWarning": "ortable.errors",
     "VersionError": "ortable.errors",
     "Validation": "ortable.exporter.account.validate",
-    "WeightOptions": "ortable.passes.weight_codes",
+    "WeightOptions": "ortable.passes.weight_quantization",
     "WeightReport": "ortable.exporter.account.certificate",
     "attach_weights": "ortable.exporter.request.fake_weights",
     "bisect": "ortable.debug.bisection.search",

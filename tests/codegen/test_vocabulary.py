@@ -70,7 +70,7 @@ def _public_functions() -> list[str]:
 def test_every_rewrite_word_is_used_and_none_hides_a_prelude_word() -> None:
     rules = [path.read_text() for path in (ROOT / "specs" / "rewrites").glob("*.yaml")]
     used = set(re.findall(r"\w+(?=\()", "\n".join(rules)))
-    folder = "ortable.passes.rewrite.words."
+    folder = "ortable.passes.rewrite.helpers."
     own = [word for word in vocabulary.rewrite_words().values() if word.module.startswith(folder)]
     assert len(own) > 80
     assert [word.name for word in own if word.name not in used] == []
@@ -150,13 +150,13 @@ def test_a_word_of_few_entries_or_of_one_file_is_no_core_word() -> None:
 
 def test_a_word_in_two_modules_has_both_places(monkeypatch: pytest.MonkeyPatch) -> None:
     first = vocabulary.Listing("turn", "runtime/ortable/prelude/a.py", 3, "")
-    second = vocabulary.Listing("turn", "runtime/ortable/passes/rewrite/words/b.py", 7, "")
+    second = vocabulary.Listing("turn", "runtime/ortable/passes/rewrite/helpers/b.py", 7, "")
     monkeypatch.setattr(vocabulary, "listings", lambda: (first, second))
     assert vocabulary.twice_listed() == [(first, second)]
     diagnostics = Diagnostics()
     check_specs(Specs(), diagnostics)
     message = diagnostics.render()
-    assert "words/b.py:7:1: error: the function 'turn' has two meanings" in message
+    assert "helpers/b.py:7:1: error: the function 'turn' has two meanings" in message
     assert "first given at runtime/ortable/prelude/a.py:3" in message
 
 

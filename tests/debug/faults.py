@@ -19,7 +19,7 @@ from torch.nn import functional
 
 import ortable
 from ortable.interpreter import tables
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable_generated.aten import dispatch
 from tests.packaging.files import ROOT
 
@@ -240,13 +240,13 @@ def changed_entry(fault: Changed, folder: Path) -> Iterator[None]:
 def changed_rule(fault: Changed, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the block the changed rule stands in the place of the real one."""
     text = _with_change(fault, f"rewrite: {fault.name}")
-    rows = iter(choose._compiled(text, Path(fault.file).name, ""))
+    rows = iter(rule_selection._compiled(text, Path(fault.file).name, ""))
     made = [
         replace(next(rows), file=fault.file) if rule.name == fault.name else rule
-        for rule in choose.packaged()
+        for rule in rule_selection.packaged()
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(choose, "packaged", lambda: tuple(made))
-        choose._of_package.cache_clear()
+        patch.setattr(rule_selection, "packaged", lambda: tuple(made))
+        rule_selection._of_package.cache_clear()
         yield
-    choose._of_package.cache_clear()
+    rule_selection._of_package.cache_clear()

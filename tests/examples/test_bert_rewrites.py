@@ -13,7 +13,7 @@ import ortable
 from ortable.debug.harness.entries import run_onnx
 from ortable.debug.harness.trial import Trial, operators
 from ortable.debug.plot import to_dot
-from ortable.passes.rewrite.choose import load
+from ortable.passes.rewrite.rule_selection import load
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites_text

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from ortable.builder import GraphBuilder
 from ortable.ir.local_functions import FunctionTable, drop_unused_inputs, fingerprint
-from ortable.passes.unused import remove_unused_functions
+from ortable.passes.unused_nodes import remove_unused_functions
 
 FLOAT = TensorProto.FLOAT
 

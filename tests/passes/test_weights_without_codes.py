@@ -7,7 +7,7 @@ import torch
 
 import ortable
 from ortable.errors import UnsupportedCase
-from ortable.passes.weight_codes import WeightOptions, rounded
+from ortable.passes.weight_quantization import WeightOptions, rounded
 from tests.onnx_runs import run
 
 

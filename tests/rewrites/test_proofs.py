@@ -14,7 +14,7 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness import trial as harness
 from ortable.debug.harness.runs import Runner, checked_model
-from ortable.passes.rewrite.words import attention, convolution
+from ortable.passes.rewrite.helpers import attention, convolution
 from tests.passes.rewrite.harness import all_rewrites
 from tests.rotation import turn
 

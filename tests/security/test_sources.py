@@ -30,8 +30,8 @@ ALLOWED = {
     ("runtime/ortable/interpreter/user_specs.py", "exec"): "text that the compiler of specs made; "
     "test_spec_files.py looks for text of the file in it",
     ("runtime/ortable/interpreter/user_specs.py", "compile"): "as exec",
-    ("runtime/ortable/passes/rewrite/choose.py", "exec"): "as for specs",
-    ("runtime/ortable/passes/rewrite/choose.py", "compile"): "as for specs",
+    ("runtime/ortable/passes/rewrite/rule_selection.py", "exec"): "as for specs",
+    ("runtime/ortable/passes/rewrite/rule_selection.py", "compile"): "as for specs",
     ("runtime/ortable/backend/execute/call_source.py", "exec"): "the call of a graph; roles that "
     "come from a cache have the types that they declare, test_caches.py",
     ("runtime/ortable/backend/execute/call_source.py", "compile"): "as exec",

@@ -13,14 +13,14 @@ import pytest
 from ortable.debug.harness.user_file import is_file_of_rewrites
 from ortable.errors import SpecError
 from ortable.interpreter.user_specs import check_spec_file, compiled_specs, load_specs
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from tests.rotation import turn
 
 from .fuzz.mutate import CODE, KINDS, MARK, WORDS, Input, entries, made
 from .fuzz.worker import marked, problem
 
 COUNT = 150  # files of a run, of a number that follows from what is tested
-LOADERS: tuple[Callable[[Path], object], ...] = (check_spec_file, choose.load)
+LOADERS: tuple[Callable[[Path], object], ...] = (check_spec_file, rule_selection.load)
 
 
 def _laughs(levels: int) -> str:
@@ -85,7 +85,7 @@ def test_the_name_of_a_file_is_no_code(tmp_path: Path) -> None:
         assert marked(compiled_specs(path)) is None
         rules = tmp_path / f"r{end}{MARK}(){end}.yaml"
         rules.write_text(json.dumps([_sound_rule()], indent=1))
-        assert marked(choose.compiled_rules(rules)) is None
+        assert marked(rule_selection.compiled_rules(rules)) is None
 
 
 def test_a_note_is_no_code(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 from ortable import WeightOptions
 from ortable.builder import GraphBuilder
 from ortable.errors import OptionError
-from ortable.passes.weight_codes import checked_weights, rounded
-from ortable.passes.weight_rounding import round_weights
+from ortable.passes.quantize_weights import round_weights
+from ortable.passes.weight_quantization import checked_weights, rounded
 
 CHOICES = [
     (kind, size, symmetric)

@@ -135,7 +135,7 @@ def listings() -> tuple[Listing, ...]:
             function.lineno,
             _first_sentence(function),
         )
-        for path, function in _listed_functions("prelude", "lowerings", "passes/rewrite/words")
+        for path, function in _listed_functions("prelude", "lowerings", "passes/rewrite/helpers")
     )
 
 
@@ -170,9 +170,9 @@ def inference_words() -> dict[str, Word]:
 @cache
 def rewrite_words() -> dict[str, Word]:
     """The words of rewrites: those of specs, and what the modules of
-    ``ortable/passes/rewrite/words`` list in ``__all__``."""
+    ``ortable/passes/rewrite/helpers`` list in ``__all__``."""
     words = dict(prelude())
-    for path, function in _listed_functions("passes/rewrite/words"):
+    for path, function in _listed_functions("passes/rewrite/helpers"):
         word = _word(function, _module_of(path))
         # such a word may also return a result that is there already
         makes = word.makes_nodes and function.name in _node_makers(path)

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import is_float32, is_plus_zero, number_of
+from ortable.passes.rewrite.helpers.shapes import one_axis
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import is_float32, is_plus_zero, number_of
-from ortable.passes.rewrite.words.shapes import one_axis
 from ortable.prelude.facts import dtype_of, is_float, is_wide
 from ortable.prelude.values import const
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.attention import attention_scale, repeats_heads, untransposed_keys
+from ortable.passes.rewrite.helpers.masks import empty_rows_are_zero, every_row_sees
+from ortable.passes.rewrite.helpers.numbers import is_float32
+from ortable.passes.rewrite.helpers.shapes import broadcasts_into
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import attention_scale, repeats_heads, untransposed_keys
-from ortable.passes.rewrite.words.masks import empty_rows_are_zero, every_row_sees
-from ortable.passes.rewrite.words.numbers import is_float32
-from ortable.passes.rewrite.words.shapes import broadcasts_into
 from ortable.prelude.facts import dim_of, dtype_of, is_static, rank_of, shape_of
 from ortable.prelude.values import const
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import is_cast_once, is_plus_zero, number_of
+from ortable.passes.rewrite.helpers.shapes import known_rank
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import is_cast_once, is_plus_zero, number_of
-from ortable.passes.rewrite.words.shapes import known_rank
 from ortable.prelude.facts import dtype_of
 
 if TYPE_CHECKING:

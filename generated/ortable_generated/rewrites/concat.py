@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.shapes import known_rank
+from ortable.passes.rewrite.helpers.slices import concat_slices, concatenated, flattened_concat
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.shapes import known_rank
-from ortable.passes.rewrite.words.slices import concat_slices, concatenated, flattened_concat
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.convolution import has_explicit_pads, pads_without_end, summed_pads
+from ortable.passes.rewrite.helpers.numbers import are_moderate
+from ortable.passes.rewrite.helpers.slices import has_unit_steps
+from ortable.passes.rewrite.helpers.weights import are_weights, as_vector_of, broadcasts_along, scaled_weight, shifted_bias
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.convolution import has_explicit_pads, pads_without_end, summed_pads
-from ortable.passes.rewrite.words.numbers import are_moderate
-from ortable.passes.rewrite.words.slices import has_unit_steps
-from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, scaled_weight, shifted_bias
 from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide
 from ortable.prelude.values import const
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import int_array_or_none, int_constant
+from ortable.passes.rewrite.helpers.shapes import joined_run, run_of
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import int_array_or_none, int_constant
-from ortable.passes.rewrite.words.shapes import joined_run, run_of
 from ortable.prelude.facts import dtype_of, is_constant
 
 if TYPE_CHECKING:

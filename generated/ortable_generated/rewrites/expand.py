@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.shapes import broadcasts_to, expands_to, known_rank, producer_of, replaced_inputs, same_shape, with_inputs
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.shapes import broadcasts_to, expands_to, known_rank, producer_of, replaced_inputs, same_shape, with_inputs
 from ortable.prelude.facts import count_of, dim_of, is_static
 
 if TYPE_CHECKING:

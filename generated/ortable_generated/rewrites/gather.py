@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.indices import composed_indices, enumerates_elements
+from ortable.passes.rewrite.helpers.numbers import constant_as, int_constant, ints_of
+from ortable.passes.rewrite.helpers.shapes import known_rank, one_axis, shape_run
+from ortable.passes.rewrite.helpers.views import view_to, viewed
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.indices import composed_indices, enumerates_elements
-from ortable.passes.rewrite.words.numbers import constant_as, int_constant, ints_of
-from ortable.passes.rewrite.words.shapes import known_rank, one_axis, shape_run
-from ortable.passes.rewrite.words.views import view_to, viewed
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_constant, is_static, shape_of, transpose_perm
 from ortable.prelude.shapes import as_flat, moved_axes
 from ortable.prelude.values import permuted, reshape_to

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.attention import head_groups, repeats_heads
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import head_groups, repeats_heads
 from ortable.prelude.facts import dim_of, shape_of
 from ortable.prelude.values import reshape_to
 

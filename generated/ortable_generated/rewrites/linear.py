@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import are_moderate, number_of
+from ortable.passes.rewrite.helpers.shapes import broadcasts_into
+from ortable.passes.rewrite.helpers.weights import are_weights, as_vector_of, broadcasts_along, scaled_weight, shifted_bias
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import are_moderate, number_of
-from ortable.passes.rewrite.words.shapes import broadcasts_into
-from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along, scaled_weight, shifted_bias
 from ortable.prelude.facts import dim_of, dtype_of, fits_attribute, is_constant, is_float, is_wide, rank_of
 from ortable.prelude.values import const
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
+from ortable.passes.rewrite.helpers.masks import rows_have_true, uniform_of
+from ortable.passes.rewrite.helpers.shapes import one_axis, same_shape
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.masks import rows_have_true, uniform_of
-from ortable.passes.rewrite.words.shapes import one_axis, same_shape
 from ortable.prelude.facts import dim_of, is_bool, rank_of
 from ortable.prelude.values import consts
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
+from ortable.passes.rewrite.helpers.normalization import is_channels, one_row_axis, trailing_axes
+from ortable.passes.rewrite.helpers.numbers import are_moderate, is_filled, is_float32, number_of, ones
+from ortable.passes.rewrite.helpers.shapes import has_shape, same_shape
+from ortable.passes.rewrite.helpers.weights import are_weights, as_vector_of, broadcasts_along
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.normalization import is_channels, one_row_axis, trailing_axes
-from ortable.passes.rewrite.words.numbers import are_moderate, is_filled, is_float32, number_of, ones
-from ortable.passes.rewrite.words.shapes import has_shape, same_shape
-from ortable.passes.rewrite.words.weights import are_weights, as_vector_of, broadcasts_along
 from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide, rank_of, shape_of, static
 from ortable.prelude.values import const, consts, reshape_to
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import are_moderate, constant_as, is_float32, is_rounded_in_float32, number_of
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import are_moderate, constant_as, is_float32, is_rounded_in_float32, number_of
 from ortable.prelude.facts import is_constant, is_wide, rank_of
 from ortable.prelude.values import as_vec
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.attention import are_split_rows, attention_scale, last_positions, merged_heads, total_length
+from ortable.passes.rewrite.helpers.masks import empty_rows_are_zero, expanded_mask, is_causal_mask, zeroes_only_empty_rows
+from ortable.passes.rewrite.helpers.numbers import for_cpu
+from ortable.passes.rewrite.helpers.shapes import broadcasts_into, known_rank
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import are_split_rows, attention_scale, last_positions, merged_heads, total_length
-from ortable.passes.rewrite.words.masks import empty_rows_are_zero, expanded_mask, is_causal_mask, zeroes_only_empty_rows
-from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import broadcasts_into, known_rank
 from ortable.prelude.facts import dim_of, rank_of, shape_of, static
 from ortable.prelude.values import reshape_to
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.attention import attention_scale, repeats_heads
+from ortable.passes.rewrite.helpers.numbers import for_cpu
+from ortable.passes.rewrite.helpers.quantized_caches import coded_attention, is_coded_cache, share_coded_heads
+from ortable.passes.rewrite.helpers.shapes import broadcasts_into
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import attention_scale, repeats_heads
-from ortable.passes.rewrite.words.coded_caches import coded_attention, is_coded_cache, share_coded_heads
-from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import broadcasts_into
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import for_cpu, is_float32
+from ortable.passes.rewrite.helpers.prequantized import coded_weight_of, dequantized, scaled_codes, with_shifts
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.arriving import coded_weight_of, dequantized, scaled_codes, with_shifts
-from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
 from ortable.prelude.facts import rank_of
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.attention import attention_scale, heads_before_repeat
+from ortable.passes.rewrite.helpers.caches import decode_attention, heads_before_flat, heads_together, is_written_cache, softcap_of
+from ortable.passes.rewrite.helpers.numbers import for_cpu
+from ortable.passes.rewrite.helpers.shapes import broadcasts_into, has_shape, known_rank, same_shape
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import attention_scale, heads_before_repeat
-from ortable.passes.rewrite.words.caches import decode_attention, heads_before_flat, heads_together, is_written_cache, softcap_of
-from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import broadcasts_into, has_shape, known_rank, same_shape
 from ortable.prelude.facts import dim_of, shape_of, static
 
 if TYPE_CHECKING:

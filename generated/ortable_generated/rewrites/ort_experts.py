@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int64
+from ortable.passes.rewrite.helpers.experts import are_places, counts_of, pays_by_expert, rows_by_expert
+from ortable.passes.rewrite.helpers.numbers import for_cpu, is_filled, number_of
+from ortable.passes.rewrite.helpers.shapes import has_shape
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.experts import are_places, counts_of, pays_by_expert, rows_by_expert
-from ortable.passes.rewrite.words.numbers import for_cpu, is_filled, number_of
-from ortable.passes.rewrite.words.shapes import has_shape
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, static
 from ortable.prelude.values import reshape_to
 

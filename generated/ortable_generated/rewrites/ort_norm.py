@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32
+from ortable.passes.rewrite.helpers.numbers import for_cpu, is_float32, number_of
+from ortable.passes.rewrite.helpers.shapes import has_shape, known_rank, one_axis, same_shape
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import for_cpu, is_float32, number_of
-from ortable.passes.rewrite.words.shapes import has_shape, known_rank, one_axis, same_shape
 from ortable.prelude.facts import dim_of
 from ortable.prelude.values import const
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.convolution import convolved_rows, suits_pointwise_convolution
+from ortable.passes.rewrite.helpers.numbers import for_cpu
+from ortable.passes.rewrite.helpers.shapes import has_shape, producer_of, same_shape, with_inputs
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.convolution import convolved_rows, suits_pointwise_convolution
-from ortable.passes.rewrite.words.numbers import for_cpu
-from ortable.passes.rewrite.words.shapes import has_shape, producer_of, same_shape, with_inputs
 from ortable.prelude.facts import dim_of, shape_of
 from ortable.prelude.values import reshape_to
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import for_cpu, number_of
+from ortable.passes.rewrite.helpers.recurrence import as_place, is_depthwise_sequence, is_state, log_of_decay, same_vectors
+from ortable.passes.rewrite.helpers.shapes import has_shape, same_shape
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import for_cpu, number_of
-from ortable.passes.rewrite.words.recurrence import as_place, is_depthwise_sequence, is_state, log_of_decay, same_vectors
-from ortable.passes.rewrite.words.shapes import has_shape, same_shape
 from ortable.prelude.facts import dim_of, is_static, shape_of, static
 from ortable.prelude.values import as_vec, reshape_to
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
+from ortable.passes.rewrite.helpers.attention import are_grouped_split_rows, attention_scale, heads_before_repeat, last_positions, merged_heads, total_length
+from ortable.passes.rewrite.helpers.masks import is_causal_mask, zeroes_only_empty_rows
+from ortable.passes.rewrite.helpers.numbers import for_cpu, is_float32, number_of
+from ortable.passes.rewrite.helpers.rotary import halves_are_equal, is_shared_cache, rotary_cache, same_angles, shared_cache
+from ortable.passes.rewrite.helpers.shapes import has_shape, known_rank
+from ortable.passes.rewrite.helpers.slices import slices_half
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.attention import are_grouped_split_rows, attention_scale, heads_before_repeat, last_positions, merged_heads, total_length
-from ortable.passes.rewrite.words.masks import is_causal_mask, zeroes_only_empty_rows
-from ortable.passes.rewrite.words.numbers import for_cpu, is_float32, number_of
-from ortable.passes.rewrite.words.rotary import halves_are_equal, is_shared_cache, rotary_cache, same_angles, shared_cache
-from ortable.passes.rewrite.words.shapes import has_shape, known_rank
-from ortable.passes.rewrite.words.slices import slices_half
 from ortable.prelude.facts import dim_of, rank_of, shape_of, static
 from ortable.prelude.values import consts, reshape_to
 

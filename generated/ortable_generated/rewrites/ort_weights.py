@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import for_cpu, is_float32
+from ortable.passes.rewrite.helpers.quantized_weights import bits_product, packing
+from ortable.passes.rewrite.helpers.shapes import has_shape
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import bits_product, packing
-from ortable.passes.rewrite.words.numbers import for_cpu, is_float32
-from ortable.passes.rewrite.words.shapes import has_shape
 from ortable.prelude.facts import dim_of
 
 if TYPE_CHECKING:

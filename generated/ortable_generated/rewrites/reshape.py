@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.shapes import known_rank, producer_of, same_shape, with_inputs
+from ortable.passes.rewrite.helpers.views import may_copy_dims, view_to, viewed
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.shapes import known_rank, producer_of, same_shape, with_inputs
-from ortable.passes.rewrite.words.views import may_copy_dims, view_to, viewed
 from ortable.prelude.facts import dim_of, is_constant, shape_of
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import is_float32
+from ortable.passes.rewrite.helpers.rotary import halves_are_equal
+from ortable.passes.rewrite.helpers.shapes import has_shape
+from ortable.passes.rewrite.helpers.slices import has_unit_steps, slices_half
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import is_float32
-from ortable.passes.rewrite.words.rotary import halves_are_equal
-from ortable.passes.rewrite.words.shapes import has_shape
-from ortable.passes.rewrite.words.slices import has_unit_steps, slices_half
 from ortable.prelude.facts import dim_of, rank_of, static
 from ortable.prelude.shapes import expanded, sliced
 from ortable.prelude.values import squeezed

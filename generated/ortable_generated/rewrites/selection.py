@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.numbers import number_of
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import number_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.values import const
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
+from ortable.passes.rewrite.helpers.numbers import ints_of
+from ortable.passes.rewrite.helpers.shapes import known_rank, one_axis, same_shape
+from ortable.passes.rewrite.helpers.slices import composed_slice, concatenated, has_unit_steps, slice_of, slice_of_concat, split_sizes
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.numbers import ints_of
-from ortable.passes.rewrite.words.shapes import known_rank, one_axis, same_shape
-from ortable.passes.rewrite.words.slices import composed_slice, concatenated, has_unit_steps, slice_of, slice_of_concat, split_sizes
 from ortable.prelude.facts import dim_of
 from ortable.prelude.values import as_vec, const
 

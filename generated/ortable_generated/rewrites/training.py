@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.indices import class_axis
+from ortable.passes.rewrite.helpers.numbers import ints_of, number_of
+from ortable.passes.rewrite.helpers.shapes import broadcasts_into, has_shape, is_one_element, known_rank, one_axis, producer_of, same_shape, with_inputs
+from ortable.passes.rewrite.helpers.slices import adjacent_pads, concat_padded
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.indices import class_axis
-from ortable.passes.rewrite.words.numbers import ints_of, number_of
-from ortable.passes.rewrite.words.shapes import broadcasts_into, has_shape, is_one_element, known_rank, one_axis, producer_of, same_shape, with_inputs
-from ortable.passes.rewrite.words.slices import adjacent_pads, concat_padded
 from ortable.prelude.facts import axes_of, count_of, dtype_of, fits_attribute, is_bool, is_float, is_wide, shape_of, static
 from ortable.prelude.values import const
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.shapes import known_rank, producer_of, with_inputs
+from ortable.passes.rewrite.helpers.views import moves_unit_axes_only, perm_of, view_to, viewed
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.shapes import known_rank, producer_of, with_inputs
-from ortable.passes.rewrite.words.views import moves_unit_axes_only, perm_of, view_to, viewed
 from ortable.prelude.facts import shape_of
 
 if TYPE_CHECKING:

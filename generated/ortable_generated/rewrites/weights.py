@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.quantized_weights import rounded_weight, rounds_weight
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.codes import rounded_weight, rounds_weight
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec

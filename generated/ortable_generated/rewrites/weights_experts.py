@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.passes.rewrite.helpers.experts import rounded_expert, rounds_expert
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
-from ortable.passes.rewrite.words.experts import rounded_expert, rounds_expert
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, 
 
 from ortable.errors import OptionError
 from ortable.ir.versions import checked_opset
-from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
+from ortable.passes.weight_quantization import Stored, WeightOptions, checked_weights
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -350,7 +350,7 @@ def _check_export_options(name: str, value: Any) -> Any:
 
 
 def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
-    from ortable.passes.rewrite.choose import rules
+    from ortable.passes.rewrite.rule_selection import rules
 
     rules(value)
     return (value,) if isinstance(value, str) else tuple(value)

@@ -12,7 +12,7 @@ from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, casts, inline_graph, versions
 from ortable.ir.proto import read_model, write_model
 from ortable.ir.proto.large_model import LargeModel
-from ortable.passes import common_subexpressions, folding, identities, unused
+from ortable.passes import common_subexpressions, folding, identities, unused_nodes
 from ortable.passes.pipeline import FOLDED_BYTES, PassOptions, run_passes
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class GraphBuilder(Graph):
 
     def remove_unused(self) -> int:
         """Removes nodes and initializers that no output needs; returns how many."""
-        return unused.remove_unused(self)
+        return unused_nodes.remove_unused(self)
 
     def remove_identity_nodes(self) -> int:
         """Removes Identity nodes, keeping the names of inputs and outputs; returns how many."""

@@ -64,7 +64,7 @@ def add_rewrites(commands: Any) -> None:
 
 def named_rules(args: argparse.Namespace) -> list[str]:
     """Rules that ``--rewrites`` names themselves, or by their file."""
-    from ortable.passes.rewrite.choose import SETS, rules
+    from ortable.passes.rewrite.rule_selection import SETS, rules
 
     names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
     return [rule.name for rule in _by_name(rules(names))]
@@ -75,8 +75,8 @@ def named_rules(args: argparse.Namespace) -> list[str]:
 
 def _list(args: argparse.Namespace) -> int:
     from ortable.debug.explain_records import counted
-    from ortable.passes.rewrite.choose import rules
     from ortable.passes.rewrite.rule import STAGES
+    from ortable.passes.rewrite.rule_selection import rules
 
     chosen = _by_name(rules(args.names or "all"))
     wanted = [
@@ -130,7 +130,7 @@ def _by_name(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from ortable.passes.rewrite.choose import rules
+    from ortable.passes.rewrite.rule_selection import rules
 
     known = rules("all") if args.file is None else rules([args.file])
     rows = [rule for rule in known if rule.name == args.name]
@@ -189,7 +189,7 @@ def _check(args: argparse.Namespace) -> int:
 def check_rules(file: str) -> int:
     """Prints the rules of a file of yours, or what is wrong with it; the exit status."""
     from ortable.debug.explain_records import counted
-    from ortable.passes.rewrite.choose import load
+    from ortable.passes.rewrite.rule_selection import load
 
     try:
         found = _by_name(load(file))

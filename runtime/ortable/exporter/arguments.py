@@ -40,7 +40,7 @@ from ortable.ir.versions import (
     checked_opset,
 )
 from ortable.passes import pipeline
-from ortable.passes.weight_codes import Stored, WeightOptions, checked_weights
+from ortable.passes.weight_quantization import Stored, WeightOptions, checked_weights
 
 PathName: TypeAlias = str | os.PathLike[str]
 Model: TypeAlias = torch.nn.Module | torch.export.ExportedProgram | PathName

@@ -63,7 +63,7 @@ from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet, write_file
 from ortable.ir.schemas import find_schema, versions_of
 from ortable.passes import pipeline
-from ortable.passes.weight_codes import WeightOptions
+from ortable.passes.weight_quantization import WeightOptions
 
 
 @dataclass

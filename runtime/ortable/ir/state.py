@@ -90,7 +90,7 @@ class GraphState:
         self.brief_errors = False  # while errors are caught that say what is not known
         self.use_index: Any = None  # a `uses.Uses`, made when it is asked for
         self.stores_weights = True  # while rules run: whether what they compute of weights is
-        self.rounding: Any = None  # while rules about weights run: a `weight_codes.Rounding`
+        self.rounding: Any = None  # while rules about weights run: a `weight_quantization.Rounding`
         # what analyses found, while rules run; emptied whenever the graph changes
         self.analysed: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []

@@ -23,10 +23,10 @@ from . import (
     qdq,
     result_names,
     scanned_attention,
-    unused,
+    unused_nodes,
     weight_transposes,
 )
-from .rewrite import choose
+from .rewrite import rule_selection
 from .rewrite.engine import rewrite
 from .rewrite.record import RewriteRecord
 from .rewrite.rule import Rule
@@ -72,7 +72,7 @@ def chosen(
     stand for: without a rule, quantized parts stay as the model has them too.
 
     Raises what `choose.rules` raises for names that it does not know."""
-    rules = choose.rules(rewrites)
+    rules = rule_selection.rules(rewrites)
     return PassOptions(optimize, rules, bool(rules), folding, weight_transposes)
 
 
@@ -136,7 +136,7 @@ def _arrange_codes(run: _Run) -> int:
 
 @cache
 def _of_codes(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    own = set(choose.rules(_CODES))
+    own = set(rule_selection.rules(_CODES))
     return tuple(rule for rule in rules if rule in own)
 
 
@@ -167,7 +167,7 @@ _IDENTITIES = Pass("remove_identity_nodes", lambda run: identities.remove_identi
 _EQUAL_NODES = Pass(
     "merge_equal_nodes", lambda run: common_subexpressions.merge_equal_nodes(run.graph)
 )
-_UNUSED = Pass("remove_unused", lambda run: unused.remove_unused(run.graph))
+_UNUSED = Pass("remove_unused", lambda run: unused_nodes.remove_unused(run.graph))
 
 PASSES: tuple[Pass, ...] = (
     _IDENTITIES,
@@ -219,7 +219,7 @@ PASSES: tuple[Pass, ...] = (
     _UNUSED,
     Pass(
         "remove_unused_functions",
-        lambda run: unused.remove_unused_functions(run.graph),
+        lambda run: unused_nodes.remove_unused_functions(run.graph),
         when=lambda run: bool(run.graph.functions) and run.graph.is_model,
     ),
 )

@@ -15,7 +15,7 @@ from ortable.ir.captures import inner_graphs
 from ortable.ir.node import Node
 from ortable_generated.onnx.traits import MULTIPLIES_CODES, REARRANGES
 
-from .unused import remove_unused
+from .unused_nodes import remove_unused
 
 _BYTES = (dtypes.uint8, dtypes.int8)
 

@@ -8,7 +8,13 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.passes.analysis.memo import DEEPEST, Analysis, Walk, by_operator, same_as_input
+from ortable.passes.analysis.dataflow import (
+    DEEPEST,
+    Analysis,
+    Traversal,
+    by_operator,
+    same_as_input,
+)
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.rule import Match
 
@@ -36,7 +42,7 @@ def counted() -> tuple[Analysis[str, bool], Counter[str]]:
     """Whether a result comes from x alone; and how often each result was looked at."""
     looks: Counter[str] = Counter()
 
-    def step(walk: Walk[str, bool], name: str) -> bool:
+    def step(walk: Traversal[str, bool], name: str) -> bool:
         looks[name] += 1
         node = walk.graph.values[name].producer
         return name == "x" if node is None else all(map(walk.fact, node.inputs))
@@ -63,7 +69,7 @@ def test_a_result_that_was_met_too_deep_is_looked_at_again_from_nearer() -> None
     top = graph.make_node("Sum", [names[-1], names[DEEPEST - 2]])
     looks: Counter[str] = Counter()
 
-    def step(walk: Walk[str, bool], name: str) -> bool:
+    def step(walk: Traversal[str, bool], name: str) -> bool:
         looks[name] += 1
         node = walk.graph.values[name].producer
         return name == "x" if node is None else max([walk.fact(each) for each in node.inputs])

@@ -12,7 +12,7 @@ from ortable.cli import rewrites
 from ortable.cli.main import main
 from ortable.debug.explain_records import fired_lines, made_by_rules, refused_lines
 from ortable.debug.harness.trial import Trial, operators
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import STAGES
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.read import read_rewrites_text
@@ -85,9 +85,11 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -
 def test_the_list_has_every_rule_under_its_stage(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "rewrites")
     headings = re.findall(r"^(\w+), (\w+)\.yaml:$", out, re.MULTILINE)
-    assert set(headings) == {(rule.stage, Path(rule.file).stem) for rule in choose.packaged()}
+    assert set(headings) == {
+        (rule.stage, Path(rule.file).stem) for rule in rule_selection.packaged()
+    }
     assert headings == sorted(headings, key=lambda pair: (STAGES.index(pair[0]), pair[1]))
-    rules = {rule.name: rule for rule in choose.packaged()}
+    rules = {rule.name: rule for rule in rule_selection.packaged()}
     listed = re.findall(r"^  (\w+)(?: |$)", out, re.MULTILINE)
     assert sorted(listed) == sorted(rules)
     plain = " ".join(out.split())
@@ -117,7 +119,7 @@ def test_show_prints_the_entry(capsys: pytest.CaptureFixture[str], rules_file: P
 
 
 def test_every_rule_of_the_package_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    for rule in choose.packaged():
+    for rule in rule_selection.packaged():
         out = said(capsys, "rewrites", "show", rule.name)
         head, entry = out.split("\n", 1)
         assert head.startswith(f"# {rule.name}: stage {rule.stage}, o")
@@ -133,14 +135,14 @@ def test_without_the_spec_files_show_prints_what_was_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rewrites, "_entry", lambda rule, file: None)
-    rule = choose.packaged()[0]
+    rule = rule_selection.packaged()[0]
     out = said(capsys, "rewrites", "show", rule.name)
     assert f"# {rule.why}" in out and f"{rule.file} is not installed" in out
     assert f"def match_{rule.name}" in out and f"def make_{rule.name}" in out
 
 
 def test_show_suggests_names(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
-    rule = choose.packaged()[0]
+    rule = rule_selection.packaged()[0]
     err = said(capsys, "rewrites", "show", rule.name[:-1], status=2)
     assert f"Did you mean '{rule.name}'" in err
     err = said(capsys, "rewrites", "show", Path(rule.file).stem, status=2)
@@ -233,7 +235,7 @@ def test_the_cases_of_the_page_hold(tmp_path: Path, shown: str) -> None:
     (rewrite,) = read_rewrites_text(shown, path.name, diagnostics, BY_TRAIT)
     for case in rewrite.cases:
         trial = Trial(rewrite, case, 18, None)
-        record = trial.apply(choose.load(path))
+        record = trial.apply(rule_selection.load(path))
         assert record.counts() == ({} if case.unchanged else {"sum_of_squares": 1})
         if case.unchanged:
             assert list(record.refusals()["sum_of_squares"]) == [case.unchanged]

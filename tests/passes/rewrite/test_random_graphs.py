@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ortable import dtypes
 from ortable.debug.harness.runs import Runner, checked_model, declared, same_declarations
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.rule import Match, Rule
 
@@ -144,7 +144,7 @@ def test_random_graphs(
     names: str, target: str | None, number: int, request: pytest.FixtureRequest
 ) -> None:
     examples = EXAMPLES if request.config.getoption("--sweeps") else FEW
-    rules = choose.rules(names)
+    rules = rule_selection.rules(names)
     fired: Counter[str] = Counter()
     graphs = [0, 0]
 

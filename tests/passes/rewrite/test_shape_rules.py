@@ -12,9 +12,9 @@ import torch
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import Runner, checked_model, same_values
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite
-from ortable.passes.rewrite.words import attention, shapes, slices, views
+from ortable.passes.rewrite.helpers import attention, shapes, slices, views
 
 N, M = dims.make_symbol("n"), dims.make_symbol("m")
 SHAPES = ["none", "reshape", "transpose", "slice", "concat", "gather", "expand", "dims"]
@@ -50,7 +50,7 @@ def ops(builder: GraphBuilder) -> list[str]:
 
 
 def rewritten(builder: GraphBuilder) -> None:
-    rewrite(builder, choose.rules(SHAPES))
+    rewrite(builder, rule_selection.rules(SHAPES))
     builder.remove_unused()
 
 

@@ -13,11 +13,11 @@ from benchmarks.models.inference import build
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.node import Node
+from ortable.passes.rewrite.decision_tree import grown, rules_at
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import CONSTANT, Match, Rule
-from ortable.passes.rewrite.tree import grown, rules_at
-from ortable.passes.rewrite.walk import Walk
+from ortable.passes.rewrite.worklist import Worklist
 
 from .hand_rules import one, ops, replaced, rule
 
@@ -100,13 +100,13 @@ def test_further_walks_leave_the_outcome_as_it_is(
         return proto.SerializeToString(deterministic=True), len(record.fired), tried
 
     found = convert()
-    following = Walk.following
+    following = Worklist.following
 
-    def whole(self: Walk, keys: Any) -> Walk:
+    def whole(self: Worklist, keys: Any) -> Worklist:
         self.learnt -= 1  # as if a replacement had told of results anywhere
         return following(self, keys)
 
-    monkeypatch.setattr(Walk, "following", whole)
+    monkeypatch.setattr(Worklist, "following", whole)
     wanted = convert()
     assert found[:2] == wanted[:2]
     assert found[2] < 0.75 * wanted[2]

@@ -19,7 +19,7 @@ import torch  # noqa: F401  # a loader imports it, and that opens libraries
 
 from ortable.errors import SpecError
 from ortable.interpreter.user_specs import compiled_specs
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 
 from .mutate import MARK, Input
 
@@ -58,7 +58,7 @@ def problem(given: Input, folder: Path) -> str | None:
             if given.kind == "aten":
                 source = compiled_specs(path)
             else:
-                source = choose.compiled_rules(path)
+                source = rule_selection.compiled_rules(path)
     except SpecError as error:
         text = error.message
         if not _PLACE.search(text) and "cannot read" not in text:

@@ -27,7 +27,7 @@ from ortable.compat.providers import provider_names
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.tables import LOADED
-from ortable.passes.rewrite.choose import content
+from ortable.passes.rewrite.rule_selection import content
 
 from .keys import digest_of_lines, text_of
 

@@ -23,7 +23,7 @@ def option_settings(options: OrtOptions) -> list[Any]:
     none."""
     rewrites: Any = options.rewrites
     if not set(rewrites) <= {"default", "none"}:  # these are told by the version
-        from ortable.passes.rewrite.choose import content
+        from ortable.passes.rewrite.rule_selection import content
 
         rewrites = content(rewrites)
     return [

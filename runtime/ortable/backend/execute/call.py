@@ -25,7 +25,7 @@ from ortable.compat import onnxruntime as runtime
 from ortable.compat.torch import from_dlpack, to_dlpack
 from ortable.errors import ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import located, place_of
-from ortable.passes.weight_codes import WeightOptions
+from ortable.passes.weight_quantization import WeightOptions
 
 from .call_source import CallSource, code_of, running_in_place, written_in_place
 from .checks import find_violation

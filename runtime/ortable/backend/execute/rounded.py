@@ -15,7 +15,7 @@ from ortable.backend.roles import InputRole
 from ortable.compat.onnxruntime import ort_value
 from ortable.errors import OptionError
 from ortable.ir import initializers
-from ortable.passes.weight_codes import WeightOptions
+from ortable.passes.weight_quantization import WeightOptions
 
 from .feeds import feed_any, in_order
 from .frozen import with_constants
@@ -44,7 +44,7 @@ def with_arriving_codes(
     :param weights: role and tensor by name of the input
     :param record: is told the model, where kernels read codes
     """
-    from ortable.passes.weight_rounding import arrange_codes  # of a process that converts
+    from ortable.passes.quantize_weights import arrange_codes  # of a process that converts
 
     builder = _with_weights(model, weights)
     if not arrange_codes(builder):
@@ -63,7 +63,7 @@ def with_rounded_constants(
     :param weights: role and tensor by name of the input
     :param record: is told which were rounded, the operators that read codes, and the model
     """
-    from ortable.passes.weight_rounding import arrange_codes, round_weights
+    from ortable.passes.quantize_weights import arrange_codes, round_weights
 
     builder = _with_weights(model, weights)
     if has_codes(role for role, _ in weights.values()):

@@ -25,7 +25,7 @@ from ortable.backend.sessions.tune import tuned_settings, warn_not_tuned
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.providers import CPU, CUDA, provider_names
 from ortable.ir.casts import HALVES
-from ortable.passes.weight_codes import Stored, WeightOptions
+from ortable.passes.weight_quantization import Stored, WeightOptions
 from ortable_generated.onnx.traits import GATHERS
 
 from .call import OrtBackend, freezable_positions

@@ -32,7 +32,7 @@ from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 from ortable.passes import pipeline
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite
 from ortable.prelude.complex_value import ComplexValue, join_pair, part_type
 
@@ -78,7 +78,7 @@ def compile_graph(
         passes = pipeline.chosen(options.optimize, options.rewrites)
         rewrites = pipeline.run_passes(builder, passes).rewrites
         if options.weights == "keep":
-            rewrite(builder, choose.rules("ort_half_products"), rewrites)
+            rewrite(builder, rule_selection.rules("ort_half_products"), rewrites)
     optimized = time.perf_counter()
     # what runs is what the options ask for, and nothing else
     proto = builder.to_onnx(optimize=False)

@@ -34,7 +34,7 @@ from ortable.backend.partition.host_graph import (
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU
 from ortable.errors import PrecompileError
-from ortable.passes.weight_codes import WeightOptions
+from ortable.passes.weight_quantization import WeightOptions
 
 _log = logging.getLogger(__name__)
 # What an option of these did is done when a graph is compiled, or tells of compilations.

@@ -38,7 +38,7 @@ from ortable.errors import OrtableError, ProviderError
 from ortable.exporter.account.gaps import AskedTolerance
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.node import Rewritten
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
 
 from .records import Bisection, Fault
@@ -466,7 +466,7 @@ def _kept_files(options: Mapping[str, Any]) -> dict[Path, int]:
 
 def _place_of_rule(rule: Rule) -> Place:
     """Where a rule stands, in the package's files or in one of the user."""
-    own = choose.path_of(rule)
+    own = rule_selection.path_of(rule)
     return place_of_rule(rule, () if own is None else (str(own),))
 
 

@@ -25,7 +25,7 @@ from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import TorchDispatchMode, pytree
 from ortable.exporter.account.gaps import AskedTolerance, Gap
 from ortable.interpreter.outputs import flatten_output
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
 
 from ..run import feeds_of
@@ -146,7 +146,7 @@ class GraphSource(Source):
         self.settings = options.session_options
 
     def rules(self) -> Mapping[str, Rule]:
-        return {rule.name: rule for rule in choose.rules(self.options.rewrites)}
+        return {rule.name: rule for rule in rule_selection.rules(self.options.rewrites)}
 
     def whole(self) -> CompiledGraph:
         return self.again()

@@ -19,7 +19,7 @@ from torch.fx import Node
 
 from ortable.interpreter.diagnostics.origin import module_path
 from ortable.interpreter.tables import LOADED, generated_tables
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
 
 _DECOMPOSITIONS = "specs/runtime/decompositions.yaml"
@@ -59,7 +59,7 @@ def where_is(name: str, case: int = 0) -> Place | None:
     if file is not None:
         lines = loaded_lines(key) or _entries(file).lines.get(key, (0,))
         return Place(file, lines[case] if case < len(lines) else lines[0])
-    for rule in choose.packaged():
+    for rule in rule_selection.packaged():
         if rule.name == key:
             return Place(rule.file, _lines(rule.file, _RULE).get(key, 0))
     return None

@@ -12,10 +12,10 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.versions import OLDEST_OPSET, ORT_MAX_OPSET, TARGETS
-from ortable.passes.rewrite import choose
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite as run_engine
 from ortable.passes.rewrite.rule import Rule
-from ortable.passes.weight_codes import Rounding, WeightOptions
+from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
 from ortable_generated.kernels import KERNELS_CPU
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 
@@ -31,7 +31,7 @@ SPECIAL_DRAWS = 4  # with infinities, NaN and both zeros
 
 
 def _fitting(names: str, target: str | None, opset: int) -> list[Rule]:
-    return fitting(choose.rules(names), target, opset)
+    return fitting(rule_selection.rules(names), target, opset)
 
 
 def fitting(rules: Iterable[Rule], target: str | None, opset: int) -> list[Rule]:
@@ -95,7 +95,9 @@ class Trial:
         self.built = built(rewrite, case, opset, target)
         self.builder = self.built.builder
         if case.rounding is not None:
-            self.builder.rounding = Rounding(WeightOptions(case.rounding, activations="float32"))
+            self.builder.rounding = QuantizationRun(
+                WeightOptions(case.rounding, activations="float32")
+            )
         self.before = checked_model(self.builder)
         self.outputs = declared(self.builder.outputs)
         self.inputs = declared(self.builder.inputs)

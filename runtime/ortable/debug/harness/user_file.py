@@ -118,9 +118,9 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
 
 def _rewrites(path: Path, only: str) -> Iterator[CaseResult]:
     """The cases of a file of rewrites, the rules of that file alone."""
-    from ortable.passes.rewrite import choose
+    from ortable.passes.rewrite import rule_selection
 
-    choose.load(path)  # with every check of the compiler
+    rule_selection.load(path)  # with every check of the compiler
     for rewrite in _read_rewrites(path):
         for case in rewrite.cases if only in rewrite.name else ():
             yield _rewrite_case(rewrite, case, str(path))

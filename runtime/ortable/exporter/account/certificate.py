@@ -23,11 +23,16 @@ from ortable.exporter.account.validate import text_table
 from ortable.ir import initializers
 from ortable.ir.casts import HALVES
 from ortable.ir.proto.large_model import LargeModel
-from ortable.passes.rewrite import choose
+from ortable.passes.quantize_weights import round_weights
+from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite
 from ortable.passes.rewrite.record import RewriteRecord
-from ortable.passes.weight_codes import Codes, Rounding, Stored, WeightOptions
-from ortable.passes.weight_rounding import round_weights
+from ortable.passes.weight_quantization import (
+    QuantizationRun,
+    QuantizedTensor,
+    Stored,
+    WeightOptions,
+)
 
 _GIVEN = "given:"  # before the name of what a layer is given, where that is an input
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -153,7 +158,7 @@ def rounded_builder(
     there is nothing to measure it with.
     """
     before = _bytes(builder)
-    made: dict[tuple[str, bool], Codes] = {}
+    made: dict[tuple[str, bool], QuantizedTensor] = {}
     kept: tuple[str, ...] = ()
     errors: dict[str, float] = {}
     outputs: tuple[OutputError, ...] = ()
@@ -174,7 +179,7 @@ def rounded_builder(
 
 
 def _rows(
-    rounding: Rounding, limited: Sequence[str], errors: Mapping[str, float]
+    rounding: QuantizationRun, limited: Sequence[str], errors: Mapping[str, float]
 ) -> tuple[RoundedWeight, ...]:
     """The chosen weights: those of ``limited`` stay as they are for the limit."""
     return (
@@ -199,7 +204,7 @@ class _Trial:
         builder: GraphBuilder,
         options: WeightOptions,
         feeds: Mapping[str, Any],
-        made: dict[tuple[str, bool], Codes],
+        made: dict[tuple[str, bool], QuantizedTensor],
     ) -> None:
         self.builder, self.options, self.feeds, self.made = builder, options, feeds, made
         self.base: LargeModel = builder.to_onnx(
@@ -208,7 +213,7 @@ class _Trial:
         self.names = [each.name for each in self.base.proto.graph.output]
         self.wanted: list[torch.Tensor] = []
 
-    def first(self) -> tuple[Rounding, dict[str, float], tuple[OutputError, ...]]:
+    def first(self) -> tuple[QuantizationRun, dict[str, float], tuple[OutputError, ...]]:
         """All weights rounded: what was, the error of each layer by the name of its weight, and of
         the outputs."""
         record = RewriteRecord()
@@ -250,7 +255,7 @@ class _Trial:
 
     def _rounded(
         self, options: WeightOptions, record: RewriteRecord
-    ) -> tuple[Rounding, LargeModel, GraphBuilder]:
+    ) -> tuple[QuantizationRun, LargeModel, GraphBuilder]:
         copy = GraphBuilder(self.base.session_proto(), target=self.builder.target)
         copy.initializers_dict.update(self.base.tensors)
         rounding = round_weights(copy, options, record, self.made)
@@ -297,7 +302,7 @@ class _Layer:
 
 
 def _layers(
-    builder: GraphBuilder, rounding: Rounding, record: RewriteRecord, after: GraphBuilder
+    builder: GraphBuilder, rounding: QuantizationRun, record: RewriteRecord, after: GraphBuilder
 ) -> list[_Layer]:
     """Those outside of branches and loops; ``after`` is the graph with rounded weights."""
     names = {name: each.name for name, each in rounding.rounded.items()}
@@ -399,7 +404,7 @@ def _bytes(builder: GraphBuilder) -> int:
     return int(total)
 
 
-def _readers(builder: GraphBuilder, rounding: Rounding) -> dict[str, int]:
+def _readers(builder: GraphBuilder, rounding: QuantizationRun) -> dict[str, int]:
     """Nodes that read codes, by operator."""
     stored = {name for parts in rounding.codes.values() for name in parts if name}
     stored |= set(rounding.packed.values())
@@ -442,7 +447,7 @@ def stored_builder(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -
     """Stores the weights of a graph as asked, in place, after all other passes."""
     half, every = _half_bytes(builder)
     if kind == "float32":
-        rewrite(builder, choose.rules("half_weight_as_float32"), record)
+        rewrite(builder, rule_selection.rules("half_weight_as_float32"), record)
         builder.remove_unused()
     return StoredWeights(kind, half, _half_bytes(builder)[0], every, _half_bytes(builder)[1])
 

@@ -18,7 +18,7 @@ from ortable.errors import OptionError
 from ortable.exporter.language_models.folder import genai_config
 from ortable.exporter.request.program import ExportOptions
 from ortable.ir.proto.large_model import save_together
-from ortable.passes.weight_codes import WeightOptions, checked_weights
+from ortable.passes.weight_quantization import WeightOptions, checked_weights
 
 from ..to_onnx import export
 from .coded_cache import Cache, checked_cache, with_coded_cache

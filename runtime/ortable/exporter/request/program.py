@@ -27,7 +27,7 @@ from ortable.interpreter import results
 from ortable.interpreter.tables import ConverterTables
 from ortable.passes.pipeline import PassOptions
 from ortable.passes.rewrite.record import RewriteRecord
-from ortable.passes.weight_codes import Stored, WeightOptions
+from ortable.passes.weight_quantization import Stored, WeightOptions
 from ortable_generated.aten import traits
 
 Undo = Callable[[], None]

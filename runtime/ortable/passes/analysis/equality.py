@@ -9,7 +9,7 @@ from ortable.ir import Graph
 from ortable_generated.onnx.traits import RANDOM
 
 from .constants import whole_constant
-from .memo import Analysis, Walk
+from .dataflow import Analysis, Traversal
 
 
 def same_result(graph: Graph, a: str, b: str) -> bool:
@@ -18,7 +18,7 @@ def same_result(graph: Graph, a: str, b: str) -> bool:
     return _SAME.of(graph, (a, b))
 
 
-def _step(walk: Walk[tuple[str, str], bool], pair: tuple[str, str]) -> bool:
+def _step(walk: Traversal[tuple[str, str], bool], pair: tuple[str, str]) -> bool:
     a, b = pair
     return a == b or _same_way(walk, a, b) or _same_constant(walk.graph, a, b)
 
@@ -30,7 +30,7 @@ def _same_constant(graph: Graph, a: str, b: str) -> bool:
     return left.dtype == right.dtype and np.array_equal(left, right)
 
 
-def _same_way(walk: Walk[tuple[str, str], bool], a: str, b: str) -> bool:
+def _same_way(walk: Traversal[tuple[str, str], bool], a: str, b: str) -> bool:
     """Whether nodes of one operator make both of the same: cheaper than to compute constants."""
     infos = walk.graph.values.get(a), walk.graph.values.get(b)
     first, second = (None if info is None else info.producer for info in infos)

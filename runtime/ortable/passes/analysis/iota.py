@@ -12,7 +12,7 @@ from ortable.ir import Graph, Node
 from ortable.prelude.metadata import shape_or_none
 
 from .constants import single_number, small_constant
-from .memo import Transfer, Walk, by_operator
+from .dataflow import Transfer, Traversal, by_operator
 
 Iota = tuple[int, Dim]
 
@@ -39,7 +39,7 @@ def counter_of(graph: Graph, x: str) -> Counter | None:
     return _COUNTER.of(graph, x)
 
 
-def _range(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
+def _range(walk: Traversal[str, Counter | None], node: Node) -> Counter | None:
     graph = walk.graph
     length = shape_or_none(graph, node.outputs[0])
     start, step = (_integer(graph, node.inputs[index]) for index in (0, 2))
@@ -49,7 +49,7 @@ def _range(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
 def _shifted(sign: int) -> Transfer[Counter | None]:
     """A counter and one number: their sum, or with sign -1 the counter without the number."""
 
-    def transfer(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
+    def transfer(walk: Traversal[str, Counter | None], node: Node) -> Counter | None:
         first, second = node.inputs
         if sign > 0 and walk.fact(first) is None:
             first, second = second, first
@@ -89,7 +89,7 @@ def forward_starts(graph: Graph, node: Node) -> dict[int, int] | None:
     return dict(zip(places, map(int, starts.reshape(-1)), strict=True))
 
 
-def _joined(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
+def _joined(walk: Traversal[str, Counter | None], node: Node) -> Counter | None:
     """A Concat of counters of which each goes on where the one before it ends."""
     shape = shape_or_none(walk.graph, node.outputs[0])
     if shape is None:
@@ -105,7 +105,7 @@ def _joined(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
     return first and Counter(axis, shape[axis], first.start)
 
 
-def _sliced(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
+def _sliced(walk: Traversal[str, Counter | None], node: Node) -> Counter | None:
     """A Slice that begins at a known place of the axis and skips nothing."""
     graph, found = walk.graph, walk.fact(node.inputs[0])
     shape = shape_or_none(graph, node.outputs[0])
@@ -117,7 +117,7 @@ def _sliced(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
     return Counter(found.axis, shape[found.axis], first) if abs(first) < _FARTHEST else None
 
 
-def _expanded(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
+def _expanded(walk: Traversal[str, Counter | None], node: Node) -> Counter | None:
     """An Expand that does not stretch the axis."""
     before, after = _shapes(walk.graph, node)
     found = walk.fact(node.inputs[0])
@@ -127,7 +127,7 @@ def _expanded(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
     return found._replace(axis=index) if always_equal(before[found.axis], after[index]) else None
 
 
-def _reshaped(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
+def _reshaped(walk: Traversal[str, Counter | None], node: Node) -> Counter | None:
     """A Reshape that only adds or drops axes of size 1."""
     before, after = _shapes(walk.graph, node)
     found = walk.fact(node.inputs[0])
@@ -140,7 +140,7 @@ def _reshaped(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
     return found._replace(axis=wide[0]) if always_equal(after[wide[0]], found.length) else None
 
 
-def _unsqueezed(walk: Walk[str, Counter | None], node: Node) -> Counter | None:
+def _unsqueezed(walk: Traversal[str, Counter | None], node: Node) -> Counter | None:
     _, after = _shapes(walk.graph, node)
     found, added = walk.fact(node.inputs[0]), small_constant(walk.graph, node.inputs[1])
     if found is None or added is None or after is None:

@@ -11,7 +11,7 @@ from ortable.ir import Graph, Node
 from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS
 
 from .constants import small_constant
-from .memo import Transfer, Walk, by_operator, same_as_input
+from .dataflow import Transfer, Traversal, by_operator, same_as_input
 
 
 def lower_bound(graph: Graph, x: str) -> int | None:
@@ -59,7 +59,7 @@ def _largest_first(graph: Graph, x: str) -> int | None:
     return int(array.max() if array.ndim == 0 else array[..., 0].max())
 
 
-def _start(walk: Walk[str, int | None], node: Node) -> int | None:
+def _start(walk: Traversal[str, int | None], node: Node) -> int | None:
     """Where a Range that goes up begins, if that is known."""
     start, step = (small_constant(walk.graph, node.inputs[index]) for index in (0, 2))
     if start is None or step is None or start.dtype.kind not in "iu" or step.flat[0] <= 0:
@@ -78,14 +78,14 @@ def _last_position(graph: Graph, x: str) -> Dim | None:
     return None if axis is None or not shape else shape[int(node.attrs.get("axis", axis))] - 1
 
 
-def _end(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+def _end(walk: Traversal[str, Dim | None], node: Node) -> Dim | None:
     """The last number of a Range in steps of 1."""
     step = small_constant(walk.graph, node.inputs[2])
     last = None if step is None or step.flat[0] != 1 else walk.fact(node.inputs[1])
     return None if last is None else last - 1
 
 
-def _sum(walk: Walk[str, Any], node: Node) -> Any:
+def _sum(walk: Traversal[str, Any], node: Node) -> Any:
     total: Dim = 0
     for name in node.inputs:
         bound = walk.fact(name)
@@ -95,23 +95,23 @@ def _sum(walk: Walk[str, Any], node: Node) -> Any:
     return total
 
 
-def _lower_of_both(walk: Walk[str, int | None], node: Node) -> int | None:
+def _lower_of_both(walk: Traversal[str, int | None], node: Node) -> int | None:
     left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
     return None if left is None or right is None else min(left, right)
 
 
-def _upper_of_both(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+def _upper_of_both(walk: Traversal[str, Dim | None], node: Node) -> Dim | None:
     left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
     if isinstance(left, int) and isinstance(right, int):
         return max(left, right)
     return left if left == right else None
 
 
-def _least_cast(walk: Walk[str, int | None], node: Node) -> int | None:
+def _least_cast(walk: Traversal[str, int | None], node: Node) -> int | None:
     return 0 if _is_cast_bool(walk.graph, node) else None
 
 
-def _largest_cast(walk: Walk[str, Dim | None], node: Node) -> Dim | None:
+def _largest_cast(walk: Traversal[str, Dim | None], node: Node) -> Dim | None:
     return 1 if _is_cast_bool(walk.graph, node) else None
 
 
@@ -119,7 +119,7 @@ def _is_cast_bool(graph: Graph, node: Node) -> bool:
     return graph.get_type(node.inputs[0]) == dtypes.boolean
 
 
-def _unsqueezed(walk: Walk[str, int | None], node: Node) -> int | None:
+def _unsqueezed(walk: Traversal[str, int | None], node: Node) -> int | None:
     return None if adds_last_axis(walk.graph, node) else walk.fact(node.inputs[0])
 
 

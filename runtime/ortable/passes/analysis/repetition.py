@@ -10,7 +10,7 @@ from ortable.ir import Graph, Node
 from ortable_generated.onnx.traits import ELEMENTWISE
 
 from .constants import single_number, whole_constant
-from .memo import Transfer, Walk, by_operator
+from .dataflow import Transfer, Traversal, by_operator
 from .ranges import adds_last_axis
 
 
@@ -38,7 +38,7 @@ def _signs_agree(first: np.ndarray, second: np.ndarray) -> bool:
     return np.array_equal(np.signbit(first)[first == 0], np.signbit(second)[first == 0])
 
 
-def _joined(walk: Walk[str, bool], node: Node) -> bool:
+def _joined(walk: Traversal[str, bool], node: Node) -> bool:
     """A Concat of a result and itself."""
     graph, joined = walk.graph, node.outputs[0]
     axis = node.attrs["axis"]
@@ -46,13 +46,13 @@ def _joined(walk: Walk[str, bool], node: Node) -> bool:
     return last and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
 
 
-def _elementwise(walk: Walk[str, bool], node: Node) -> bool:
+def _elementwise(walk: Traversal[str, bool], node: Node) -> bool:
     """One number for all elements keeps what is equal equal."""
     others = [x for x in node.inputs if x and single_number(walk.graph, x) is None]
     return bool(others) and all(map(walk.fact, others))
 
 
-def _reshaped(walk: Walk[str, bool], node: Node) -> bool:
+def _reshaped(walk: Traversal[str, bool], node: Node) -> bool:
     graph, before, after = walk.graph, node.inputs[0], node.outputs[0]
     if not (graph.has_shape(before) and graph.has_shape(after)):
         return False
@@ -62,7 +62,7 @@ def _reshaped(walk: Walk[str, bool], node: Node) -> bool:
     return dims.always_equal(rows[-1], kept[-1]) and walk.fact(before)
 
 
-def _unsqueezed(walk: Walk[str, bool], node: Node) -> bool:
+def _unsqueezed(walk: Traversal[str, bool], node: Node) -> bool:
     if adds_last_axis(walk.graph, node):
         return _reshaped(walk, node)
     return walk.fact(node.inputs[0])

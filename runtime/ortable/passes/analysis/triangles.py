@@ -17,8 +17,8 @@ from ortable.ir import Graph, Node
 from ortable.prelude.metadata import shape_or_none
 
 from .constants import single_number, small_constant, whole_constant
+from .dataflow import Transfer, Traversal, by_operator
 from .iota import counter_of, forward_starts
-from .memo import Transfer, Walk, by_operator
 from .uniformity import uniform_value
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -69,7 +69,7 @@ def _constant(graph: Graph, x: str) -> Triangle | None:
 # -- positions that are compared
 
 
-def _compared(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _compared(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     """Positions of columns with those of rows, or a triangle with a number."""
     graph = walk.graph
     compare = _COMPARISONS[node.key]
@@ -110,7 +110,7 @@ def _ordered(graph: Graph, node: Node, compare: Callable[[Any, Any], Any]) -> Tr
 # -- triangles that are made and changed
 
 
-def _trilu(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _trilu(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     value = uniform_value(walk.graph, node.inputs[0])
     diagonal = 0
     if len(node.inputs) > 1 and node.inputs[1]:
@@ -123,12 +123,12 @@ def _trilu(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
     return _of_numbers(diagonal, value, 0.0)
 
 
-def _not(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _not(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     found = walk.fact(node.inputs[0])
     return found and _of_numbers(found.diagonal, 1 - found.below, 1 - found.above)
 
 
-def _cast(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _cast(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     found = walk.fact(node.inputs[0])
     if found is None:
         return None
@@ -137,7 +137,7 @@ def _cast(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
     return found if {found.below, found.above} == {0.0, 1.0} else None
 
 
-def _chosen(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _chosen(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     condition, true, false = node.inputs
     found = walk.fact(condition)
     if found is None or not _keeps_axes(walk.graph, condition, node.outputs[0]):
@@ -146,13 +146,13 @@ def _chosen(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
     return _of_numbers(found.diagonal, values[int(found.below)], values[int(found.above)])
 
 
-def _moved(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _moved(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     """Operators that may change the leading axes: the last two have the sizes that they had."""
     kept = _keeps_axes(walk.graph, node.inputs[0], node.outputs[0])
     return walk.fact(node.inputs[0]) if kept else None
 
 
-def _unsqueezed(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _unsqueezed(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     shape = shape_or_none(walk.graph, node.outputs[0])
     added = small_constant(walk.graph, node.inputs[1])
     if shape is None or added is None:
@@ -161,7 +161,7 @@ def _unsqueezed(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None
     return None if axes & {len(shape) - 1, len(shape) - 2} else walk.fact(node.inputs[0])
 
 
-def _sliced(walk: Walk[str, Triangle | None], node: Node) -> Triangle | None:
+def _sliced(walk: Traversal[str, Triangle | None], node: Node) -> Triangle | None:
     """A Slice whose last two axes begin with their first index and skip none."""
     starts = forward_starts(walk.graph, node)
     if starts is None or starts.get(-1, 0) or starts.get(-2, 0):

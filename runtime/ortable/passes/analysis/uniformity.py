@@ -18,8 +18,8 @@ from ortable_generated.onnx.traits import (
 )
 
 from .constants import is_number, maker_of, small_constant, whole_constant
+from .dataflow import Transfer, Traversal, by_operator, same_as_input
 from .iota import counter_of
-from .memo import Transfer, Walk, by_operator, same_as_input
 from .ranges import adds_last_axis, first_column_bound, lower_bound
 
 _NAN = float("nan")
@@ -83,21 +83,21 @@ def _only_value(array: np.ndarray) -> float:
     return float(array.flat[0]) if same else _NAN
 
 
-def _cast(walk: Walk[str, float], node: Node) -> float:
+def _cast(walk: Traversal[str, float], node: Node) -> float:
     value = walk.fact(node.inputs[0])
     if node.attrs["to"] == dtypes.boolean:
         return value if value != value else float(value != 0)
     return value if value in (0.0, 1.0) else _NAN
 
 
-def _not(walk: Walk[str, float], node: Node) -> float:
+def _not(walk: Traversal[str, float], node: Node) -> float:
     return 1 - walk.fact(node.inputs[0])
 
 
 def _junction(decisive: float) -> Transfer[float]:
     """And is decided by one False, Or by one True."""
 
-    def transfer(walk: Walk[str, float], node: Node) -> float:
+    def transfer(walk: Traversal[str, float], node: Node) -> float:
         values = [walk.fact(name) for name in node.inputs]
         if decisive in values:
             return decisive
@@ -106,7 +106,7 @@ def _junction(decisive: float) -> Transfer[float]:
     return transfer
 
 
-def _extreme(walk: Walk[str, float], node: Node) -> float:
+def _extreme(walk: Traversal[str, float], node: Node) -> float:
     """The extreme of nothing is another number than those of the input."""
     graph, x = walk.graph, node.inputs[0]
     shape = graph.get_shape(x) if graph.has_shape(x) else (0,)
@@ -114,7 +114,7 @@ def _extreme(walk: Walk[str, float], node: Node) -> float:
     return walk.fact(x) if full else _NAN
 
 
-def _ordered(walk: Walk[str, float], node: Node) -> float:
+def _ordered(walk: Traversal[str, float], node: Node) -> float:
     """True where the bounds of two integers decide a comparison."""
     large, small, or_equal = _sides(node)
     low, high = lower_bound(walk.graph, large), _mask_constant(walk.graph, small)
@@ -133,18 +133,18 @@ def _sides(node: Node) -> tuple[str, str, bool]:
     )
 
 
-def _equal(walk: Walk[str, float], node: Node) -> float:
+def _equal(walk: Traversal[str, float], node: Node) -> float:
     """Two numbers; beyond 2**53 the analysis does not tell neighbours apart."""
     values = [walk.fact(name) for name in node.inputs]
     exact = all(abs(value) < 2.0**53 for value in values)
     return float(values[0] == values[1]) if exact else _NAN
 
 
-def _running_sum(walk: Walk[str, float], node: Node) -> float:
+def _running_sum(walk: Traversal[str, float], node: Node) -> float:
     return 0.0 if walk.fact(node.inputs[0]) == 0 else _NAN
 
 
-def _difference(walk: Walk[str, float], node: Node) -> float:
+def _difference(walk: Traversal[str, float], node: Node) -> float:
     """Two results that count along the same axis."""
     shape = shape_or_none(walk.graph, node.outputs[0])
     counters = [counter_of(walk.graph, name) for name in node.inputs]
@@ -161,7 +161,7 @@ def _difference(walk: Walk[str, float], node: Node) -> float:
     return float(starts[0][1] - starts[1][1]) if starts[0][0] == starts[1][0] else _NAN
 
 
-def _fill(walk: Walk[str, float], node: Node) -> float:
+def _fill(walk: Traversal[str, float], node: Node) -> float:
     value = node.attrs.get("value")
     if value is None:
         return 0.0
@@ -196,16 +196,16 @@ def _known_first(graph: Graph, mask: str) -> bool | None:
     return True if uniform_value(graph, mask) == 1 else None
 
 
-def _expanded(walk: Walk[str, bool], node: Node) -> bool:
+def _expanded(walk: Traversal[str, bool], node: Node) -> bool:
     graph, x = walk.graph, node.inputs[0]
     return bool(graph.has_rank(x) and graph.get_rank(x)) and walk.fact(x)
 
 
-def _unsqueezed(walk: Walk[str, bool], node: Node) -> bool:
+def _unsqueezed(walk: Traversal[str, bool], node: Node) -> bool:
     return not adds_last_axis(walk.graph, node) and walk.fact(node.inputs[0])
 
 
-def _first_ordered(walk: Walk[str, bool], node: Node) -> bool:
+def _first_ordered(walk: Traversal[str, bool], node: Node) -> bool:
     large, small, or_equal = _sides(node)
     high, low = first_column_bound(walk.graph, small), lower_bound(walk.graph, large)
     return high is not None and low is not None and (high < low or (or_equal and high == low))

@@ -9,7 +9,7 @@ from ortable.ir.constants import is_constant
 from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 
 from .constants import small_constant
-from .memo import Analysis, Walk
+from .dataflow import Analysis, Traversal
 
 _SMALL = 4096  # elements of a constant that may be stored once more for another reader
 _TYPES = (dtypes.float32, dtypes.float64, dtypes.int64)
@@ -24,7 +24,7 @@ def is_weight(graph: Graph, x: str) -> bool:
     return bool(top.stores_weights) and _WEIGHT.of(graph, x)
 
 
-def _step(walk: Walk[str, bool], x: str) -> bool:
+def _step(walk: Traversal[str, bool], x: str) -> bool:
     graph = walk.graph
     if not is_constant(graph, x) or not graph.has_type(x) or not graph.has_shape(x):
         return False

@@ -19,12 +19,12 @@ from ortable.ir.captures import subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
 
+from .decision_tree import Branch, grown, rules_at
 from .index import GraphIndex
 from .record import Fired, RewriteRecord, RuleStatistics
-from .replace import Refused, Replacement
+from .replace import Replacement, ReplacementRejected
 from .rule import STAGES, Match, Rule
-from .tree import Branch, grown, rules_at
-from .walk import Walk
+from .worklist import Worklist
 
 _LEAST_LIMIT = 1000  # replacements in a graph, however small; 20 for each node of a larger one
 _DEEP = 12  # how far below a change a pattern may begin, at most
@@ -110,7 +110,7 @@ class _Run:
         that is not around them, as long as a walk changes something."""
         index, values = self.index, self.graph.values
         keys, uses, producers = index.keys, index.uses, index.matcher.producers
-        walk = Walk(index, index.chosen(trees))
+        walk = Worklist(index, index.chosen(trees))
         while True:
             before = self.fired
             while (node := walk.take()) is not None:
@@ -144,7 +144,7 @@ class _Run:
                     match = None  # a search for a fault has switched this place off
                 if match is not None:
                     done = Replacement(self.index, rule, match).run()
-            except Refused as refusal:
+            except ReplacementRejected as refusal:
                 self.refused += 1
                 statistics.refused[str(refusal)] += 1
             except BuilderError as error:  # a word asked for a rank, a type or a constant

@@ -20,7 +20,7 @@ from .index import GraphIndex
 from .rule import Match, Rule
 
 
-class Refused(Exception):
+class ReplacementRejected(Exception):
     """A place where a rule's pattern fits and its replacement does not; the text says why."""
 
 
@@ -54,17 +54,19 @@ class Replacement:
             self._check_order(nodes)
             results = [self._checked(*pair) for pair in zip(self.old, made, strict=True)]
             targets = [self._settle(*pair, nodes) for pair in zip(self.old, results, strict=True)]
-        except Refused:
+        except ReplacementRejected:
             self._undo()
             raise
         except OrtableError as error:
             self._undo()
-            raise Refused(str(error).splitlines()[0]) from None
+            raise ReplacementRejected(str(error).splitlines()[0]) from None
         except KeyError as error:  # a size that only the replaced result has
             self._undo()
             if error.args[0] not in self.old:
                 raise
-            raise Refused(f"the replacement reads {error.args[0]}, which it replaces") from None
+            raise ReplacementRejected(
+                f"the replacement reads {error.args[0]}, which it replaces"
+            ) from None
         finally:
             graph.origin = origin
             graph.nodes[:] = []
@@ -83,7 +85,7 @@ class Replacement:
                 if not name or name in results:
                     continue
                 if is_output(name) or not all(each in nodes for each in uses.get(name, ())):
-                    raise Refused(f"{name} is read elsewhere")
+                    raise ReplacementRejected(f"{name} is read elsewhere")
 
     def _make(self) -> list[str | None]:
         graph = self.graph
@@ -97,7 +99,9 @@ class Replacement:
         found = self.rule.make(graph, res, *self.match.values)
         made = list(found) if isinstance(found, (tuple, list)) else [found]
         if len(made) != len(self.old):
-            raise Refused(f"the replacement has {len(made)} results instead of {len(self.old)}")
+            raise ReplacementRejected(
+                f"the replacement has {len(made)} results instead of {len(self.old)}"
+            )
         return made
 
     def _check_order(self, nodes: list[Node]) -> None:
@@ -114,22 +118,24 @@ class Replacement:
                 if maker is None or (index.keys[maker] < self.place and maker not in self.roots):
                     continue
                 if not index.bring_before(name, self.place, self.roots):
-                    raise Refused(f"{name} comes later in the graph")
+                    raise ReplacementRejected(f"{name} comes later in the graph")
 
     def _checked(self, name: str, made: str | None) -> str | None:
         """The result that the replacement gives for ``name``; it must be as ``name`` was."""
         if made is None:
             if self.index.is_read(name):
-                raise Refused(f"the replacement does not give {name}, which is read")
+                raise ReplacementRejected(f"the replacement does not give {name}, which is read")
             return None
         made = self.index.aliases.get(made, made)
         info = self.graph.values.get(made)
         if info is None:
-            raise Refused(f"the replacement gives {made!r}, which is no result of the graph")
+            raise ReplacementRejected(
+                f"the replacement gives {made!r}, which is no result of the graph"
+            )
         self._check_same(name, self.old[name], info)
         copies = any(root.op_type == "Identity" for root in self.roots)
         if copies and made != name and self.index.is_output(name):
-            raise Refused(f"{name} is an output")
+            raise ReplacementRejected(f"{name} is an output")
         return made
 
     def _settle(self, name: str, made: str | None, nodes: list[Node]) -> str:
@@ -154,16 +160,20 @@ class Replacement:
     def _check_same(self, name: str, old: ValueInfo, info: ValueInfo) -> None:
         if old.dtype != info.dtype:
             kinds = [dtype_name(x.dtype) if x.dtype else "unknown" for x in (old, info)]
-            raise Refused(f"{name} would have type {kinds[1]} instead of {kinds[0]}")
+            raise ReplacementRejected(f"{name} would have type {kinds[1]} instead of {kinds[0]}")
         if old.shape is None:
-            raise Refused(f"the shape of {name} is not known")
+            raise ReplacementRejected(f"the shape of {name} is not known")
         if info.shape is not None:
             ranks = len(old.shape) != len(info.shape)
             if ranks or any(map(dims.always_differ, old.shape, info.shape)):
                 shapes = [describe_shape(x) for x in (old.shape, info.shape)]
-                raise Refused(f"{name} would have shape {shapes[1]} instead of {shapes[0]}")
+                raise ReplacementRejected(
+                    f"{name} would have shape {shapes[1]} instead of {shapes[0]}"
+                )
         elif info.rank is not None and info.rank != len(old.shape):
-            raise Refused(f"{name} would have rank {info.rank} instead of {len(old.shape)}")
+            raise ReplacementRejected(
+                f"{name} would have rank {info.rank} instead of {len(old.shape)}"
+            )
 
     def _rename(self, made: str, name: str, nodes: list[Node]) -> None:
         """A result made under a name of its own gets the name of the one it replaces."""

@@ -13,6 +13,8 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
+from ortable.passes.rewrite.helpers.numbers import is_float32
+from ortable.passes.rewrite.helpers.shapes import known_rank
 from ortable.prelude.facts import (
     Bool,
     Ints,
@@ -22,9 +24,6 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.values import consts
-
-from .numbers import is_float32
-from .shapes import known_rank
 
 __all__ = [
     "convolved_rows",

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .rewrite import choose
+from .rewrite import rule_selection
 from .rewrite.engine import rewrite
 from .rewrite.record import RewriteRecord
-from .unused import remove_unused
-from .weight_codes import Codes, Rounding, WeightOptions
+from .unused_nodes import remove_unused
+from .weight_quantization import QuantizationRun, QuantizedTensor, WeightOptions
 
 # Files of rules: products first, whose codes tables of embeddings share where they are tied.
 _PRODUCTS = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
@@ -24,8 +24,8 @@ def round_weights(
     graph: Any,
     options: WeightOptions,
     record: RewriteRecord | None = None,
-    made: dict[tuple[str, bool], Codes] | None = None,
-) -> Rounding:
+    made: dict[tuple[str, bool], QuantizedTensor] | None = None,
+) -> QuantizationRun:
     """Rounds the weights that the options choose, in place.
 
     Args:
@@ -35,12 +35,12 @@ def round_weights(
         made: codes of weights that were rounded before with such options, by name and whether the
             matrix was transposed; takes those of this run too.
     """
-    rounding = Rounding(options, made={} if made is None else made)
+    rounding = QuantizationRun(options, made={} if made is None else made)
     graph.rounding = rounding
     try:
-        rewrite(graph, choose.rules(_PRODUCTS), record)
+        rewrite(graph, rule_selection.rules(_PRODUCTS), record)
         if options.embeddings:
-            rewrite(graph, choose.rules(_TABLES), record)
+            rewrite(graph, rule_selection.rules(_TABLES), record)
     finally:
         graph.rounding = None
     remove_unused(graph)
@@ -54,6 +54,6 @@ def arrange_codes(graph: Any) -> bool:
     Args:
         graph: the graph, after all other passes, with its weights as constants.
     """
-    record = rewrite(graph, choose.rules(_ARRIVING))
+    record = rewrite(graph, rule_selection.rules(_ARRIVING))
     remove_unused(graph)
     return bool(record.fired)

@@ -13,11 +13,11 @@ from typing import Any
 
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of
+from ortable.passes.rewrite.helpers.numbers import is_float32
 from ortable.prelude.facts import Bool, Result, SymInt, is_static, shape_of
 from ortable.prelude.values import reshape_to
 from ortable_generated.onnx.traits import KEEPS_ORDER
 
-from .numbers import is_float32
 from .shapes import known_rank
 
 __all__ = [

@@ -13,14 +13,13 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
+from ortable.passes.rewrite.helpers.attention import merged_heads
+from ortable.passes.rewrite.helpers.caches import as_numbers
+from ortable.passes.rewrite.helpers.numbers import is_float32, number_of
+from ortable.passes.rewrite.helpers.shapes import known_rank
 from ortable.prelude.facts import Bool, Float, Result, dim_of, is_static, shape_of
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, as_vec, cast, const, permuted, reshape_to
-
-from .attention import merged_heads
-from .caches import as_numbers
-from .numbers import is_float32, number_of
-from .shapes import known_rank
 
 __all__ = ["coded_attention", "is_coded_cache", "share_coded_heads"]
 

@@ -13,7 +13,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph
 from ortable.ir.constants import get_constant, is_constant
-from ortable.passes.analysis.code_arithmetic import (
+from ortable.passes.analysis.dequantization import (
     CodedWeight,
     Parts,
     coded_weight,
@@ -24,7 +24,7 @@ from ortable.passes.analysis.code_arithmetic import (
 from ortable.prelude.facts import Bool, Opaque, Result
 from ortable.prelude.values import consts
 
-from .codes import accuracy_level
+from .quantized_weights import accuracy_level
 
 __all__ = [
     "coded_weight_of",

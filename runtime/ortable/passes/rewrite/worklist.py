@@ -18,7 +18,7 @@ from ortable.ir.node import Node
 from .index import GraphIndex, Key
 
 
-class Walk:
+class Worklist:
     """One walk: over the nodes that were chosen, in order, then over those that wait since a
     replacement, first in, first out."""
 
@@ -85,10 +85,10 @@ class Walk:
         else:
             bisect.insort(self.ahead, (place, len(self.ahead), node), lo=self.place)
 
-    def following(self, keys: Container[str]) -> Walk:
+    def following(self, keys: Container[str]) -> Worklist:
         """The walk after this one."""
         index = self.index
         whole = index.learnt != self.learnt or index.revived != self.revived
-        walk = Walk(index, index.chosen(keys, None if whole else self.again))
+        walk = Worklist(index, index.chosen(keys, None if whole else self.again))
         walk.whole = whole
         return walk

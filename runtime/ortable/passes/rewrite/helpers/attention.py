@@ -14,12 +14,11 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
+from ortable.passes.rewrite.helpers.numbers import is_float32
+from ortable.passes.rewrite.helpers.shapes import known_rank
 from ortable.prelude.facts import Bool, Float, Int, Result, dim_of, is_static, shape_of
 from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, cast, consts, filled, permuted, reshape_to
-
-from .numbers import is_float32
-from .shapes import known_rank
 
 __all__ = [
     "are_grouped_split_rows",

@@ -13,14 +13,14 @@ from ortable import dims, dtypes
 from ortable.ir import Graph, initializers
 from ortable.passes.analysis.constants import small_constant
 from ortable.passes.analysis.ranges import lower_bound
-from ortable.passes.weight_codes import WeightOptions
+from ortable.passes.weight_quantization import WeightOptions
 from ortable.prelude.facts import Bool, Int, Result, dim_of, is_static, shape_of
 from ortable.prelude.groups import grouped_matmul
 from ortable.prelude.values import as_vec, consts, reshape_to
 from ortable_generated.onnx.traits import KEEPS_ORDER
 
-from .codes import called, owner_of, rounded_weight, rounding_of
 from .numbers import is_float32
+from .quantized_weights import called, owner_of, rounded_weight, rounding_of
 from .shapes import known_rank
 
 __all__ = [

@@ -16,7 +16,12 @@ from ortable.ir import Graph, initializers
 from ortable.ir.casts import HALVES
 from ortable.ir.constants import is_constant
 from ortable.passes.analysis.constants import whole_constant
-from ortable.passes.weight_codes import Kept, Rounded, Rounding, rounded
+from ortable.passes.weight_quantization import (
+    QuantizationRun,
+    QuantizedWeight,
+    SkippedWeight,
+    rounded,
+)
 from ortable.prelude.facts import Bool, Int, Opaque, Result
 from ortable.prelude.values import consts
 
@@ -99,11 +104,11 @@ def weight_codes(
             found = rounding.made[w, transposed] = rounded(matrix, rounding.options)
         except UnsupportedCase as error:  # the rule leaves the layer alone, the report names it
             shape = (int(matrix.shape[0]), int(matrix.shape[1]))
-            rounding.kept[w] = Kept(called(w), shape, error.message)
+            rounding.kept[w] = SkippedWeight(called(w), shape, error.message)
             raise
     sizes = (int(found.codes.shape[0]), int(found.codes.shape[1]))
     bits, group = rounding.options.bits, rounding.options.group_size
-    rounding.rounded[w] = Rounded(called(w), sizes, bits, group, found.error)
+    rounding.rounded[w] = QuantizedWeight(called(w), sizes, bits, group, found.error)
     parts = [found.codes, found.scales, found.zeros]
     name = called(w)
     names: list[Any] = [
@@ -212,10 +217,10 @@ def _scales_and_zeros(graph: Any, weight: Packing) -> tuple[str, str | None]:
     return scales, _once(graph, weight, "zeros", lambda: zeros)
 
 
-def rounding_of(graph: Any) -> Rounding | None:
+def rounding_of(graph: Any) -> QuantizationRun | None:
     while graph.parent is not None:
         graph = graph.parent
-    found: Rounding | None = graph.rounding
+    found: QuantizationRun | None = graph.rounding
     return found
 
 

@@ -8,7 +8,7 @@ from ortable.ir import Graph, initializers
 from ortable.ir.casts import HALVES
 from ortable.prelude.facts import Bool, Result
 
-from .codes import owner_of
+from .quantized_weights import owner_of
 
 __all__ = ["float32_weight", "is_half_weight", "is_read_as_it_is"]
 

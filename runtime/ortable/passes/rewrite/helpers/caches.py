@@ -16,12 +16,12 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import maker_of, small_constant
+from ortable.passes.rewrite.helpers.attention import heads_before_repeat
 from ortable.prelude.facts import Bool, Float, Int, Result, SymInts, is_static, shape_of
 from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, permuted, reshape_to
 from ortable_generated.onnx.traits import IN_PLACE
 
-from .attention import heads_before_repeat
 from .numbers import is_close, is_float32, is_moderate, number_of, quotient
 from .shapes import known_rank
 

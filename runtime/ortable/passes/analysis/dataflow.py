@@ -23,7 +23,7 @@ class Analysis(Generic[K, F]):
     """An analysis: the fact that holds where nothing is known, and the step that finds the fact of
     one result with the facts of those it is computed from."""
 
-    def __init__(self, unknown: F, step: Callable[[Walk[K, F], K], F]) -> None:
+    def __init__(self, unknown: F, step: Callable[[Traversal[K, F], K], F]) -> None:
         self.unknown = unknown
         self.step = step
         self.asks_readers = False  # whether a step ever asked who reads a result
@@ -31,14 +31,14 @@ class Analysis(Generic[K, F]):
     def of(self, graph: Graph, key: K) -> F:
         """The fact about a result, or about whatever else the analysis is asked."""
         if graph.analysed is None:
-            return Walk(graph, self, {}).fact(key)
+            return Traversal(graph, self, {}).fact(key)
         stored = graph.analysed.get(self)
         if stored is None:
             stored = graph.analysed[self] = {}
         if key not in stored:
             uses = use_index(graph)
             asked = uses.asked
-            fact = Walk(graph, self, stored).fact(key)
+            fact = Traversal(graph, self, stored).fact(key)
             self.asks_readers = self.asks_readers or asked != uses.asked
             return fact
         if self.asks_readers:
@@ -46,7 +46,7 @@ class Analysis(Generic[K, F]):
         return stored[key]
 
 
-class Walk(Generic[K, F]):
+class Traversal(Generic[K, F]):
     """One look at a graph. Facts that hang on nothing but the graph go to ``stored``; those that
     lack what lies deeper than DEEPEST serve this walk only, from the same depth on."""
 
@@ -78,7 +78,7 @@ class Walk(Generic[K, F]):
         return fact
 
 
-Transfer = Callable[[Walk[str, F], Node], F]
+Transfer = Callable[[Traversal[str, F], Node], F]
 
 
 def by_operator(
@@ -89,7 +89,7 @@ def by_operator(
     """An analysis of results: ``constant`` gives the fact that needs no look at a node, or None;
     ``transfers`` has a function for each operator that is followed."""
 
-    def step(walk: Walk[str, F], name: str) -> F:
+    def step(walk: Traversal[str, F], name: str) -> F:
         fact = constant(walk.graph, name)
         if fact is not None:
             return fact
@@ -101,6 +101,6 @@ def by_operator(
     return Analysis(unknown, step)
 
 
-def same_as_input(walk: Walk[str, F], node: Node) -> F:
+def same_as_input(walk: Traversal[str, F], node: Node) -> F:
     """The transfer of operators that keep a fact of their first input."""
     return walk.fact(node.inputs[0])

@@ -150,7 +150,7 @@ def checked_weights(given: Any) -> WeightOptions | Stored | None:
 
 
 @dataclass(frozen=True)
-class Rounded:
+class QuantizedWeight:
     """A weight that was rounded.
 
     Attributes:
@@ -168,7 +168,7 @@ class Rounded:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SkippedWeight:
     """A weight that is chosen, and has no codes.
 
     Attributes:
@@ -182,7 +182,7 @@ class Kept:
 
 
 @dataclass
-class Rounding:
+class QuantizationRun:
     """A run of the rules about weights over a graph: what is asked for, and what was done.
 
     ``rounded`` has a row for each weight by the name of its initializer, ``kept`` for each that has
@@ -192,15 +192,15 @@ class Rounding:
     that kernels read, by the name in the state_dict and what they hold."""
 
     options: WeightOptions
-    rounded: dict[str, Rounded] = field(default_factory=dict)
-    kept: dict[str, Kept] = field(default_factory=dict)
+    rounded: dict[str, QuantizedWeight] = field(default_factory=dict)
+    kept: dict[str, SkippedWeight] = field(default_factory=dict)
     codes: dict[tuple[str, int], tuple[str, str, str | None]] = field(default_factory=dict)
-    made: dict[tuple[str, bool], Codes] = field(default_factory=dict)
+    made: dict[tuple[str, bool], QuantizedTensor] = field(default_factory=dict)
     packed: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Codes:
+class QuantizedTensor:
     """A matrix [N, K] as codes: ``codes`` [N, K] of int4, uint4, int8 or uint8, ``scales``
     [N, groups] of float32, ``zeros`` [N, groups] like the codes, None where they are 0; ``error``
     as in `Rounded`."""
@@ -211,7 +211,7 @@ class Codes:
     error: float
 
 
-def rounded(weight: torch.Tensor, options: WeightOptions) -> Codes:
+def rounded(weight: torch.Tensor, options: WeightOptions) -> QuantizedTensor:
     """A weight [N, K] of float32 as codes in groups along K, to the nearest code.
 
     Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127); the number of a group that is largest
@@ -250,7 +250,7 @@ def rounded(weight: torch.Tensor, options: WeightOptions) -> Codes:
         kind = ml_dtypes.int4 if symmetric else ml_dtypes.uint4
         codes = (codes & 15).view(kind)
         zeros = None if zeros is None else zeros.view(kind)
-    return Codes(codes, scales, zeros, error)
+    return QuantizedTensor(codes, scales, zeros, error)
 
 
 def _symmetric(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, None]:
