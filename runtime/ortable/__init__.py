@@ -154,7 +154,7 @@ if TYPE_CHECKING:
     from .exporter.account.certificate import WeightReport as WeightReport
     from .exporter.account.report import ExportReport as ExportReport
     from .exporter.account.validate import Validation as Validation
-    from .exporter.capture.bypass import bypass_export_some_errors as bypass_export_some_errors
+    from .exporter.capture.workarounds import bypass_export_some_errors as bypass_export_some_errors
     from .exporter.dispatchers.dispatcher import Converter as Converter
     from .exporter.dispatchers.dispatcher import Dispatcher as Dispatcher
     from .exporter.dispatchers.dispatcher import from_seed_style as from_seed_style
@@ -233,7 +233,7 @@ _PUBLIC: dict[str, str] = {
     "WeightReport": "ortable.exporter.account.certificate",
     "attach_weights": "ortable.exporter.request.fake_weights",
     "bisect": "ortable.debug.bisection.search",
-    "bypass_export_some_errors": "ortable.exporter.capture.bypass",
+    "bypass_export_some_errors": "ortable.exporter.capture.workarounds",
     "draw": "ortable.debug.plot",
     "errors": "ortable",
     "explain": "ortable.debug.explain_call",

@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from ortable import ExportOptions, to_onnx
-from ortable.exporter.capture.functionalize import decomposed
+from ortable.exporter.capture.functionalize import decompose_program
 
 from .helpers import assert_same, feeds_of, run_onnx
 
@@ -126,12 +126,14 @@ def _state(program: ExportedProgram) -> tuple[Any, ...]:
 def test_the_program_is_left_as_it_was() -> None:
     program = torch.export.export(Relu(), (X,))
     before = _state(program)
-    made = decomposed(program, {torch.ops.aten.relu.default: lambda x: torch.maximum(x, ZERO)})
+    made = decompose_program(
+        program, {torch.ops.aten.relu.default: lambda x: torch.maximum(x, ZERO)}
+    )
     assert _state(program) == before
     assert _state(made)[:4] == before[:4]
     torch.testing.assert_close(made.module()(X - 0.5), (X - 0.5).relu())
     with pytest.raises(RuntimeError, match="no decomposition"):
-        decomposed(program, {torch.ops.aten.relu.default: _failing})
+        decompose_program(program, {torch.ops.aten.relu.default: _failing})
     assert _state(program) == before
 
 

@@ -168,7 +168,7 @@ def test_autocast_regions_are_written_out() -> None:
 def test_operators_named_for_decomposition_are_decomposed_when_they_lack_a_converter() -> None:
     from dataclasses import replace
 
-    from ortable.exporter.capture.functionalize import prepared
+    from ortable.exporter.capture.functionalize import prepare_program
     from ortable.exporter.request.program import ExportOptions
 
     from ..interpreter.small_tables import TABLES
@@ -179,10 +179,10 @@ def test_operators_named_for_decomposition_are_decomposed_when_they_lack_a_conve
 
     program = torch.export.export(Soft(), (torch.rand(3),))
     tables = replace(TABLES, decompose=("aten::hardswish",))
-    rewritten, notes = prepared(program, tables, None, ExportOptions())
+    rewritten, notes = prepare_program(program, tables, None, ExportOptions())
     assert notes == ["decomposed: aten::hardswish"]
     assert "hardswish" not in str(rewritten.graph)
-    unchanged, notes = prepared(program, TABLES, None, ExportOptions())
+    unchanged, notes = prepare_program(program, TABLES, None, ExportOptions())
     assert unchanged is program and notes == []
 
 
@@ -264,7 +264,7 @@ class Hidden(torch.nn.Module):
 
 
 def test_the_other_mode_of_torch_export_is_tried_unless_one_was_asked_for() -> None:
-    from ortable.exporter.capture.bypass import bypass_export_some_errors
+    from ortable.exporter.capture.workarounds import bypass_export_some_errors
     from ortable.exporter.request.program import ExportOptions
 
     x = torch.rand(3)

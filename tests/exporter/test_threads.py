@@ -23,7 +23,7 @@ from ortable.exporter.observing.proof import state_kept
 from tests.backend.threads import in_threads
 from tests.process_state import process_state
 
-from .test_bypass import restored
+from .test_workarounds import restored
 
 EXAMPLE, X = torch.linspace(-1, 1, 20).reshape(5, 4), torch.linspace(-2, 1, 28).reshape(7, 4)
 ROWS = ({0: "rows"},)

@@ -28,7 +28,7 @@ from ortable.exporter.observing.proof import state_kept
 from ortable.exporter.request import caller_state
 from ortable.exporter.request.program import ACTIVE
 from ortable.ir.proto import atomic_files
-from tests.exporter.test_bypass import LSTM_KERNEL, PATCHED
+from tests.exporter.test_workarounds import LSTM_KERNEL, PATCHED
 from tests.process_state import process_state
 
 from .spots import interrupted_at
@@ -209,9 +209,9 @@ WORKS: dict[str, Callable[[], Any]] = {
     "silent": _in(_silent),
     "marked_regions": _in(lambda: functionalize.marked_regions(GRAPH)),
     "scalars_as_operators": _in(lambda: functionalize.scalars_as_operators(GRAPH)),
-    "shown_views": _in(lambda: functionalize.shown_views(GRAPH)),
-    "a flat call": _in(lambda: functionalize._flat(PROGRAM)),
-    "constants kept": _in(lambda: functionalize._constants_kept(PROGRAM)),
+    "shown_views": _in(lambda: functionalize.expose_aliases(GRAPH)),
+    "a flat call": _in(lambda: functionalize._flat_call_spec(PROGRAM)),
+    "constants kept": _in(lambda: functionalize._preserve_constants(PROGRAM)),
     "collections_paused": _in(collections_paused),
     "FolderLock": _locked_folder,
     "loops": _in(lambda: free_loops.watched(free_loops.LoopSession(2, frozenset()), MODULE)),

@@ -24,7 +24,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 import ortable
 from ortable.debug.harness.entries import run_onnx
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
-from ortable.exporter.capture import exported as capture
+from ortable.exporter.capture import exported_program as capture
 from ortable.exporter.capture import functionalize
 from ortable.ir.versions import ORT_MAX_OPSET
 from tests.suites.model_check import causes_of
@@ -398,7 +398,7 @@ def _prepared_once() -> Iterator[list[Any]]:
     """In the block torch rewrites a program once for each table of decompositions, and its guards
     are read once: most of a conversion's time, and the same for every opset and target. The list
     has what torch made."""
-    rewrite, guards = functionalize.decomposed, capture.find_guards
+    rewrite, guards = functionalize.decompose_program, capture.find_guards
     known: dict[Any, Any] = {}
     made: list[Any] = []
 
@@ -415,11 +415,11 @@ def _prepared_once() -> Iterator[list[Any]]:
             known[key] = program, guards(program, asked)
         return list(known[key][1])
 
-    functionalize.decomposed, capture.find_guards = rewritten, found
+    functionalize.decompose_program, capture.find_guards = rewritten, found
     try:
         yield made
     finally:
-        functionalize.decomposed, capture.find_guards = rewrite, guards
+        functionalize.decompose_program, capture.find_guards = rewrite, guards
 
 
 def _in_onnx_runtime(

@@ -21,7 +21,7 @@ from ortable.compat.torch import pytree
 from ortable.errors import InputError
 from ortable.exporter.account.sessions import proto_of
 from ortable.exporter.account.validate import input_names
-from ortable.exporter.capture.exported import example_call
+from ortable.exporter.capture.exported_program import example_call
 from ortable.exporter.observing.calls import named_arguments
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature import pytrees

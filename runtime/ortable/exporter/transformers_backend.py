@@ -42,8 +42,8 @@ from ortable.builder import LargeModel
 from ortable.compat.providers import CPU, CUDA
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.exporter.account.sessions import array_of, make_session, run_session
-from ortable.exporter.capture.bypass import bypass_export_some_errors
 from ortable.exporter.capture.guards import find_guards
+from ortable.exporter.capture.workarounds import bypass_export_some_errors
 from ortable.exporter.conversion import write_model
 from ortable.exporter.request.caller_state import in_turn
 from ortable.exporter.request.program import ExportOptions

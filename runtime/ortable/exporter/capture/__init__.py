@@ -1,3 +1,3 @@
-"""From a module to an ExportedProgram: strategies, tracing, rolled loops, patches, guards,
-functionalization. In come a module and its arguments, out comes a `Program`; called by
-`to_onnx`."""
+"""Capture a module as an `ExportedProgram` and prepare it for conversion: strategies, tracing,
+loop capture, workarounds, guards, functionalization. `to_onnx` calls `sources.make_program`.
+"""

@@ -1,6 +1,7 @@
-"""Enlarge dynamic dimensions whose example has size 0 or 1: torch.export takes these sizes for
-constants, and a capture at larger ones holds for them as a rule, which small_sizes.py proves.
-strategies.py captures the enlarged examples in turn, and the caller's own where none serves."""
+"""Enlarge dynamic dimensions whose example has size 0 or 1. torch.export takes these sizes for
+constants, but a capture at larger sizes usually holds for them, which small_sizes.py proves.
+sources.py captures the enlarged examples in turn, then the caller's example if none works.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +34,13 @@ class _Axis:
 
     @property
     def name(self) -> str | None:
-        """The caller's name of it, or of a dimension that it follows from."""
+        """The caller's name of the dimension, or of the dimension it is derived from."""
         if isinstance(self.dim, NamedHint):
             return self.dim.name
         return self.dim.__name__ if isinstance(self.dim, Dim) else None
 
     @property
-    def largest(self) -> int:
+    def max_size(self) -> int:
         """The largest size that it may have."""
         most = getattr(self.dim, "max", None)
         return most if isinstance(most, int) else _MAX_SIZE
@@ -52,32 +53,34 @@ _GROUPINGS = ((True, True), (False, True), (True, False), (False, False))
 
 
 def enlarged_requests(request: Request) -> Iterator[Request]:
-    """The request with examples in which no dynamic dimension has size 0 or 1, each other only in
-    how dimensions without names belong together; none where no dimension is to be enlarged."""
+    """Yield the request with examples in which no dynamic dimension has size 0 or 1.
+
+    They differ in how dimensions without names are grouped; none if there is nothing to enlarge.
+    """
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
-    asked = shapes.call_leaves(request.dynamic_shapes, arguments, request.kwargs)
+    requested = shapes.call_leaves(request.dynamic_shapes, arguments, request.kwargs)
     leaves, structure = pytree.tree_flatten((request.args, request.kwargs))
-    axes = list(_dynamic_axes(asked))
-    if len(asked) != len(leaves):
+    axes = list(_dynamic_axes(requested))
+    if len(requested) != len(leaves):
         return
     tried: list[dict[_Axis, int]] = []
-    for apart, further in _GROUPINGS:
-        sizes = _enlarged_sizes(axes, _sizes_in_use(request, leaves), apart, further)
+    for separate, all_axes in _GROUPINGS:
+        sizes = _enlarged_sizes(axes, _sizes_in_use(request, leaves), separate, all_axes)
         if not sizes or sizes in tried:
             continue
         tried.append(sizes)
-        moved = list(leaves)
+        enlarged = list(leaves)
         try:
             for axis, size in sizes.items():
-                moved[axis.leaf] = _enlarged(moved[axis.leaf], axis.axis, size)
+                enlarged[axis.leaf] = _enlarge_leaf(enlarged[axis.leaf], axis.axis, size)
         except Exception:  # a class of tensors that lacks an operator
             return
-        args, kwargs = pytree.tree_unflatten(moved, structure)
+        args, kwargs = pytree.tree_unflatten(enlarged, structure)
         yield replace(request, args=args, kwargs=kwargs)
 
 
-def _dynamic_axes(asked: Sequence[Leaf]) -> Iterator[_Axis]:
-    for index, leaf in enumerate(asked):
+def _dynamic_axes(requested: Sequence[Leaf]) -> Iterator[_Axis]:
+    for index, leaf in enumerate(requested):
         for axis, dim in leaf.dims().items():
             if not isinstance(dim, Hint | Dim) or getattr(dim, "type", None) == Dim.STATIC.type:
                 continue
@@ -88,44 +91,46 @@ def _dynamic_axes(asked: Sequence[Leaf]) -> Iterator[_Axis]:
 
 
 def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
-    """The sizes of the example and of the weights: a dimension that has one of them by chance would
-    be taken for that one."""
+    """Collect the sizes of the example and the weights.
+
+    torch would identify a dimension with any of them that it happens to equal.
+    """
     tensors = [*leaves, *(tensor for _, _, tensor in held_tensors(request.model))]
-    return {size for each in tensors if isinstance(each, torch.Tensor) for size in each.shape}
+    return {size for value in tensors if isinstance(value, torch.Tensor) for size in value.shape}
 
 
 def _enlarged_sizes(
-    axes: Sequence[_Axis], in_use: set[int], apart: bool, further: bool
+    axes: Sequence[_Axis], in_use: set[int], separate: bool, all_axes: bool
 ) -> dict[_Axis, int]:
-    """The sizes of the dimensions that become larger; empty where sums of them have none."""
+    """Choose sizes of the enlarged dimensions; empty where derived ones have no solution."""
     groups: dict[Any, list[_Axis]] = {}
     for axis in axes:
         if axis.name is not None:
             groups.setdefault(axis.name, []).append(axis)
-        elif axis.size < 2 and (further or axis.axis == 0 or not _is_auto(axis.dim)):
-            groups.setdefault((axis.axis, axis.leaf if apart else None), []).append(axis)
-    taken, by_name, sizes = set(in_use), {}, {}
+        elif axis.size < 2 and (all_axes or axis.axis == 0 or not _is_auto(axis.dim)):
+            groups.setdefault((axis.axis, axis.leaf if separate else None), []).append(axis)
+    used_sizes, by_name, sizes = set(in_use), {}, {}
     for key, members in groups.items():
-        if _follows(members[0]):
+        if _is_derived(members[0]):
             continue
         size = members[0].size
         if size < 2 and any(axis.axis is not None for axis in members):
-            largest = min(axis.largest for axis in members)
-            free = (each for each in range(2, largest + 1) if each not in taken)
+            largest = min(axis.max_size for axis in members)
+            free = (candidate for candidate in range(2, largest + 1) if candidate not in used_sizes)
             enlarged = next(free, 2)
             if enlarged <= largest:
                 size = enlarged
-                taken.add(size)
+                used_sizes.add(size)
                 sizes.update(dict.fromkeys(members, size))
         if isinstance(key, str):
             by_name[key] = size
     for members in groups.values():
-        for axis in members if _follows(members[0]) else ():
-            following = _size_of_expression(axis, by_name)
-            if following is None or following < 0:
+        for axis in members if _is_derived(members[0]) else ():
+            derived = _size_of_expression(axis, by_name)
+            if derived is None or derived < 0:
                 return {}
-            if following != axis.size:
-                sizes[axis] = following
+            if derived != axis.size:
+                sizes[axis] = derived
     return sizes
 
 
@@ -133,8 +138,8 @@ def _is_auto(dim: Any) -> bool:
     return getattr(dim, "type", None) == Dim.AUTO.type
 
 
-def _follows(axis: _Axis) -> bool:
-    """Whether the size follows from others: ``past + new``, ``2 * half``."""
+def _is_derived(axis: _Axis) -> bool:
+    """Whether the size is derived from others: ``past + new``, ``2 * half``."""
     return hasattr(axis.dim, "root") or not str(axis.name or "a").isidentifier()
 
 
@@ -147,19 +152,20 @@ def _size_of_expression(axis: _Axis, by_name: dict[str, int]) -> int | None:
             return None
     root = dim.root.__name__
     if root not in by_name:  # that is no dimension of the example itself
-        roots = (each for each in range(axis.size + 1) if dim.fn(each) == axis.size)
+        roots = (value for value in range(axis.size + 1) if dim.fn(value) == axis.size)
         by_name[root] = max(next(roots, 2), 2)
     return int(dim.fn(by_name[root]))
 
 
-def _enlarged(leaf: Any, axis: int | None, size: int) -> Any:
-    """The leaf with its data repeated along an axis, zeros where there is none, in its own memory
-    format; the size itself for an integer."""
+def _enlarge_leaf(leaf: Any, axis: int | None, size: int) -> Any:
+    """Repeat the leaf's data along an axis (zeros if it has none), keeping its memory format;
+    return the size for an integer.
+    """
     if axis is None:
         return size
     plain, present = leaf.detach(), leaf.shape[axis]
     if not present:
-        made = plain.new_zeros([*leaf.shape[:axis], size, *leaf.shape[axis + 1 :]])
+        enlarged = plain.new_zeros([*leaf.shape[:axis], size, *leaf.shape[axis + 1 :]])
     else:
-        made = torch.cat([plain] * -(-size // present), axis).narrow(axis, 0, size)
-    return made.requires_grad_(leaf.requires_grad)
+        enlarged = torch.cat([plain] * -(-size // present), axis).narrow(axis, 0, size)
+    return enlarged.requires_grad_(leaf.requires_grad)

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from ortable.compat.torch import base_of, check, pytree, statically_known_true
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
-from ortable.exporter.capture.advice import calling_line, is_user_file
+from ortable.exporter.capture.export_failures import calling_line, is_user_file
 from ortable.exporter.request.program import UserLine
 
 

@@ -1,7 +1,7 @@
-"""Steps of torch on an exported program before it is converted, each only when needed:
-functionalisation when the graph writes in place, decomposition of operators without a converter
-that the tables name, and the table that the user chose. In comes an ExportedProgram, out go
-another and what was done. Called by exported.py; custom_operators.py takes its decompositions."""
+"""Rewrite an exported program for conversion, only where needed: functionalize graphs that write in
+place, decompose operators without a converter, or apply the user's decomposition table.
+exported_program.py calls `prepare_program`; custom_operators.py uses the decompositions.
+"""
 
 from __future__ import annotations
 
@@ -43,40 +43,40 @@ from ortable.interpreter.tables import ConverterTables
 from ortable_generated.aten import traits
 
 
-def hidden_views(
+def implicit_aliases(
     graph_module: GraphModule, dispatcher: Any, mutates: Mapping[str, str]
 ) -> dict[OperatorBase, Callable[..., Any]]:
-    """The bodies of composite operators of the graph that return memory of an input, or write into
-    one, which their schemas do not say: ``meshgrid``, ``broadcast_tensors``, ``instance_norm`` with
-    running statistics.
+    """Find the bodies of composite operators with aliasing that their schemas do not declare: they
+    return memory of an input, or write into one (``meshgrid``, ``broadcast_tensors``,
+    ``instance_norm`` with running statistics).
 
-    ``mutates``: operator -> the flag with which it writes into its running statistics.
+    ``mutates``: operator -> the flag that makes it write into its running statistics.
 
-    Raises ExportError where a converter of the user's own takes such an operator whole.
+    Raises ExportError where a user's converter handles such an operator.
     """
-    found: dict[OperatorBase, Callable[..., Any]] = {}
+    bodies: dict[OperatorBase, Callable[..., Any]] = {}
     for node in operators_of(graph_module):
         target: Any = node.target
-        if target in found:
+        if target in bodies:
             continue
-        shown = _is_identity(node) or target.name() in traits.HIDDEN_VIEW
+        is_explicit = _is_identity(node) or target.name() in traits.HIDDEN_VIEW
         if is_composite(target) and writes(node, mutates) is not None:
-            found[target] = composite_body(target)
+            bodies[target] = composite_body_of(target)
             continue
-        if not shown and not _hides_a_view(node):
+        if not is_explicit and not _has_implicit_alias(node):
             continue
         if own_converter(dispatcher, target.name()) is not None:
             raise ExportError(
                 f"node '{node.name}' ({target.name()}) returns memory of its input, and the graph "
-                "writes in place; torch loses such a write where your converter takes the operator "
-                "whole. Remedy: do not write in place, or leave the converter out."
+                "writes in place; torch loses such a write where your converter handles the "
+                "operator. Remedy: do not write in place, or leave the converter out."
             )
-        if not shown:
-            found[target] = composite_body(target)
-    return found
+        if not is_explicit:
+            bodies[target] = composite_body_of(target)
+    return bodies
 
 
-def _hides_a_view(node: Node) -> bool:
+def _has_implicit_alias(node: Node) -> bool:
     """Whether a composite operator returns memory of an input that its schema does not name."""
     target: Any = node.target
     schema = target._schema
@@ -84,13 +84,14 @@ def _hides_a_view(node: Node) -> bool:
         return False
     if target.name() in traits.IDENTITY_IN_EVAL:  # it draws: no decomposition would be the same
         return False
-    return not any(r.alias_info is not None for r in schema.returns) and _returns_an_input(node)
+    return not any(r.alias_info is not None for r in schema.returns) and _returns_input_memory(node)
 
 
 @contextlib.contextmanager
-def shown_views(graph_module: GraphModule) -> Iterator[None]:
-    """For as long as the block runs, who reads dropout that does nothing reads its input, which it
-    returns, and ``unsafe_split`` is ``split``: torch takes both for copies."""
+def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
+    """Make aliases explicit in the block: users of dropout that does nothing read its input, and
+    ``unsafe_split`` is ``split``. torch takes both for copies.
+    """
     changed: list[tuple[Node, Any, Any, Any]] = []
 
     def undo() -> None:
@@ -103,9 +104,9 @@ def shown_views(graph_module: GraphModule) -> Iterator[None]:
             plain = traits.HIDDEN_VIEW.get(target.name())
             if plain is not None:
                 changed.append((node, target, node.args, node.kwargs))
-                node.target = _overload(plain)
+                node.target = _find_overload(plain)
             elif _is_identity(node):
-                source = _given(node)["input"]
+                source = _arguments_by_name(node)["input"]
                 for user in list(node.users):
                     changed.append((user, user.target, user.args, user.kwargs))
                     user.replace_input_with(node, source)
@@ -113,36 +114,37 @@ def shown_views(graph_module: GraphModule) -> Iterator[None]:
 
 
 def _is_identity(node: Node) -> bool:
-    """Whether ``node`` is dropout in eval mode, or that drops nothing: it returns its input."""
+    """Whether ``node`` is dropout that drops nothing, and so returns its input."""
     target: Any = node.target
     if target.name() not in traits.IDENTITY_IN_EVAL:
         return False
-    given = _given(node)
-    return given.get("train") is False or given.get("p") == 0
+    arguments = _arguments_by_name(node)
+    return arguments.get("train") is False or arguments.get("p") == 0
 
 
-def _overload(name: str) -> Any:
-    """The overload ``aten::split.Tensor``."""
+def _find_overload(name: str) -> Any:
+    """Find the overload of a name like ``aten::split.Tensor``."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
-def _given(node: Node) -> dict[str, Any]:
-    """The arguments of a call by name."""
+def _arguments_by_name(node: Node) -> dict[str, Any]:
+    """Return the arguments of a call by name."""
     target: Any = node.target
     names = [argument.name for argument in target._schema.arguments]
     return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
 
 
-def _returns_an_input(node: Node) -> bool:
-    """Whether a result of a call shares memory with an input, tried on tensors without memory of
-    the sizes that were traced (torch's own examples would note what the call asks of sizes); true
-    where that fails."""
+def _returns_input_memory(node: Node) -> bool:
+    """Whether a result of a call shares memory with an input; True where trying it fails.
+
+    It is tried on meta tensors of the traced sizes: torch's own examples would record guards.
+    """
     target: Any = node.target
-    given = map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
-    args, kwargs = pytree.tree_map(_without_memory, given)
-    inputs = [each for each in pytree.tree_leaves((args, kwargs)) if torch.is_tensor(each)]
+    values = map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
+    args, kwargs = pytree.tree_map(_without_memory, values)
+    inputs = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if torch.is_tensor(leaf)]
     if not inputs:
         return False
     try:
@@ -150,32 +152,37 @@ def _returns_an_input(node: Node) -> bool:
             results = pytree.tree_leaves(target(*args, **kwargs))
     except Exception:  # what torch raises for such tensors says nothing about memory
         return True
-    tensors = [each for each in results if torch.is_tensor(each)]
-    return any(is_alias_of(result, each) for result in tensors for each in inputs)
+    tensors = [leaf for leaf in results if torch.is_tensor(leaf)]
+    return any(is_alias_of(result, leaf) for result in tensors for leaf in inputs)
 
 
 def _without_memory(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        sizes, strides = ([_traced_size(n) for n in each] for each in (value.shape, value.stride()))
+        sizes, strides = (
+            [_traced_size(n) for n in numbers] for numbers in (value.shape, value.stride())
+        )
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta")
     return _traced_size(value)
 
 
 def _traced_size(value: Any) -> Any:
-    """The number that a symbolic one was traced with; 2 for one that depends on data."""
+    """Return the number that a symbolic one was traced with; 2 for one that depends on data."""
     if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return value
     return value.node.hint if value.node.has_hint() else 2
 
 
-def composite_body(target: Any) -> Callable[..., Any]:
-    """What a composite operator is made of. (``target.decompose`` would come back here for ever:
-    torch registers the table's function as the operator's own composite kernel.)"""
+def composite_body_of(target: Any) -> Callable[..., Any]:
+    """Return the Python body of a composite operator.
+
+    ``target.decompose`` would recurse: torch registers the table's function as the operator's own
+    composite kernel.
+    """
     return composite_kernel(target)
 
 
 def operators_of(graph_module: GraphModule) -> list[Node]:
-    """The calls of overloads, in the graph and in the graphs inside it."""
+    """Return the nodes that call overloads, in the graph and in the graphs inside it."""
     return [
         node
         for module in graphs_of(graph_module)
@@ -185,7 +192,7 @@ def operators_of(graph_module: GraphModule) -> list[Node]:
 
 
 def graphs_of(graph_module: GraphModule) -> list[GraphModule]:
-    """The graph and the graphs inside it."""
+    """Return the graph and the graphs inside it."""
     return [module for module in graph_module.modules() if isinstance(module, GraphModule)]
 
 
@@ -197,56 +204,56 @@ class FunctionalizationError(ExportError):
     """torch cannot rewrite a program that it made itself."""
 
 
-def prepared(
+def prepare_program(
     program: ExportedProgram,
     tables: ConverterTables,
     dispatcher: Any,
     options: ExportOptions,
     opset: int | None = None,
 ) -> tuple[ExportedProgram, list[str]]:
-    """A program that writes nothing in place, and what was done to get it, in words.
+    """Return a program that writes nothing in place, and notes on what was done.
 
-    ``opset``: that of the model; operators of ONNX that are newer are written out.
-    Composite operators stay whole unless ``options`` has a table.
-    Raises FunctionalizationError when torch fails to rewrite the graph, ExportError for a write
-    that it would lose.
+    ``opset``: that of the model; operators of ONNX that are newer are decomposed. Composite
+    operators are preserved unless ``options`` has a table. Raises FunctionalizationError when torch
+    fails to rewrite the graph, ExportError for a write that torch would lose.
     """
     table = options.table()
-    reason = why_rewrite(program.graph_module, tables)
-    hidden = (
-        {} if reason is None else hidden_views(program.graph_module, dispatcher, tables.mutates)
+    reason = rewrite_reason(program.graph_module, tables)
+    aliases = (
+        {} if reason is None else implicit_aliases(program.graph_module, dispatcher, tables.mutates)
     )
     if table is not None:
-        chosen = options.decomposition_table
-        name = chosen if isinstance(chosen, str) else "the user's"
-        if isinstance(chosen, str):  # an entry of the user's own dict is meant
+        choice = options.decomposition_table
+        name = choice if isinstance(choice, str) else "the user's"
+        if isinstance(choice, str):  # an entry of the user's own dict is meant
             for op in [op for op in table if own_converter(dispatcher, op.name()) is not None]:
-                table.pop(op)  # the user's converter takes it whole
-        rewritten = _run(program, {**hidden, **table}, writes=reason is not None)
+                table.pop(op)  # the user's converter handles it
+        rewritten = _run_decompositions(program, {**aliases, **table}, writes=reason is not None)
         return rewritten, [f"decomposed with the table '{name}' ({len(table)} entries)"]
-    needed = to_decompose(program.graph_module, tables, dispatcher, opset)
+    needed = find_decompositions(program.graph_module, tables, dispatcher, opset)
     if reason is None and not needed:
         return program, []
     notes = []
     if reason is not None:
-        needed = {**needed, **hidden}
+        needed = {**needed, **aliases}
         notes.append(f"functionalised: {reason}")
     if needed:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
-    rewritten = _run(program, needed, writes=reason is not None)
-    more = to_decompose(rewritten.graph_module, tables, dispatcher, opset)
+    rewritten = _run_decompositions(program, needed, writes=reason is not None)
+    more = find_decompositions(rewritten.graph_module, tables, dispatcher, opset)
     if more:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in more))}")
-        rewritten = _run(rewritten, more)
+        rewritten = _run_decompositions(rewritten, more)
     return rewritten, notes
 
 
-def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Why the graph cannot be converted as it is: an in-place write, or a region that torch must
-    write out."""
-    found = first_write(graph_module, tables)
-    if found is not None:
-        node, why = found
+def rewrite_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
+    """Return why the graph cannot be converted as it is: an in-place write, or a region that torch
+    must inline; None where it can.
+    """
+    write = first_write(graph_module, tables)
+    if write is not None:
+        node, why = write
         return f"node '{node.name}' writes to its argument, {why}"
     seen: set[Any] = set()
     for node in (node for module in graphs_of(graph_module) for node in module.graph.nodes):
@@ -263,59 +270,60 @@ def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | Non
     return None
 
 
-def to_decompose(
+def find_decompositions(
     graph_module: GraphModule, tables: ConverterTables, dispatcher: Any, opset: int | None = None
 ) -> dict[OperatorBase, Callable[..., Any]]:
-    """Decompositions of the graph's operators that have no converter and are named in the table of
-    decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""
+    """Find decompositions of the graph's operators that have no converter and are in the
+    decomposition tables, and of operators of torch.onnx.ops that are newer than ``opset``.
+    """
     nodes = operators_of(graph_module)
-    wanted = _too_new(nodes, dispatcher, opset) if opset is not None else {}
+    decompositions = _too_new(nodes, dispatcher, opset) if opset is not None else {}
     if not tables.decompose and not tables.foreach:
-        return wanted
+        return decompositions
     names = frozenset((*tables.decompose, *tables.foreach))
     for node in nodes:
         target: Any = node.target
         name = target.name()
-        if target in wanted or (name not in names and name.partition(".")[0] not in names):
+        if target in decompositions or (name not in names and name.partition(".")[0] not in names):
             continue
         native = tables.converters.get(name)
         if direct_converter(dispatcher, name, target, native) is None:
-            function = tables.foreach.get(name) or _decomposition(target)
+            function = tables.foreach.get(name) or _find_decomposition(target)
             if function is not None:
-                wanted[target] = function
-    return wanted
+                decompositions[target] = function
+    return decompositions
 
 
 def _too_new(
     nodes: list[Node], dispatcher: Any, opset: int
 ) -> dict[OperatorBase, Callable[..., Any]]:
-    """torch's own bodies of the operators ``onnx::Name.opset23`` that are newer than ``opset``."""
-    wanted: dict[OperatorBase, Callable[..., Any]] = {}
+    """Find torch's bodies of the operators ``onnx::Name.opset23`` that are newer than ``opset``."""
+    bodies: dict[OperatorBase, Callable[..., Any]] = {}
     targets: set[Any] = {node.target for node in nodes}
     for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
         since = overload_name(target).removeprefix("opset")
         body = torch.onnx.ops.aten_decompositions().get(target)
-        own = own_converter(dispatcher, target.name())
-        if since.isdigit() and int(since) > opset and body is not None and own is None:
-            wanted[target] = body
-    return wanted
+        user_converter = own_converter(dispatcher, target.name())
+        if since.isdigit() and int(since) > opset and body is not None and user_converter is None:
+            bodies[target] = body
+    return bodies
 
 
-def _decomposition(target: Any) -> Callable[..., Any] | None:
-    found = get_decompositions([target]).get(target)
-    if found is None and is_composite(target):
-        return composite_body(target)
-    return found
+def _find_decomposition(target: Any) -> Callable[..., Any] | None:
+    decomposition = get_decompositions([target]).get(target)
+    if decomposition is None and is_composite(target):
+        return composite_body_of(target)
+    return decomposition
 
 
-def _run(
+def _run_decompositions(
     program: ExportedProgram, table: dict[Any, Any], *, writes: bool = False
 ) -> ExportedProgram:
     graph = program.graph_module
-    shown = shown_views(graph) if writes else contextlib.nullcontext()
+    aliases_exposed = expose_aliases(graph) if writes else contextlib.nullcontext()
     try:
-        with shown, marked_regions(graph), scalars_as_operators(graph):
-            return decomposed(program, table)
+        with aliases_exposed, marked_regions(graph), scalars_as_operators(graph):
+            return decompose_program(program, table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         remedy = (
@@ -329,19 +337,20 @@ def _run(
         ) from error
 
 
-# -- constants inside branches and loop bodies, which torch cannot functionalise: ``y[0] = 5.0`` in
-# a branch is a 0-d tensor of the graph of that branch. While torch rewrites a program they are
-# made by an operator instead
+# -- constants inside branches and loop bodies, which torch cannot functionalize: ``y[0] = 5.0`` in
+# a branch is a 0-d tensor of the graph of that branch. An operator makes them while torch rewrites
+# a program
 
 
 @contextmanager
 def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
-    """In the block, the graphs inside ``graph_module`` have no 0-d constants; afterwards it is as
-    before."""
+    """Replace the 0-d constants of graphs inside ``graph_module`` by operators in the block."""
     replaced = []
     for owner in list(graph_module.modules()):
         for name, inner in list(owner.named_children()):
-            if isinstance(inner, GraphModule) and any(_scalar(inner, n) for n in inner.graph.nodes):
+            if isinstance(inner, GraphModule) and any(
+                _scalar_constant(inner, n) for n in inner.graph.nodes
+            ):
                 replaced.append((owner, name, inner))
 
     def undo() -> None:
@@ -354,35 +363,35 @@ def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
         yield
 
 
-def _scalar(graph_module: GraphModule, node: Node) -> torch.Tensor | None:
+def _scalar_constant(graph_module: GraphModule, node: Node) -> torch.Tensor | None:
     if node.op != "get_attr" or "." in str(node.target):
         return None
-    found = getattr(graph_module, str(node.target), None)
-    return found if isinstance(found, torch.Tensor) and found.dim() == 0 else None
+    value = getattr(graph_module, str(node.target), None)
+    return value if isinstance(value, torch.Tensor) and value.dim() == 0 else None
 
 
 def _without_scalars(graph_module: GraphModule) -> GraphModule:
     graph = Graph()
-    known: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
     for node in graph_module.graph.nodes:
-        value = _scalar(graph_module, node)
+        value = _scalar_constant(graph_module, node)
         if value is None:
-            known[node] = graph.node_copy(node, known.__getitem__)
+            copies[node] = graph.node_copy(node, copies.__getitem__)
         else:
-            known[node] = graph.call_function(
+            copies[node] = graph.call_function(
                 torch.ops.aten.scalar_tensor.default, (value.item(),), {"dtype": value.dtype}
             )
-            known[node].meta = dict(node.meta)
+            copies[node].meta = dict(node.meta)
     return GraphModule(graph_module, graph)
 
 
-# -- regions that torch writes out when it decomposes a graph (no_grad, autocast): their nodes keep
-# the submodule that they come from, and those of autocast a mark, so that they can be one
-# function. Without this, torch gives them all the metadata of the node of the region
+# -- regions that torch inlines when it decomposes a graph (no_grad, autocast): their nodes keep the
+# submodule that they come from, and those of autocast a mark, so that they can become one function.
+# Without this, torch gives them all the metadata of the region's node
 
 
 class _Region(torch.nn.Module):
-    """Runs the graph of a region node by node, which makes torch keep the metadata of each."""
+    """Run the graph of a region node by node, which makes torch keep the metadata of each."""
 
     def __init__(self, graph_module: GraphModule) -> None:
         super().__init__()
@@ -395,8 +404,7 @@ class _Region(torch.nn.Module):
 
 @contextmanager
 def marked_regions(graph_module: GraphModule) -> Iterator[None]:
-    """Replace the graphs of the regions for as long as the block runs; the program is left as it
-    was."""
+    """Replace the graphs of the regions by marked copies in the block."""
     replaced: dict[str, GraphModule] = {}
 
     def undo() -> None:
@@ -404,116 +412,120 @@ def marked_regions(graph_module: GraphModule) -> Iterator[None]:
             setattr(graph_module, path, original)
 
     with undone(undo):
-        _mark(graph_module, replaced)
+        _mark_regions(graph_module, replaced)
         yield
 
 
-def _mark(graph_module: GraphModule, replaced: dict[str, GraphModule]) -> None:
-    """Puts marked copies into a graph; ``replaced`` gets what was there."""
+def _mark_regions(graph_module: GraphModule, replaced: dict[str, GraphModule]) -> None:
+    """Replace the graphs of regions by marked copies; ``replaced`` gets the originals."""
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", "")
         if name not in traits.REGION or not isinstance(node.target, HigherOrderOperator):
             continue
         call = call_of(name)
         assert call is not None
-        held: Any = node.args[call.before]
-        path = str(held.target)
+        operand: Any = node.args[call.before]
+        path = str(operand.target)
         inner = find_attribute(graph_module, path, None)
         if not isinstance(inner, GraphModule) or "." in path:
             continue
-        copy = _copy(inner, node)
-        _mark(copy, {})
+        copy = _copy_region(inner, node)
+        _mark_regions(copy, {})
         replaced[path] = inner
         setattr(graph_module, path, _Region(copy))
 
 
-def _copy(inner: GraphModule, node: Node) -> GraphModule:
-    """The graph of a region with copies of its nodes, marked when the region casts."""
+def _copy_region(inner: GraphModule, node: Node) -> GraphModule:
+    """Copy the graph of a region, with marked nodes when the region casts."""
     graph = Graph()
-    found: dict[Node, Node] = {}
-    returned = graph.graph_copy(inner.graph, found)
+    copies: dict[Node, Node] = {}
+    returned = graph.graph_copy(inner.graph, copies)
     graph.output(returned)
     flag = traits.CASTS.get(node.target.__name__)  # type: ignore[union-attr]
     if flag is not None and node.args[flag]:
         around = dict(node.meta.get("nn_module_stack") or {})
         path = next(reversed(around.values()))[0] if around else ""
-        for made in found.values():
-            stack = dict(made.meta.get("nn_module_stack") or {})
+        for copied in copies.values():
+            stack = dict(copied.meta.get("nn_module_stack") or {})
             rest = {key: entry for key, entry in stack.items() if key not in around}
             mark = {f"autocast:{node.name}": (path, AUTOCAST)}
-            made.meta = {**made.meta, "nn_module_stack": {**around, **mark, **rest}}
+            copied.meta = {**copied.meta, "nn_module_stack": {**around, **mark, **rest}}
     return GraphModule(inner, graph)
 
 
-# -- the decomposition of torch, run without the containers of the call and with the constants that
-# decompositions make. torch traces the program again through the containers of its arguments and
-# results. What makes a container may compute (a cache of transformers concatenates its first keys
-# with an empty tensor), or nobody may have registered its class any more; and torch forgets the
-# tensors that are made on the way: "Constant tensor lifted_tensor_0 is not in the constants
-# dictionary"
+# -- torch's decomposition, run with a flat call and with the constants that decompositions make.
+# torch traces the program again through the containers of its arguments and results. Unflattening
+# may compute (a cache of transformers concatenates its first keys with an empty tensor), or the
+# class may no longer be registered; and torch forgets new tensors: "Constant tensor
+# lifted_tensor_0 is not in the constants dictionary"
 
 _LOST_CONSTANT = "is not in the constants dictionary"
 
 
-def decomposed(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
-    """``program.run_decompositions(table)``; ``program`` itself is left as it was."""
-    with _flat(program) as restored:
+def decompose_program(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
+    """Return ``program.run_decompositions(table)``; ``program`` is left unchanged."""
+    with _flat_call_spec(program) as restore_call_spec:
         try:
-            made = program.run_decompositions(table)
+            rewritten = program.run_decompositions(table)
         except Exception as error:  # torch's verifier
             if _LOST_CONSTANT not in str(error):
                 raise
-            with _constants_kept(program):
-                made = program.run_decompositions(table)
-        restored(made)
-    return made
+            with _preserve_constants(program):
+                rewritten = program.run_decompositions(table)
+        restore_call_spec(rewritten)
+    return rewritten
 
 
 @contextmanager
-def _flat(program: ExportedProgram) -> Iterator[Any]:
-    """In the block the call of ``program`` is a flat one: leaves in, a tuple of leaves out. The
-    function that the block gets gives its first argument the call that the program has."""
+def _flat_call_spec(program: ExportedProgram) -> Iterator[Any]:
+    """Make the call of ``program`` flat in the block: leaves in, a tuple of leaves out.
+
+    Yields a function that gives a program the original call spec back.
+    """
     signature = program.module_call_graph[0].signature if program.module_call_graph else None
     if signature is None:
         yield lambda made: None
         return
-    held = signature.in_spec, signature.out_spec, signature.forward_arg_names
+    saved = signature.in_spec, signature.out_spec, signature.forward_arg_names
     examples = program.example_inputs
     users = list(program.graph_signature.user_inputs)
     names = [node.name for node in program.graph.find_nodes(op="placeholder")]
     names = names[len(names) - len(users) :]
 
-    def restored(made: ExportedProgram) -> None:
-        for each in (program, made):
-            entry: Any = each.module_call_graph[0].signature
-            entry.in_spec, entry.out_spec, entry.forward_arg_names = held
-            set_example_inputs(each, examples)
+    def restore_call_spec(rewritten: ExportedProgram) -> None:
+        for exported in (program, rewritten):
+            entry: Any = exported.module_call_graph[0].signature
+            entry.in_spec, entry.out_spec, entry.forward_arg_names = saved
+            set_example_inputs(exported, examples)
 
-    with undone(lambda: restored(program)):
+    with undone(lambda: restore_call_spec(program)):
         signature.in_spec = pytree.tree_structure(((0,) * len(users), {}))
         signature.out_spec = pytree.tree_structure((0,) * signature.out_spec.num_leaves)
         signature.forward_arg_names = names
         # With examples torch adds checks of the inputs by their places in the containers.
         set_example_inputs(program, None)
-        yield restored
+        yield restore_call_spec
 
 
 @contextmanager
-def _constants_kept(program: ExportedProgram) -> Iterator[None]:
-    """In the block the constants that torch lifts out of a new graph, in this thread, are also
-    constants of ``program``, whose own torch gives to the new one."""
+def _preserve_constants(program: ExportedProgram) -> Iterator[None]:
+    """Add the constants that torch lifts out of a new graph in this thread to ``program`` in the
+    block; torch gives those of ``program`` to the new one.
+    """
     thread = threading.get_ident()
-    own = dict(program.constants)
+    own_constants = dict(program.constants)
 
-    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_lift(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def kept(*args: Any, **kwargs: Any) -> Any:
-            found = original(*args, **kwargs)
+        def lift_constants(*args: Any, **kwargs: Any) -> Any:
+            constants = original(*args, **kwargs)
             if threading.get_ident() == thread:
-                program.constants.update({k: v for k, v in found.items() if k not in own})
-            return found
+                program.constants.update(
+                    {k: v for k, v in constants.items() if k not in own_constants}
+                )
+            return constants
 
-        return kept
+        return lift_constants
 
-    with undone(lambda: set_constants(program, own)), constants_lifted_through(wrapped):
+    with undone(lambda: set_constants(program, own_constants)), constants_lifted_through(wrap_lift):
         yield

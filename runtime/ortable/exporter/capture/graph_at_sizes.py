@@ -21,7 +21,7 @@ from ortable.exporter.request.program import Program
 from ortable.interpreter import results
 from ortable.interpreter.modules import find_attribute
 
-from .advice import headline
+from .export_failures import error_headline
 from .recorded_calls import AtSizes, FakeCopies
 
 _MAX_KNOWN = 1 << 14
@@ -217,7 +217,7 @@ def _remember(key: tuple[Any, ...], found: Any) -> None:
 
 
 def _raised(node: Node, error: Exception) -> str:
-    return f"{node.target} raises {headline(error)}"
+    return f"{node.target} raises {error_headline(error)}"
 
 
 def _kind(node: Node) -> tuple[Any, ...] | None:

@@ -35,7 +35,13 @@ from ortable.exporter.request.program import Guard, UserLine
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint, combined
 
-from .advice import asks_for_callers, from_location, is_dispatch, is_own_file, is_user_file
+from .export_failures import (
+    decides_for_caller,
+    is_dispatch,
+    is_ortable_file,
+    is_user_file,
+    line_from_location,
+)
 from .guard_proofs import Range, implied
 from .pt2_trust import is_arithmetic
 
@@ -315,7 +321,7 @@ def _passed_on(guard: Any) -> bool:
     import sympy
 
     line, expression = _asked_at(guard), guard.expr
-    if line is None or not asks_for_callers(line):
+    if line is None or not decides_for_caller(line):
         return False
     return not (isinstance(expression, sympy.Eq) and all(s.is_Symbol for s in expression.args))
 
@@ -331,11 +337,11 @@ def _of_a_remainder(guard: Any) -> bool:
 
 def _asked_at(guard: Any) -> UserLine | None:
     """The line that asked, of anybody's code."""
-    line = from_location(getattr(guard.sloc, "framework_loc", None))
+    line = line_from_location(getattr(guard.sloc, "framework_loc", None))
     read = line is not None and {"_dynamo", "variables"} <= set(Path(line.file).parts)
     if read or _of_a_slice(guard):
         # dynamo asks for the code that it reads; for operators its other files do
-        return from_location(getattr(guard.sloc, "maybe_user_loc", None))
+        return line_from_location(getattr(guard.sloc, "maybe_user_loc", None))
     return line
 
 
@@ -350,7 +356,7 @@ def _answered_here(guard: Any) -> bool:
     """Whether ortable asked, to answer the model: a 0-d tensor of sizes, or a flag of an
     operator."""
     file = str(getattr(getattr(guard.sloc, "framework_loc", None), "filename", ""))
-    return is_own_file(file) and Path(file).name == _DECIDING_FILE
+    return is_ortable_file(file) and Path(file).name == _DECIDING_FILE
 
 
 def _checked_by_torch(environment: Any) -> set[str]:
@@ -541,7 +547,7 @@ def refusing(exported: ExportedProgram, values: Mapping[str, int], names: Mappin
             met = False
         if met == False:  # noqa: E712  (sympy's, or a relation that is still open)
             places = (guard.sloc.maybe_user_loc, guard.sloc.framework_loc)
-            line = next(filter(None, map(from_location, places)), None)
+            line = next(filter(None, map(line_from_location, places)), None)
             text = _text(_positive(expression), names)
             if line is None:
                 return text

@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ortable.compat.torch import FakeTensorMode, ShapeEnv, exporting_state, pytree
-from ortable.exporter.capture.advice import calling_line
+from ortable.exporter.capture.export_failures import calling_line
 from ortable.exporter.request.caller_state import (
     FAKES,
     forward_replaced,

@@ -28,8 +28,8 @@ from ortable.exporter.request.caller_state import (
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.initializers import is_fake
 
-from .check import differences, results_of
 from .free_loops import FreeLoop, LoopSession, Place, RollError, watched
+from .program_check import find_differences, results_of
 from .rolling import roll, same_graph
 
 _STEPS, _MORE_STEPS = 3, 4
@@ -214,7 +214,7 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
                 f"with its loops rolled, {type(request.model).__name__} fails at {words}, where "
                 f"the module does not: {type(error).__name__}: {error}"
             ).advised(*_FIRST_STEP) from error
-        problems = differences(found, expected)
+        problems = find_differences(found, expected)
         if problems:
             raise ExportError(
                 f"with its loops rolled, {type(request.model).__name__} is another model at "

@@ -25,7 +25,7 @@ from ortable.interpreter.modules import find_attribute
 from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
 
-from .advice import lines_in
+from .export_failures import lines_in
 from .free_loops import FreeLoop, RollError
 
 # Constants up to this many elements are compared by value.

@@ -28,7 +28,7 @@ from ortable.exporter.request.program import Guard, Program, Request
 from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import value_of
 
-from .exported import asked_of
+from .exported_program import requested_dims
 from .guard_proofs import Range, cases_of, uncovered
 from .guards import ranges_of_sizes
 
@@ -85,7 +85,7 @@ def _sides(program: Program, request: Request, capture: Callable[[Request], Prog
         if len(getattr(size, "free_symbols", ())) > 1:
             raise ExportError(f"the size {size} of an input is no size by itself")
     hints = example_sizes(leaves, sizes)
-    ranges = ranges_of_sizes(program.exported, asked_of(program, program.exported, request))
+    ranges = ranges_of_sizes(program.exported, requested_dims(program, program.exported, request))
     programs, conditions = [program], [_conditions(program)]
     notes: list[str] = []
     failures: list[dict[Any, int]] = []

@@ -30,10 +30,10 @@ from ortable.exporter.request.program import Program, Request, SmallestSize, Use
 from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake
 
-from .advice import headline, lines_in, user_line
-from .check import differences, results_of
-from .exported import asked_of, example_call
+from .export_failures import error_headline, lines_in, user_line
+from .exported_program import example_call, requested_dims
 from .graph_at_sizes import FailingNode, GraphAtSizes, PartingNode, check_graph
+from .program_check import find_differences, results_of
 from .recorded_calls import AtSizes, CallRecord, parting
 
 _SMALL = (1, 0)
@@ -147,7 +147,7 @@ def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -
         for symbol in hints
         if symbol in ranges and ranges[symbol].lower in (0, 1, _OPEN)
     }
-    asked = asked_of(program, program.exported, request) or ()
+    asked = requested_dims(program, program.exported, request) or ()
     for node, leaf in zip(program.user_inputs, asked, strict=False):
         sizes = sizes_of(node.meta.get("val"))
         for axis, dim in leaf.dims().items():
@@ -303,13 +303,13 @@ class _Trials:
             with autocast_again():
                 expected = results_of(copied_module(model, dict(model.named_buffers())), call)
         except Exception as error:  # forward is any Python code
-            return _at(f"the module raises {headline(error)}", user_line(error))
+            return _at(f"the module raises {error_headline(error)}", user_line(error))
         try:
             found = results_of(_module_of(exported), call)
         except Exception:  # operators raise many types
             return without or "the program of torch.export fails, and the module does not"
         problem = "the program of torch.export differs from the module"
-        if not differences(found, expected):
+        if not find_differences(found, expected):
             problem = self._by_shapes(values) or ""
         return problem and (without or problem)
 

@@ -25,7 +25,7 @@ from ortable.compat.torch import (
 )
 from ortable.compat.torch import can_decompose as torch_decomposes
 from ortable.errors import ExportError, OptionError, OrtableError
-from ortable.exporter.capture.check import check_layouts, check_not_nested, check_subclasses
+from ortable.exporter.capture.program_check import check_layouts, check_not_nested, check_subclasses
 from ortable.exporter.request.caller_state import (
     FAKES,
     GUARDS,
@@ -52,11 +52,11 @@ from ortable.interpreter.tables import ConverterTables
 from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
 
-from . import advice
-from .check import check_program
+from . import export_failures
 from .enlarged_example import enlarged_requests
-from .exported import add_guards, program_of
+from .exported_program import add_guards, program_of
 from .functionalize import FunctionalizationError
+from .program_check import check_program
 from .pt2 import save_program
 from .rolled import check_other_sizes
 from .size_branches import with_every_side
@@ -216,7 +216,7 @@ def _first_program(request: Request) -> Program:
 
 def _note_failure(attempts: Attempts, strategy: Strategy, error: Exception) -> None:
     error, runs = in_eager(error, attempts.request)
-    attempts.followed += (advice.RUNS,) * runs
+    attempts.followed += (export_failures.RUNS,) * runs
     attempts.failures.append((strategy.name, error))
     if strategy.way != "loops":  # that a loop is not one step says nothing of the other ways
         attempts.ways &= fallbacks_after(error, attempts.request.options.fallback)
@@ -319,7 +319,7 @@ def _failure(attempts: Attempts) -> ExportError:
     fallback = attempts.request.options.fallback
     followed = attempts.followed
     if len(failures) > 1 and not fallback:
-        followed += (advice.STRICT,)
+        followed += (export_failures.STRICT,)
     first = _one_failure(type(mod).__name__, failures[0][1], attempts, followed)
     text, details = first.message, first.details
     if not fallback:
@@ -343,33 +343,32 @@ def _one_failure(
 ) -> ExportError:
     if isinstance(error, OrtableError):
         return ExportError(error.message, details=error.details).advised(*error.remedies)
-    kind = advice.kind_of(error)
-    if kind in advice.ABOUT_ARGUMENTS:
+    kind = export_failures.kind_of(error)
+    if kind in export_failures.ABOUT_ARGUMENTS:
         found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
-        places = advice.guard_lines(error)
+        places = export_failures.guard_lines(error)
         if found is not None:
             after = _fixed_at(places)
             if any(each.code.startswith("for ") or " for " in each.code for each in places):
-                after.append(f"Or: {advice.LOOPS}.")
+                after.append(f"Or: {export_failures.LOOPS}.")
             if "Cache" in found.message:
-                after.append(f"Or: {advice.BYPASS}.")
+                after.append(f"Or: {export_failures.BYPASS}.")
             return ExportError(
                 "\n".join([found.message, *after]), details="\n".join([found.details, *after])
             )
-        return ExportError(
-            f"torch.export could not trace {name}: {advice.described(error, places, tried)}"
-        )
-    text = advice.described(error, tried=tried)
+        text = export_failures.describe_failure(error, places, tried)
+        return ExportError(f"torch.export could not trace {name}: {text}")
+    text = export_failures.describe_failure(error, tried=tried)
     return ExportError(f"torch.export could not trace {name}: {text}")
 
 
-def _fixed_at(places: list[advice.UserLine]) -> list[str]:
+def _fixed_at(places: list[export_failures.UserLine]) -> list[str]:
     return ["The code that decides on a size:", *(f"  at {each}" for each in places)] * bool(places)
 
 
 def _reason(error: Exception) -> str:
-    line = None if isinstance(error, OrtableError) else advice.user_line(error)
-    text = advice.headline(error)
+    line = None if isinstance(error, OrtableError) else export_failures.user_line(error)
+    text = export_failures.error_headline(error)
     return text if line is None else f"{text} ({line.file}:{line.line})"
 
 
@@ -391,7 +390,7 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
         return frozenset()
     if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module
         return frozenset({"capture", "loops", "tracing"} if fallback else ())
-    return advice.kind_of(error).helped_by
+    return export_failures.kind_of(error).helped_by
 
 
 def can_decompose(missing: Sequence[OpOverload]) -> bool:
@@ -404,7 +403,10 @@ def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
     """``error``, or FailsInEager in its place when the model raises on the example by itself, which
     is asked only where torch's words leave it open; and whether it was asked, and runs. A copy of
     the module runs as the caller would run it, with gradients and autocast as they are there."""
-    if isinstance(error, OrtableError) or advice.RUNS not in advice.kind_of(error).advice:
+    if (
+        isinstance(error, OrtableError)
+        or export_failures.RUNS not in export_failures.kind_of(error).advice
+    ):
         return error, False
     module, call = request.model, (request.args, request.kwargs)
     tensors = (call, list(module.parameters()), list(module.buffers()))
@@ -420,7 +422,7 @@ def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
         with state_restored(module, call), torch.random.fork_rng(devices=[]), autocast_again():
             copied(*args, **kwargs)
     except Exception as raised:  # forward is any Python code
-        line = advice.user_line(raised)
+        line = export_failures.user_line(raised)
         where = "" if line is None else f"\n  at {line}"
         failure = FailsInEager(
             f"{type(module).__name__} raises on the example inputs, without torch.export too: "

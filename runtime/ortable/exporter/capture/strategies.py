@@ -23,7 +23,7 @@ from ortable.exporter.request.caller_state import new_buffers_forgotten
 from ortable.exporter.request.program import ExportOptions, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
 
-from .functionalize import prepared
+from .functionalize import prepare_program
 from .known_values import DecidedFlags
 from .recorded_calls import CallRecord, recorded
 from .rolled import rolled_program
@@ -129,7 +129,7 @@ def _roll(attempts: Attempts) -> Captured:
     model = request.model
 
     def functional(program: ExportedProgram) -> ExportedProgram:
-        return prepared(
+        return prepare_program(
             program, request.tables, request.dispatcher, request.options, request.opset
         )[0]
 

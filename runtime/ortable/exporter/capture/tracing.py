@@ -27,9 +27,9 @@ from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import state_restored, with_forward
 from ortable.exporter.request.program import UserLine
 
-from .advice import calling_line, is_user_file
-from .decision_tree import DecisionNode, TracedPath, merged, same
+from .export_failures import calling_line, is_user_file
 from .known_values import Answers, KnownValues, buffers_of
+from .path_merging import DecisionNode, TracedPath, is_same_tree, merge_paths
 
 # Two to the number of independent decisions.
 MOST_PATHS = 64
@@ -160,16 +160,16 @@ def trace_program(
     tree = _explore(module, args, kwargs, dynamic_shapes, notes)
     if isinstance(tree, TracedPath) and not tree.decisions:
         return tree.program, ["traced: one path", *notes], []
-    paths = [leaf.program for leaf in tree.leaves()]
-    graph_module = merged(tree, module)
+    paths = [leaf.program for leaf in tree.iter_paths()]
+    graph_module = merge_paths(tree, module)
     program = torch.export.export(
         graph_module, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
     )
     if isinstance(tree, TracedPath):
         return program, ["traced: one path", *notes], paths
-    decided = dict.fromkeys(str(line).partition("\n")[0] for line in tree.lines())
+    decided = dict.fromkeys(str(line).partition("\n")[0] for line in tree.decision_lines())
     places = "; ".join(decided)
-    return program, [f"traced: {tree.size()} paths, which part at {places}", *notes], paths
+    return program, [f"traced: {tree.count_paths()} paths, which part at {places}", *notes], paths
 
 
 def _explore(
@@ -231,7 +231,7 @@ def _tree(
     if decisions.asked[len(prefix)] is not None:
         depth = sum(asked is not None for asked in decisions.asked[: len(prefix)])
         return DecisionNode(depth, yes, no, line)
-    if not same(yes, no, module):
+    if not is_same_tree(yes, no, module):
         raise ExportError(
             f"tracing: {type(module).__name__} decides on a size that depends on data, and "
             f"computes something else on the other side, at {line}"

@@ -13,8 +13,8 @@ from torch.fx import GraphModule, Node
 
 from ortable.compat.torch import is_composite, is_custom, kernel_of_custom, make_fx, pytree
 from ortable.errors import UnsupportedCase
-from ortable.exporter.capture.exported import asked_of
-from ortable.exporter.capture.functionalize import composite_body, to_decompose
+from ortable.exporter.capture.exported_program import requested_dims
+from ortable.exporter.capture.functionalize import composite_body_of, find_decompositions
 from ortable.exporter.capture.guards import later_guards, tell_guards
 from ortable.exporter.functions.plans import FunctionRegion, fx_type, value_type
 from ortable.exporter.request.module_calls import ModuleCall, map_leaves
@@ -139,13 +139,13 @@ class FunctionBodies:
             args, kwargs = pytree.tree_unflatten(operands, spec)
             return body(*args, **kwargs)
 
-        known: Any = {target: composite_body(target)} if body is target else {}
+        known: Any = {target: composite_body_of(target)} if body is target else {}
         try:
             traced = make_fx(run, known, pre_dispatch=not known)(*leaves)
             if first_write(traced, self.tables) is not None:
                 run = torch.func.functionalize(run)
                 traced = make_fx(run, known)(*leaves)
-            table: Any = to_decompose(traced, self.tables, self)
+            table: Any = find_decompositions(traced, self.tables, self)
             traced = make_fx(run, {**known, **table})(*leaves) if table else traced
         except Exception as error:  # the body is any Python code
             first = str(error).strip().partition("\n")[0]
@@ -175,7 +175,7 @@ def add_guards_of_bodies(program: Program, request: Request, before: int) -> Non
     exported = program.exported
     if exported is None or not isinstance(request.dispatcher, FunctionBodies):
         return
-    added = later_guards(exported, asked_of(program, exported, request), before)
+    added = later_guards(exported, requested_dims(program, exported, request), before)
     program.guards += added
     tell_guards(added, request.options.guards)
 

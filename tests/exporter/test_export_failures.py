@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError
-from ortable.exporter.capture.advice import KINDS, is_user_file
+from ortable.exporter.capture.export_failures import KINDS, is_user_file
 from ortable.exporter.request.program import UserLine
 
 X = torch.rand(4, 6)

@@ -1,6 +1,7 @@
-"""bypass_export_some_errors: a region of code in which known failures of torch.export are worked
-around by patches of torch and transformers, and in which to_onnx tries its other strategies
-before it gives up. Nothing else in ortable patches torch. Called by users."""
+"""Implement `bypass_export_some_errors`: a region in which patches of torch and transformers work
+around known failures of torch.export, and in which to_onnx falls back to its other strategies.
+Nothing else in ortable patches torch; patches.py has the patches.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from .patches import Patch
 
 
-class _Installed:
-    """The patches that are installed, the regions that asked for them, and how to remove them.
+class _PatchRegistry:
+    """The installed patches, the regions that requested them, and how to remove them.
 
-    torch is one for all threads: a patch is installed by the first region that wants it and removed
-    by the last. Patched functions look at ``active_patches`` and behave as torch's in
-    threads without a region. Nothing changes while another thread exports or compiles: dynamo
-    would see tables change that it reads.
+    torch is one for all threads: the first region that needs a patch installs it and the last one
+    removes it. Patched functions look at ``active_patches`` and behave as torch's in threads
+    without a region. Nothing changes while another thread exports or compiles: dynamo would see
+    tables change that it reads.
     """
 
     def __init__(self) -> None:
@@ -32,26 +33,26 @@ class _Installed:
         self.undo: dict[str, Undo | None] = {}
 
     @in_turn()
-    def put(self, region: object, patches: Sequence[Patch]) -> None:
+    def install_patches(self, region: object, patches: Sequence[Patch]) -> None:
         for patch in patches:
-            asked = self.regions.setdefault(patch.name, set())
-            asked.add(region)
+            regions = self.regions.setdefault(patch.name, set())
+            regions.add(region)
             if patch.name not in self.undo:
                 self.undo[patch.name] = patch.apply()
 
     @in_turn()
-    def take(self, region: object, patches: Sequence[Patch]) -> None:
+    def remove_patches(self, region: object, patches: Sequence[Patch]) -> None:
         for patch in reversed(patches):
-            asked = self.regions.get(patch.name, set())
-            if asked == {region}:
+            regions = self.regions.get(patch.name, set())
+            if regions == {region}:
                 undo = self.undo.get(patch.name)
                 if undo is not None:
                     undo()
                 self.undo.pop(patch.name, None)
-            asked.discard(region)
+            regions.discard(region)
 
 
-_INSTALLED = _Installed()
+_REGISTRY = _PatchRegistry()
 
 
 @contextmanager
@@ -101,36 +102,36 @@ def bypass_export_some_errors(
             f"there is no patch {', '.join(map(repr, unknown))}; there are "
             f"{', '.join(repr(patch.name) for patch in PATCHES)}"
         )
-    chosen = [
+    selected = [
         patch
         for patch in PATCHES
         if libraries[patch.library] and patch.name not in without and patch.available()
     ]
-    names = tuple(patch.name for patch in chosen)
+    names = tuple(patch.name for patch in selected)
     if verbose:
         print(f"[bypass_export_some_errors] {', '.join(names)}")
-    shared = [patch for patch in chosen if not patch.of_thread]
-    own = [patch for patch in chosen if patch.of_thread]
+    shared = [patch for patch in selected if not patch.of_thread]
+    thread_patches = [patch for patch in selected if patch.of_thread]
     region = object()
     outer = ACTIVE.get() or ()
     inside = (*outer, *(name for name in names if name not in outer))
-    with undone(partial(_INSTALLED.take, region, shared)):
-        _INSTALLED.put(region, shared)
-        with _applied(own), value_set(ACTIVE, inside):
+    with undone(partial(_REGISTRY.remove_patches, region, shared)):
+        _REGISTRY.install_patches(region, shared)
+        with _apply_in_thread(thread_patches), value_set(ACTIVE, inside):
             yield names
 
 
 @contextmanager
-def _applied(patches: Sequence[Patch]) -> Iterator[None]:
-    """In the block patches of this thread alone count."""
-    made: dict[str, Undo | None] = {}
+def _apply_in_thread(patches: Sequence[Patch]) -> Iterator[None]:
+    """Apply thread-local patches in the block."""
+    undo_by_name: dict[str, Undo | None] = {}
 
     def undo() -> None:
-        for each in made.values():
-            if each is not None:
-                each()
+        for restore in undo_by_name.values():
+            if restore is not None:
+                restore()
 
     with undone(undo):
         for patch in patches:
-            made[patch.name] = patch.apply()
+            undo_by_name[patch.name] = patch.apply()
         yield

@@ -1,6 +1,6 @@
-"""The program of an ExportedProgram: its weights, inputs and outputs by the roles that its
-signature gives them, and the names of its dynamic dimensions. In come an ExportedProgram and the
-request, out goes a `Program`. Called by sources.py and strategies.py."""
+"""Build a `Program` from an ExportedProgram and the request: weights, inputs and outputs by the
+roles of its signature, names of dynamic dimensions, and guards. sources.py calls it.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from ortable.exporter.signature.dynamic_shapes import Leaf
 from ortable.exporter.signature.outputs import output_labels
 from ortable.ir.initializers import is_fake
 
-from .functionalize import prepared
+from .functionalize import prepare_program
 from .guards import find_guards
 
 
 def program_of(exported: ExportedProgram, request: Request) -> Program:
-    """The program to convert; the dynamic shapes of ``request`` only name dimensions here.
+    """Build the program to convert; the dynamic shapes of ``request`` only name dimensions here.
 
-    Raises ExportError for inputs and outputs that ONNX cannot hold.
+    Raises ExportError for inputs and outputs that ONNX cannot represent.
     """
     if request.extra_inputs is not None:
         _check_extra(request.extra_inputs, exported)
     # before: torch shares the sizes of both programs, and those of an earlier call
     sizes = dict(_input_shapes(exported, set(exported.range_constraints)))
     with request.record.phase("decompose"):
-        rewritten, done = prepared(
+        rewritten, notes = prepare_program(
             exported, request.tables, request.dispatcher, request.options, request.opset
         )
     if rewritten is not exported:
         _check_free(sizes, rewritten)
     signature = rewritten.graph_signature
     nodes = {node.name: node for node in rewritten.graph.nodes if node.op == "placeholder"}
-    program = Program(rewritten.graph_module, notes=done, exported=rewritten)
+    program = Program(rewritten.graph_module, notes=notes, exported=rewritten)
     for spec in signature.input_specs:
         name = getattr(spec.arg, "name", "")
         if spec.kind == graph_signature.InputKind.USER_INPUT:
@@ -62,9 +62,9 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
         program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
     _label_outputs(program, exported)
-    asked = asked_of(program, exported, request)
-    name_dimensions(program, asked)
-    program.guards = find_guards(exported, asked)
+    requested = requested_dims(program, exported, request)
+    name_dimensions(program, requested)
+    program.guards = find_guards(exported, requested)
     return program
 
 
@@ -75,26 +75,26 @@ def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Requ
     """
     if not parts or program.exported is None:
         return
-    asked = asked_of(program, program.exported, request)
-    known = {
+    requested = requested_dims(program, program.exported, request)
+    input_symbols = {
         symbol
         for node in program.user_inputs
         for size in getattr(node.meta.get("val"), "shape", (node.meta.get("val"),))
         for symbol in free_symbols(size)
     }
-    told = {(guard.text, guard.line) for guard in program.guards}
+    reported = {(guard.text, guard.line) for guard in program.guards}
     for part in parts:
-        for guard in find_guards(part, asked):
+        for guard in find_guards(part, requested):
             free = {str(symbol) for symbol in getattr(guard.condition, "free_symbols", ())}
-            if free - known:
+            if free - input_symbols:
                 raise ExportError(f"a path of the model holds only for sizes with {guard}")
-            if (guard.text, guard.line) not in told:
-                told.add((guard.text, guard.line))
+            if (guard.text, guard.line) not in reported:
+                reported.add((guard.text, guard.line))
                 program.guards.append(guard)
 
 
 def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: ExportedProgram) -> None:
-    """Raises ExportError for a free dimension of an input that decompositions made a constant."""
+    """Raise ExportError for a free dimension of an input that decompositions made a constant."""
     for name, shape in _input_shapes(rewritten):
         for axis, (free, fixed) in enumerate(zip(before.get(name, shape), shape, strict=True)):
             if free is None and fixed is not None:
@@ -110,16 +110,17 @@ def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: Exporte
 def _input_shapes(
     program: ExportedProgram, declared: Collection[Any] = ()
 ) -> Iterator[tuple[str, tuple[int | None, ...]]]:
-    """Names and shapes of the tensors that the caller gives, with None for what is free now, and
-    for sizes of ``declared`` symbols."""
+    """Yield names and shapes of the caller's tensors, with None for dynamic sizes and for sizes of
+    ``declared`` symbols.
+    """
     users = set(program.graph_signature.user_inputs)
     for node in program.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if node.name in users and isinstance(value, torch.Tensor):
-            yield node.name, tuple(_size(size, declared) for size in value.shape)
+            yield node.name, tuple(_fixed_size(size, declared) for size in value.shape)
 
 
-def _size(size: Any, declared: Collection[Any]) -> int | None:
+def _fixed_size(size: Any, declared: Collection[Any]) -> int | None:
     if isinstance(size, torch.SymInt) and any(s in declared for s in symbol_of(size).free_symbols):
         return None
     expression = getattr(getattr(size, "node", None), "expr", size)
@@ -127,7 +128,7 @@ def _size(size: Any, declared: Collection[Any]) -> int | None:
 
 
 def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
-    """Raises ExportError for an additional input that the program does not take."""
+    """Raise ExportError for an additional input that the program does not accept."""
     try:
         inputs.verify(exported)
     except Exception as error:  # guards raise AssertionError, RuntimeError...
@@ -167,7 +168,7 @@ def _program_output(spec: Any) -> ProgramOutput:
 
 
 def _label_outputs(program: Program, exported: ExportedProgram) -> None:
-    """Label the user's outputs with their places in what the forward returns."""
+    """Label the user's outputs with their paths in the structure that forward returns."""
     structure = getattr(exported.call_spec, "out_spec", None)
     users = [i for i, output in enumerate(program.outputs) if output.kind == "user"]
     labels = output_labels(structure, len(users))
@@ -177,8 +178,10 @@ def _label_outputs(program: Program, exported: ExportedProgram) -> None:
         program.outputs[index] = replace(program.outputs[index], label=label)
 
 
-def asked_of(program: Program, exported: ExportedProgram, request: Request) -> list[Leaf] | None:
-    """What the user says of each input's dimensions."""
+def requested_dims(
+    program: Program, exported: ExportedProgram, request: Request
+) -> list[Leaf] | None:
+    """Return the caller's request for the dimensions of each input."""
     if request.dynamic_shapes is None:
         return None
     args, kwargs = request.args, request.kwargs
@@ -187,13 +190,13 @@ def asked_of(program: Program, exported: ExportedProgram, request: Request) -> l
         return shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
     if not args and not kwargs:
         args, kwargs = example_call(exported, program)
-    arguments = shapes.bound_arguments(_Forward(exported), args, kwargs)
+    arguments = shapes.bound_arguments(_ForwardSignature(exported), args, kwargs)
     # The signature of a program is in the order of its placeholders.
     return shapes.call_leaves(request.dynamic_shapes, arguments, {})
 
 
 def example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
-    """The example inputs of a program; fake ones where it has lost them."""
+    """Return the example inputs of a program; fake ones where it has lost them."""
     if exported.example_inputs:
         return exported.example_inputs
     values = [node.meta.get("val") for node in program.user_inputs]
@@ -201,7 +204,7 @@ def example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]
     return args, kwargs
 
 
-class _Forward:
+class _ForwardSignature:
     """The signature of an exported program's forward, for binding arguments to names."""
 
     def __init__(self, exported: ExportedProgram) -> None:

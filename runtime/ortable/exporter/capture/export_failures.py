@@ -1,7 +1,7 @@
-"""Help when torch.export fails: which line of the user's model it was, what kind of failure, and
-what may help. One table of patterns of torch's messages, most particular first. In comes an
-exception of torch, out go a kind and words. Called by strategies.py; guards.py and tracing.py
-ask it which line is the user's."""
+"""Explain failures of torch.export: the line of the user's model, the kind of failure, and advice.
+`KINDS` is a table of patterns of torch's messages, the most specific first. sources.py reports
+with it; guards.py and tracing.py use it to find the user's line.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import torch
 from ortable.exporter.request.program import UserLine
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_ORTABLE = str(Path(__file__).resolve().parents[2]) + os.sep
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE_PACKAGES = os.sep + "site-packages" + os.sep
-# Names of code without a file that is not the user's: graphs of torch.fx, Python's own modules.
-# "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are.
-_NOBODYS = ("<eval_with_key>", "<frozen ", "<ortable ", "<__array_function__")
-# Torch's functions in Python whose conditions are their callers', on flags that they are given; and
-# what torch.export puts in the place of ``min`` and ``max``.
+# Code without a file that is not the user's: graphs of torch.fx, Python's own modules.
+# "<stdin>", "<string>" and a notebook's "<ipython-input-1>" are the user's.
+_NON_USER_CODE = ("<eval_with_key>", "<frozen ", "<ortable ", "<__array_function__")
+# Torch's Python functions whose conditions are on flags of their callers; and torch.export's
+# replacement of ``min`` and ``max``.
 _INTERFACES = ("_tensor.py", "functional.py", "nn/functional.py")
 _MIN_MAX = "_tensor_min_max"
 _DISPATCH = "_ops.py"
@@ -49,8 +49,8 @@ _NOISE = (
     "consider using data-dependent friendly APIs",
     "Caused by:",
 )
-# From here on torch shows the lines of code, which are shown above.
-_SHOWN = "The following call raised this error:"
+# What follows this line in torch's message are the lines of code, which the report has already.
+_CODE_HEADER = "The following call raised this error:"
 
 LOOPS = "ExportOptions(loops=True) makes one step of a Python loop over a dynamic size"
 COND = "write the branch with torch.cond(pred, true_fn, false_fn, operands), or with torch.where"
@@ -72,10 +72,10 @@ BYPASS = (
 
 
 @dataclass(frozen=True)
-class Kind:
+class FailureKind:
     """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``.
 
-    ``helped_by``: the ways to a program that may succeed where one failed so, see strategies.py:
+    ``helped_by``: the `Strategy.approach` values that may succeed after such a failure:
     ``"capture"`` (torch.export in its other mode), ``"loops"``, ``"tracing"``, ``"draft"``.
     """
 
@@ -85,13 +85,13 @@ class Kind:
     helped_by: frozenset[str]
 
 
-def _kind(name: str, pattern: str, *advice: str, helped_by: str = "capture") -> Kind:
-    return Kind(name, re.compile(pattern, re.DOTALL), advice, frozenset(helped_by.split()))
+def _make_kind(name: str, pattern: str, *advice: str, helped_by: str = "capture") -> FailureKind:
+    return FailureKind(name, re.compile(pattern, re.DOTALL), advice, frozenset(helped_by.split()))
 
 
 # The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
-ABOUT_ARGUMENTS: tuple[Kind, ...] = (
-    _kind(
+ABOUT_ARGUMENTS: tuple[FailureKind, ...] = (
+    _make_kind(
         "a dynamic dimension cannot vary as asked",
         r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
@@ -99,13 +99,13 @@ ABOUT_ARGUMENTS: tuple[Kind, ...] = (
         LOOPS,
         helped_by="capture loops",
     ),
-    _kind(
+    _make_kind(
         "dynamic_shapes does not have the structure of the arguments",
         r"When `dynamic_shapes` is specified|Detected mismatch between the structure of `inputs`",
         "dynamic_shapes has one entry for each argument of the call, None for static ones",
         helped_by="",
     ),
-    _kind(
+    _make_kind(
         "a class that torch cannot take apart",
         r"Unsupported input type|not supported or pytree-flattenable|not a known type"
         r"|unrecognized type UserDefined|is not a valid output type|in the output"
@@ -117,9 +117,9 @@ ABOUT_ARGUMENTS: tuple[Kind, ...] = (
     ),
 )
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[FailureKind, ...] = (
     *ABOUT_ARGUMENTS,
-    _kind(
+    _make_kind(
         "a tensor becomes a Python number",
         r"Could not extract specialized integer|data-dependent expression zuf?\d+"
         r"|Tensor\.(item|tolist)|aten\._local_scalar_dense",
@@ -128,7 +128,7 @@ KINDS: tuple[Kind, ...] = (
         CHECK,
         helped_by="capture tracing",
     ),
-    _kind(
+    _make_kind(
         "a branch depends on a size that depends on data",
         r"data-dependent expression (?!Eq\(u\d+, 1\) \(unhinted: Eq\(u\d+, 1\)\)).*"
         r"\(Size-like symbols: (?!none)",
@@ -137,7 +137,7 @@ KINDS: tuple[Kind, ...] = (
         BYPASS,
         helped_by="loops tracing",  # tracing: where constants and sizes say what the size is
     ),
-    _kind(
+    _make_kind(
         "a branch depends on the values of a tensor",
         r"Could not guard on data-dependent expression|Data-dependent branching"
         r"|DataDependentOutput|data-dependent operator",
@@ -147,34 +147,34 @@ KINDS: tuple[Kind, ...] = (
         BYPASS,
         helped_by="tracing",
     ),
-    _kind(
+    _make_kind(
         "a size depends on data",
         r"DynamicOutputShape|dynamic shape operator|unbacked symbol|PendingUnbackedSymbol",
         CHECK,
         helped_by="capture loops",
     ),
-    _kind(
+    _make_kind(
         "the values of a tensor leave torch",
         r"\.numpy\(\) is not supported|Cannot access data pointer|Data pointer"
         r"|can't convert FakeTensor|Tensor\.numpy|__array__",
         "use torch functions instead of NumPy, or wrap that part into a torch.library.custom_op",
         STRICT,
     ),
-    _kind(
+    _make_kind(
         "a module with packed weights",
         r"PackedParamsBase",
         "modules of torch.ao.nn.quantized hold weights that torch.export cannot read: quantize "
         "with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
         helped_by="",
     ),
-    _kind(
+    _make_kind(
         "a compiled TorchScript module",
         r"torch\.jit\.|RecursiveScriptModule|positional arguments? but \d+ were given"
         r".*|ScriptModule",
         "put the original torch.nn.Module in the place of the torch.jit.script one",
         BYPASS,
     ),
-    _kind(
+    _make_kind(
         "an operator that torch has no shapes for",
         r"UnsupportedOperator|no fake impl|fake impl|register_fake|has no kernel for.*Meta"
         r"|not implemented for the.*Meta",
@@ -182,37 +182,37 @@ KINDS: tuple[Kind, ...] = (
         "ExportOptions(fallback=True) lets torch's draft export guess it from the example",
         helped_by="draft",
     ),
-    _kind(
+    _make_kind(
         "the sides of a branch do not fit together",
         r"merging two branches|true_fn and false_fn|same output structure|torch\.cond",
         "return tensors of one dtype and rank from both sides",
     ),
-    _kind(
+    _make_kind(
         "the module changes its own attributes",
         r"Mutating module attribute|assigned during export|attribute mutation|"
         r"AttributeMutation|side effect",
         "make the attribute a buffer (register_buffer) and write it with copy_, or return it",
         NON_STRICT,
     ),
-    _kind(
+    _make_kind(
         "an input that needs a gradient is written in place",
         r"a leaf Variable that requires grad",
         "call to_onnx under torch.no_grad(), or use the form of the operation that returns",
         helped_by="",
     ),
-    _kind(
+    _make_kind(
         "an error raised by the model itself",
         r"Observed exception",
         RUNS,
     ),
-    _kind(
+    _make_kind(
         "Python that dynamo does not read",
         r"torch\._dynamo\.exc\.|Unsupported:|InternalTorchDynamoError",
         NON_STRICT,
         FALLBACK,
         helped_by="capture tracing",
     ),
-    _kind(
+    _make_kind(
         "an error raised by the model itself",
         r"",
         RUNS,
@@ -221,21 +221,25 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-def kind_of(error: BaseException) -> Kind:
-    """The first kind of the table that describes ``error``; the last one fits everything."""
+def kind_of(error: BaseException) -> FailureKind:
+    """Return the first kind that describes ``error``; the last one matches everything."""
     cls = type(error)
     text = f"{cls.__module__}.{cls.__qualname__}: {error}"
     return next(kind for kind in KINDS if kind.pattern.search(text))
 
 
 def user_line(error: BaseException) -> UserLine | None:
-    """The innermost line outside torch where ``error`` happened, None when torch does not say.
+    """Find the innermost line outside torch where ``error`` happened, None when torch does not say.
 
-    Looked for in the stack that torch keeps with its errors (dynamo's), in the traceback, and in
-    the text of the message.
+    The sources are the stack that torch keeps with its errors (dynamo's), the traceback, and the
+    text of the message.
     """
     stack = getattr(error, "real_stack", None) or ()
-    for lines in (map(_of_frame, stack), _frames(error), _in_message(str(error))):
+    for lines in (
+        map(_line_of_frame, stack),
+        _frames_below_export(error),
+        _lines_in_message(str(error)),
+    ):
         users = [line for line in lines if is_user_file(line.file)]
         if users:
             return users[-1]
@@ -243,94 +247,100 @@ def user_line(error: BaseException) -> UserLine | None:
 
 
 def guard_lines(error: BaseException) -> list[UserLine]:
-    """Lines of the model that compare or fix a size, when a dynamic dimension cannot vary.
+    """Find the lines of the model that compare or fix a size, when a dynamic dimension cannot vary.
 
     torch's message does not name them; the shape environment that is still alive in the frames of
     the error does.
     """
-    found: dict[UserLine, None] = {}
+    lines: dict[UserLine, None] = {}
     for environment in _shape_environments(error):
         for guard in list(getattr(environment, "guards", ())):
-            for place in (
+            for location in (
                 getattr(guard.sloc, "maybe_user_loc", None),
                 getattr(guard.sloc, "framework_loc", None),
             ):
-                line = from_location(place)
+                line = line_from_location(location)
                 if line is not None and is_user_file(line.file):
-                    found[line] = None
+                    lines[line] = None
                     break
-    return list(found)
+    return list(lines)
 
 
-def described(
+def describe_failure(
     error: BaseException, lines: list[UserLine] | None = None, tried: Collection[str] = ()
 ) -> str:
-    """What happened, where, torch's words, and what may help, on several lines.
+    """Format the failure on several lines: kind, location, torch's message, and advice.
 
-    ``lines`` are the places to show; the line of the error by default. ``tried`` is advice that
+    ``lines`` are the locations to print; the line of the error by default. ``tried`` is advice that
     was followed already.
     """
     kind = kind_of(error)
     if lines is None:
         line = user_line(error)
         lines = [] if line is None else [line]
-    place = f", at {Path(lines[0].file).name}:{lines[0].line}" if lines else ""
-    parts = [f"{kind.name}{place}", *(f"  at {line}" for line in lines)]
-    parts.append(f"  torch says: {type(error).__name__}: {torch_words(error)}")
-    left = [text for text in kind.advice if text not in tried]
-    parts += ["  What may help:"] * bool(left)
-    parts += [f"  - {text}" for text in left]
+    where = f", at {Path(lines[0].file).name}:{lines[0].line}" if lines else ""
+    parts = [f"{kind.name}{where}", *(f"  at {line}" for line in lines)]
+    parts.append(f"  torch says: {type(error).__name__}: {torch_message(error)}")
+    remaining = [text for text in kind.advice if text not in tried]
+    parts += ["  What may help:"] * bool(remaining)
+    parts += [f"  - {text}" for text in remaining]
     return "\n".join(parts)
 
 
-def torch_words(error: BaseException, most: int = 5) -> str:
-    """The message of ``error`` without what torch says about its own logs; ``most`` lines."""
+def torch_message(error: BaseException, max_lines: int = 5) -> str:
+    """Return the message of ``error`` without torch's hints about its own logs."""
     text = str(error).partition("\nThe error above occurred when calling torch.export")[0]
-    text = text.partition(_SHOWN)[0]
-    kept = [
+    text = text.partition(_CODE_HEADER)[0]
+    lines = [
         line.rstrip()
         for line in text.strip().splitlines()
         if line.strip() and not line.strip().startswith(_NOISE)
     ]
-    if len(kept) > most:
-        kept = [*kept[:most], f"... ({len(kept) - most} more lines in the cause of this error)"]
-    return "\n    ".join(kept)
+    if len(lines) > max_lines:
+        lines = [
+            *lines[:max_lines],
+            f"... ({len(lines) - max_lines} more lines in the cause of this error)",
+        ]
+    return "\n    ".join(lines)
 
 
-def headline(error: BaseException) -> str:
-    """Type and first line of an error."""
+def error_headline(error: BaseException) -> str:
+    """Return the type and the first line of an error."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def is_user_file(file: str) -> bool:
-    """True for a file of the user, or of a library of models: not torch, not ortable, not the
-    standard library."""
-    if file.startswith((*_NOBODYS, TORCH, _OURS)):
+    """Whether a file is the user's or a model library's: not torch, ortable or the standard
+    library.
+    """
+    if file.startswith((*_NON_USER_CODE, TORCH, _ORTABLE)):
         return False
     return not file.startswith(_PYTHON) or _SITE_PACKAGES in file
 
 
-def asks_for_callers(line: UserLine) -> bool:
-    """True for code that is not the user's and whose conditions on numbers are: Python's standard
-    library (``statistics.median``), and torch's functions that pass on what they are given."""
+def decides_for_caller(line: UserLine) -> bool:
+    """Whether a condition in this library code is really the caller's: Python's standard library
+    (``statistics.median``), and torch's functions that pass on their arguments.
+    """
     if line.file.startswith(TORCH):
-        return _in_torch(line) in _INTERFACES or line.function == _MIN_MAX
+        return _path_in_torch(line) in _INTERFACES or line.function == _MIN_MAX
     return line.file.startswith(_PYTHON) and _SITE_PACKAGES not in line.file
 
 
 def is_dispatch(line: UserLine) -> bool:
-    """True where torch's Python calls a kernel: the kernel asked."""
-    return _in_torch(line) == _DISPATCH
+    """Whether torch calls a kernel at the line: the kernel evaluated the condition."""
+    return _path_in_torch(line) == _DISPATCH
 
 
-def _in_torch(line: UserLine) -> str:
+def _path_in_torch(line: UserLine) -> str:
     return Path(line.file.removeprefix(TORCH)).as_posix() if line.file.startswith(TORCH) else ""
 
 
 def calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
-    """The line of the model that runs, None where none does. ``depth``: frames that are left out;
-    ``outside``: None, too, where torch's own code stands between."""
+    """Return the line of the model that runs, None where none does. ``depth``: frames to skip;
+    ``outside``: also return None where torch's own code stands between.
+    """
     frame: types.FrameType | None = sys._getframe(depth + 1)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
         if outside and frame.f_code.co_filename.startswith(TORCH):
@@ -341,40 +351,40 @@ def calling_line(depth: int = 1, outside: bool = False) -> UserLine | None:
     return UserLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def is_own_file(file: str) -> bool:
-    """True for a file of ortable."""
-    return file.startswith(_OURS)
+def is_ortable_file(file: str) -> bool:
+    """Whether the file belongs to ortable."""
+    return file.startswith(_ORTABLE)
 
 
-def _of_frame(frame: Any) -> UserLine:
+def _line_of_frame(frame: Any) -> UserLine:
     return UserLine(frame.filename, frame.lineno or 0, frame.name)
 
 
-def _frames(error: BaseException) -> list[UserLine]:
-    """The frames of the traceback below torch.export: above it is whoever called to_onnx."""
+def _frames_below_export(error: BaseException) -> list[UserLine]:
+    """Return the frames of the traceback below torch.export; those above belong to its caller."""
     frames = traceback.extract_tb(error.__traceback__)
     entered = [i for i, frame in enumerate(frames) if frame.filename.startswith(TORCH)]
     below = frames[entered[0] :] if entered else []
-    return [_of_frame(frame) for frame in below]
+    return [_line_of_frame(frame) for frame in below]
 
 
 def lines_in(text: str) -> list[UserLine]:
-    """The lines of the model that a stack trace of torch names, the innermost last."""
-    return [line for line in _in_message(text) if is_user_file(line.file)]
+    """Return the lines of the model that a stack trace of torch names, the innermost last."""
+    return [line for line in _lines_in_message(text) if is_user_file(line.file)]
 
 
-def _in_message(text: str) -> list[UserLine]:
+def _lines_in_message(text: str) -> list[UserLine]:
     return [
         UserLine(match["file"], int(match["line"]), match["function"].rstrip(","))
         for match in _FRAME.finditer(text)
     ]
 
 
-def from_location(place: Any) -> UserLine | None:
-    """What torch keeps about a guard: a frame, or (dynamo) text that ends in a shortened path."""
-    if isinstance(place, traceback.FrameSummary):
-        return _of_frame(place)
-    match = _LOCATION.match(place) if isinstance(place, str) else None
+def line_from_location(location: Any) -> UserLine | None:
+    """Parse the location of a guard: a frame, or (dynamo) text that ends in a shortened path."""
+    if isinstance(location, traceback.FrameSummary):
+        return _line_of_frame(location)
+    match = _LOCATION.match(location) if isinstance(location, str) else None
     if match is None:
         return None
     return UserLine(match["file"], int(match["line"]), match["function"], match["code"].strip())
@@ -384,8 +394,8 @@ def _shape_environments(error: BaseException) -> Iterator[Any]:
     from ortable.compat.torch import ShapeEnv
 
     seen: set[int] = set()
-    for each in (error, error.__context__):
-        frame = None if each is None else each.__traceback__
+    for exception in (error, error.__context__):
+        frame = None if exception is None else exception.__traceback__
         while frame is not None:
             for value in list(frame.tb_frame.f_locals.values()):
                 environment = getattr(value, "shape_env", value)

@@ -1,6 +1,6 @@
-"""The paths of a traced module as one torch.fx graph: what all paths compute comes once, in
-front, and every decision is a torch.cond whose branches hold the rest of their paths. In comes a
-tree of paths, out goes a GraphModule. Called by tracing.py."""
+"""Merge the paths of a traced module into one torch.fx graph: computations common to all paths come
+first, and every decision is a torch.cond whose branches hold the rest. tracing.py calls it.
+"""
 
 from __future__ import annotations
 
@@ -20,51 +20,52 @@ from ortable.interpreter.modules import find_attribute, is_guard
 from ortable_generated.aten import traits
 
 # Constants up to this many elements are compared by value between paths.
-_SMALL = 1 << 20
-_KEPT_META = ("stack_trace", "nn_module_stack")
+_MAX_COMPARED_ELEMENTS = 1 << 20
+_COPIED_META = ("stack_trace", "nn_module_stack")
 
 
 @dataclass(frozen=True)
 class TracedPath:
     """One run of forward: its program returns forward's results and, when there are ``decisions``,
-    as many booleans."""
+    as many booleans.
+    """
 
     program: ExportedProgram
     decisions: int
 
-    def leaves(self) -> Iterator[TracedPath]:
-        """This path."""
+    def iter_paths(self) -> Iterator[TracedPath]:
+        """Yield this path."""
         yield self
 
 
 @dataclass(frozen=True)
 class DecisionNode:
-    """The decision number ``depth``, asked for at ``line``, and what follows from its answers."""
+    """The decision number ``depth``, at source ``line``, and the subtrees of its two answers."""
 
     depth: int
     yes: TracedPath | DecisionNode
     no: TracedPath | DecisionNode
     line: Any
 
-    def leaves(self) -> Iterator[TracedPath]:
-        """The paths below, those that answered True first."""
-        yield from self.yes.leaves()
-        yield from self.no.leaves()
+    def iter_paths(self) -> Iterator[TracedPath]:
+        """Yield the paths below, those that answered True first."""
+        yield from self.yes.iter_paths()
+        yield from self.no.iter_paths()
 
-    def size(self) -> int:
-        """How many paths there are."""
-        return sum(1 for _ in self.leaves())
+    def count_paths(self) -> int:
+        """Count the paths."""
+        return sum(1 for _ in self.iter_paths())
 
-    def lines(self) -> Iterator[Any]:
-        """Where the decisions are, from the first on."""
+    def decision_lines(self) -> Iterator[Any]:
+        """Yield the source lines of the decisions, the first one first."""
         yield self.line
-        for each in (self.yes, self.no):
-            if isinstance(each, DecisionNode):
-                yield from each.lines()
+        for subtree in (self.yes, self.no):
+            if isinstance(subtree, DecisionNode):
+                yield from subtree.decision_lines()
 
 
 @dataclass
-class _Numbered:
+class _NumberedPath:
     """A path whose nodes have numbers: equal numbers in two paths are the same computation.
 
     ``order`` lists them as the path computes them; ``results`` are forward's, as numbers or, in a
@@ -73,7 +74,7 @@ class _Numbered:
 
     order: list[int]
     results: list[int | tuple[Any]]
-    asked: list[int]
+    conditions: list[int]
     out_spec: Any
 
 
@@ -85,37 +86,36 @@ class _Value:
     owner: GraphModule
     numbers: dict[Node, int]
 
-    def inputs(self) -> list[int]:
-        """The numbers of what it is computed from."""
+    def input_numbers(self) -> list[int]:
+        """Return the numbers of the node's inputs."""
         return [self.numbers[node] for node in self.node.all_input_nodes]
 
 
 @dataclass
-class _Numbers:
-    """Numbers of computations over all paths."""
+class _ValueNumbering:
+    """Value numbering over all paths."""
 
     by_key: dict[Hashable, int] = field(default_factory=dict)
     values: list[_Value] = field(default_factory=list)
 
-    def of(self, key: Hashable, value: _Value) -> int:
+    def number_of(self, key: Hashable, value: _Value) -> int:
         number = self.by_key.setdefault(key, len(self.values))
         if number == len(self.values):
             self.values.append(value)
         return number
 
 
-def merged(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphModule:
-    """One GraphModule that computes what the paths of ``tree`` do, called as ``module`` is.
+def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphModule:
+    """Return one GraphModule that computes what the paths of ``tree`` do, called as ``module`` is.
 
-    Raises ExportError for writes that somebody else can see, and for paths whose results differ in
-    structure.
+    Raises ExportError for visible writes, and for paths whose results differ in structure.
     """
-    numbers = _Numbers()
-    graphs = [_functional(path) for path in tree.leaves()]
+    numbers = _ValueNumbering()
+    graphs = [_functional_graph(path) for path in tree.iter_paths()]
     weights = frozenset(module.state_dict(keep_vars=True))
     paths = [
-        _numbered(graph, numbers, weights, leaf.decisions)
-        for graph, leaf in zip(graphs, tree.leaves(), strict=True)
+        _number_path(graph, numbers, weights, leaf.decisions)
+        for graph, leaf in zip(graphs, tree.iter_paths(), strict=True)
     ]
     specs = {str(path.out_spec) for path in paths}
     if len(specs) > 1:
@@ -123,7 +123,7 @@ def merged(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphMod
             f"tracing: the results of {type(module).__name__} have different structures on its "
             "paths:\n" + "\n".join(sorted(specs))
         )
-    builder = _Builder(numbers, dict(zip(map(id, tree.leaves()), paths, strict=True)))
+    builder = _Builder(numbers, dict(zip(map(id, tree.iter_paths()), paths, strict=True)))
     scope = _Scope(Graph(), {}, {})
     for number, value in enumerate(numbers.values):
         if value.node.op == "placeholder":
@@ -132,19 +132,19 @@ def merged(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> GraphMod
         if value.node.op == "get_attr":
             _add_attribute(scope, number, value)
     count = len(paths[0].results)
-    results = builder.emit(tree, scope, range(count))
+    results = builder.emit_tree(tree, scope, range(count))
     graph = scope.graph
     graph.output(tuple(results[index] for index in range(count)))
     info = codegen_of(graphs[0].graph).pytree_info
     graph.set_codegen(PyTreeCodeGen(PyTreeInfo(info.orig_args, info.in_spec, paths[0].out_spec)))
     graph.eliminate_dead_code()
-    found = GraphModule(scope.attributes, graph, type(module).__name__)
-    found.train(module.training)
-    return found
+    merged_module = GraphModule(scope.attributes, graph, type(module).__name__)
+    merged_module.train(module.training)
+    return merged_module
 
 
-def _functional(path: TracedPath) -> GraphModule:
-    """The graph of a path, without writes.
+def _functional_graph(path: TracedPath) -> GraphModule:
+    """Return the graph of a path, without writes.
 
     Raises ExportError when the path writes to an input or to a buffer.
     """
@@ -174,43 +174,44 @@ def _is_write(node: Node) -> bool:
     )
 
 
-def same(
+def is_same_tree(
     one: TracedPath | DecisionNode, other: TracedPath | DecisionNode, module: torch.nn.Module
 ) -> bool:
     """Whether two trees decide the same, and compute the same on every path."""
     if isinstance(one, DecisionNode) and isinstance(other, DecisionNode):
         return (
             one.depth == other.depth
-            and same(one.yes, other.yes, module)
-            and same(one.no, other.no, module)
+            and is_same_tree(one.yes, other.yes, module)
+            and is_same_tree(one.no, other.no, module)
         )
     if isinstance(one, DecisionNode) or isinstance(other, DecisionNode):
         return False
-    numbers, weights = _Numbers(), frozenset(module.state_dict(keep_vars=True))
+    numbers, weights = _ValueNumbering(), frozenset(module.state_dict(keep_vars=True))
     first, second = (
-        _numbered(_functional(path), numbers, weights, path.decisions) for path in (one, other)
+        _number_path(_functional_graph(path), numbers, weights, path.decisions)
+        for path in (one, other)
     )
-    return (first.order, first.results, first.asked, str(first.out_spec)) == (
+    return (first.order, first.results, first.conditions, str(first.out_spec)) == (
         second.order,
         second.results,
-        second.asked,
+        second.conditions,
         str(second.out_spec),
     )
 
 
-def _numbered(
-    owner: GraphModule, numbers: _Numbers, weights: frozenset[str], decisions: int
-) -> _Numbered:
-    found: dict[Node, int] = {}
+def _number_path(
+    owner: GraphModule, numbers: _ValueNumbering, weights: frozenset[str], decisions: int
+) -> _NumberedPath:
+    number_of: dict[Node, int] = {}
     random: dict[Hashable, int] = {}
     order: list[int] = []
     for index, node in enumerate(owner.graph.nodes):
         if node.op == "output" or (node.op == "call_module" and is_guard_call(owner, node)):
             continue
         if isinstance(node.target, OpOverload) and node.target.name() in traits.METADATA_ONLY:
-            found[node] = found[node.args[0]]  # detach_: the same tensor
+            number_of[node] = number_of[node.args[0]]  # detach_: the same tensor
             continue
-        key = _key(owner, node, index, found, weights)
+        key = _value_key(owner, node, index, number_of, weights)
         if (
             isinstance(node.target, OpOverload)
             and torch.Tag.nondeterministic_seeded in node.target.tags
@@ -218,34 +219,34 @@ def _numbered(
             # two calls draw different numbers; the n-th of one path is the n-th of another
             random[key] = random.get(key, 0) + 1
             key = (key, random[key])
-        found[node] = numbers.of(key, _Value(node, owner, found))
-        order.append(found[node])
+        number_of[node] = numbers.number_of(key, _Value(node, owner, number_of))
+        order.append(number_of[node])
     output = owner.graph.output_node()
     flat: Any = output.args[0]
-    results = [found[leaf] if isinstance(leaf, Node) else (leaf,) for leaf in flat]
+    results = [number_of[leaf] if isinstance(leaf, Node) else (leaf,) for leaf in flat]
     spec = codegen_of(owner.graph).pytree_info.out_spec
     spec = spec.child(0) if decisions else spec
     count = spec.num_leaves
-    asked: Any = results[count:]
-    return _Numbered(list(dict.fromkeys(order)), results[:count], asked, spec)
+    conditions: Any = results[count:]
+    return _NumberedPath(list(dict.fromkeys(order)), results[:count], conditions, spec)
 
 
 def is_guard_call(owner: GraphModule, node: Node) -> bool:
-    """True for the call of the module that checks a program's inputs."""
+    """Whether the node calls the module that checks a program's inputs."""
     return is_guard(find_attribute(owner, str(node.target), None))
 
 
-def _key(
-    owner: GraphModule, node: Node, index: int, found: dict[Node, int], weights: frozenset[str]
+def _value_key(
+    owner: GraphModule, node: Node, index: int, number_of: dict[Node, int], weights: frozenset[str]
 ) -> Hashable:
-    """Equal for nodes of two paths that compute the same."""
+    """Return a key that is equal for nodes of two paths that compute the same."""
     if node.op == "placeholder":
         return ("placeholder", node.target)
     if node.op == "get_attr":
         return _attribute_key(str(node.target), find_attribute(owner, str(node.target)), weights)
     leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
     parts = tuple(
-        ("#", found[leaf]) if isinstance(leaf, Node) else (type(leaf), repr(leaf))
+        ("#", number_of[leaf]) if isinstance(leaf, Node) else (type(leaf), repr(leaf))
         for leaf in leaves
     )
     return (node.op, node.target, str(spec), parts)
@@ -254,10 +255,13 @@ def _key(
 def _attribute_key(name: str, value: Any, weights: frozenset[str]) -> Hashable:
     if isinstance(value, GraphModule):
         # the body of a region or of a torch.cond: its weights are operands of the call
-        return ("graph", *(each.code for each in value.modules() if isinstance(each, GraphModule)))
+        return (
+            "graph",
+            *(inner.code for inner in value.modules() if isinstance(inner, GraphModule)),
+        )
     if name in weights:
         return ("weight", name)
-    if value.numel() <= _SMALL and value.layout is torch.strided:
+    if value.numel() <= _MAX_COMPARED_ELEMENTS and value.layout is torch.strided:
         content = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
         return ("constant", value.dtype, tuple(value.shape), content)
     return ("constant", id(value))
@@ -273,7 +277,7 @@ class _Scope:
     attributes: dict[str, Any]
     outside: frozenset[int] = frozenset()
 
-    def has(self, number: int) -> bool:
+    def has_number(self, number: int) -> bool:
         return number in self.nodes or number in self.outside
 
 
@@ -281,67 +285,73 @@ class _Scope:
 class _Builder:
     """Writes the tree of paths into graphs."""
 
-    numbers: _Numbers
-    paths: dict[int, _Numbered]
+    numbers: _ValueNumbering
+    paths: dict[int, _NumberedPath]
 
-    def below(self, tree: TracedPath | DecisionNode) -> list[_Numbered]:
-        return [self.paths[id(path)] for path in tree.leaves()]
+    def paths_below(self, tree: TracedPath | DecisionNode) -> list[_NumberedPath]:
+        return [self.paths[id(path)] for path in tree.iter_paths()]
 
-    def emit(
-        self, tree: TracedPath | DecisionNode, scope: _Scope, wanted: Sequence[int]
+    def emit_tree(
+        self, tree: TracedPath | DecisionNode, scope: _Scope, indices: Sequence[int]
     ) -> dict[int, Any]:
-        """Write ``tree``; returns the nodes, or constants, of the ``wanted`` results."""
-        paths = self.below(tree)
+        """Write ``tree``; return the nodes, or constants, of the results at ``indices``."""
+        paths = self.paths_below(tree)
         common = set(paths[0].order).intersection(*(path.order for path in paths[1:]))
         for number in paths[0].order:
-            if number in common and not scope.has(number):
-                scope.nodes[number] = self.copy(number, scope)
-        found: dict[int, Any] = {}
-        for index in wanted:
-            values = {_hashable(path.results[index]) for path in paths}
+            if number in common and not scope.has_number(number):
+                scope.nodes[number] = self.copy_node(number, scope)
+        results: dict[int, Any] = {}
+        for index in indices:
+            values = {_hashable_result(path.results[index]) for path in paths}
             value = paths[0].results[index]
             if len(values) == 1:
-                found[index] = value[0] if isinstance(value, tuple) else scope.nodes[value]
-        left = [index for index in wanted if index not in found]
-        if isinstance(tree, DecisionNode) and left:
-            found.update(self.decision(tree, scope, left))
-        return found
+                results[index] = value[0] if isinstance(value, tuple) else scope.nodes[value]
+        remaining = [index for index in indices if index not in results]
+        if isinstance(tree, DecisionNode) and remaining:
+            results.update(self.emit_decision(tree, scope, remaining))
+        return results
 
-    def decision(self, tree: DecisionNode, scope: _Scope, wanted: Sequence[int]) -> dict[int, Any]:
+    def emit_decision(
+        self, tree: DecisionNode, scope: _Scope, indices: Sequence[int]
+    ) -> dict[int, Any]:
         """The torch.cond of a decision."""
-        paths = self.below(tree)
-        asked = {path.asked[tree.depth] for path in paths}
-        if len(asked) != 1:
+        paths = self.paths_below(tree)
+        conditions = {path.conditions[tree.depth] for path in paths}
+        if len(conditions) != 1:
             raise ExportError(
                 f"tracing: the decision at {tree.line} is not the same computation in every path: "
                 "it depends on a number of Python (random, a counter), or on a tensor that one "
                 "path writes to in place. Draw it with torch, and write y = y + 1 for y.add_(1)"
             )
-        self.check_tensors(tree, wanted)
-        needed = self.needed(tree, wanted, scope)
-        branches = [self.branch(each, needed, wanted, scope) for each in (tree.yes, tree.no)]
+        self.check_tensors(tree, indices)
+        needed = self.needed_numbers(tree, indices, scope)
+        branches = [
+            self.emit_branch(subtree, needed, indices, scope) for subtree in (tree.yes, tree.no)
+        ]
         operands = tuple(scope.nodes[number] for number in needed)
         graph = scope.graph
         node = graph.call_function(
-            torch.ops.higher_order.cond, (scope.nodes[asked.pop()], *branches, operands)
+            torch.ops.higher_order.cond, (scope.nodes[conditions.pop()], *branches, operands)
         )
         return {
             index: graph.call_function(operator.getitem, (node, position))
-            for position, index in enumerate(wanted)
+            for position, index in enumerate(indices)
         }
 
-    def branch(
+    def emit_branch(
         self,
         tree: TracedPath | DecisionNode,
         needed: Sequence[int],
-        wanted: Sequence[int],
+        indices: Sequence[int],
         scope: _Scope,
     ) -> Node:
-        """A branch as a GraphModule that ``scope`` holds; returns the node that reads it."""
+        """Write a branch as a GraphModule in ``scope``; return the node that reads it."""
         graph = Graph()
-        known = {number: graph.placeholder(f"operand_{i}") for i, number in enumerate(needed)}
-        inner = _Scope(graph, known, {}, scope.outside.union(scope.nodes))
-        results = self.emit(tree, inner, wanted)
+        placeholders = {
+            number: graph.placeholder(f"operand_{i}") for i, number in enumerate(needed)
+        }
+        inner = _Scope(graph, placeholders, {}, scope.outside.union(scope.nodes))
+        results = self.emit_tree(tree, inner, indices)
         # a branch of torch.cond returns new tensors: no operand, no view of one, none twice
         copies = [
             graph.call_function(
@@ -349,29 +359,31 @@ class _Builder:
                 (results[index],),
                 {"memory_format": torch.contiguous_format},
             )
-            for index in wanted
+            for index in indices
         ]
         graph.output(tuple(copies))
         graph.eliminate_dead_code()
-        return _held(scope, GraphModule(inner.attributes, graph), "branch")
+        return _attach_module(scope, GraphModule(inner.attributes, graph), "branch")
 
-    def needed(self, tree: DecisionNode, wanted: Sequence[int], scope: _Scope) -> list[int]:
-        """The numbers of this graph that the branches read."""
-        found: dict[int, None] = {}
-        for path in self.below(tree):
+    def needed_numbers(
+        self, tree: DecisionNode, indices: Sequence[int], scope: _Scope
+    ) -> list[int]:
+        """Return the numbers of this graph that the branches read."""
+        numbers: dict[int, None] = {}
+        for path in self.paths_below(tree):
             for number in path.order:
-                if not scope.has(number):
+                if not scope.has_number(number):
                     value = self.numbers.values[number]
-                    found.update(dict.fromkeys(value.inputs()))
-            results = (path.results[index] for index in wanted)
-            found.update({each: None for each in results if not isinstance(each, tuple)})
-            found.update(dict.fromkeys(path.asked[tree.depth + 1 :]))
-        return [number for number in found if number in scope.nodes]
+                    numbers.update(dict.fromkeys(value.input_numbers()))
+            results = (path.results[index] for index in indices)
+            numbers.update({result: None for result in results if not isinstance(result, tuple)})
+            numbers.update(dict.fromkeys(path.conditions[tree.depth + 1 :]))
+        return [number for number in numbers if number in scope.nodes]
 
-    def check_tensors(self, tree: DecisionNode, wanted: Sequence[int]) -> None:
-        """Raises ExportError for a result that is a tensor on one side only, or another number."""
-        for path in self.below(tree):
-            for index in wanted:
+    def check_tensors(self, tree: DecisionNode, indices: Sequence[int]) -> None:
+        """Raise ExportError for a result that is a tensor on one side only, or another number."""
+        for path in self.paths_below(tree):
+            for index in indices:
                 result = path.results[index]
                 value = None
                 if not isinstance(result, tuple):
@@ -382,39 +394,41 @@ class _Builder:
                         f"{tree.line}; return a tensor"
                     )
 
-    def copy(self, number: int, scope: _Scope) -> Node:
+    def copy_node(self, number: int, scope: _Scope) -> Node:
         """The node of ``number`` in the graph of ``scope``."""
         value = self.numbers.values[number]
         node = value.node
         if node.op == "get_attr":
-            return _held(scope, find_attribute(value.owner, str(node.target)), "body")
+            return _attach_module(scope, find_attribute(value.owner, str(node.target)), "body")
         args, kwargs = map_arg(
             (node.args, node.kwargs), lambda each: scope.nodes[value.numbers[each]]
         )
-        made = scope.graph.create_node(node.op, node.target, args, kwargs)
-        made.meta.update({key: node.meta[key] for key in _KEPT_META if key in node.meta})
-        return made
+        copied = scope.graph.create_node(node.op, node.target, args, kwargs)
+        copied.meta.update({key: node.meta[key] for key in _COPIED_META if key in node.meta})
+        return copied
 
 
 def _add_attribute(scope: _Scope, number: int, value: _Value) -> None:
-    """A weight under its name in the state_dict, or a constant; the body of a region is put where
-    it is called."""
+    """Add a weight under its name in the state_dict, or a constant.
+
+    The body of a region is added where it is called.
+    """
     name = str(value.node.target)
-    held = find_attribute(value.owner, name)
-    if isinstance(held, GraphModule):
+    attribute = find_attribute(value.owner, name)
+    if isinstance(attribute, GraphModule):
         return
     while name in scope.attributes:  # constants of two paths may have one name
         name += "_"
-    scope.attributes[name] = held
+    scope.attributes[name] = attribute
     scope.nodes[number] = scope.graph.get_attr(name)
 
 
-def _held(scope: _Scope, module: GraphModule, kind: str) -> Node:
-    """A node that reads ``module``, which becomes an attribute of the graph's owner."""
+def _attach_module(scope: _Scope, module: GraphModule, kind: str) -> Node:
+    """Make ``module`` an attribute of the graph's owner; return a node that reads it."""
     name = f"traced_{kind}_{len(scope.attributes)}"
     scope.attributes[name] = module
     return scope.graph.get_attr(name)
 
 
-def _hashable(result: int | tuple[Any]) -> Hashable:
+def _hashable_result(result: int | tuple[Any]) -> Hashable:
     return (type(result[0]), repr(result[0])) if isinstance(result, tuple) else result

@@ -1,6 +1,6 @@
-"""ExportOptions(validate=True): the exported program returns what the module does on the
-example, before anything is converted. In come the program and the request, out goes an error or
-nothing. Called by strategies.py."""
+"""Check a captured program before conversion: with ExportOptions(validate=True) it must return what
+the module does on the example; tensor subclasses and non-dense tensors are rejected.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
     if any(is_fake(tensor) for tensor in tensors):
         raise OptionError("ExportOptions(validate=True) needs weights and inputs with data")
     with autocast_again():
-        expected = _called(copied_module(module), request)
+        expected = _call_results(copied_module(module), request)
     try:
-        computed = _called(copied_module(exported.module()), request)
+        computed = _call_results(copied_module(exported.module()), request)
     except Exception as error:  # the program checks its inputs with plain Python assertions
         raise ExportError(
             f"the exported program cannot be run on the example inputs: "
@@ -46,8 +46,8 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
         ) from error
     problems = [
         text
-        for path, wanted in expected.items()
-        if (text := _difference(path, computed.get(path), wanted)) is not None
+        for path, reference in expected.items()
+        if (text := _describe_difference(path, computed.get(path), reference)) is not None
     ]
     problems += [
         f"  {path}: the module returns none"
@@ -61,51 +61,54 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
         )
 
 
-def _called(module: Any, request: Request) -> dict[str, Any]:
-    """Flat results of a call and the buffers after it, by name."""
+def _call_results(module: Any, request: Request) -> dict[str, Any]:
+    """Return flat results of a call and the buffers after it, by name."""
     leaves = results_of(module, (request.args, request.kwargs))
-    found = {f"result {index}": leaf for index, leaf in enumerate(leaves)}
+    results = {f"result {index}": leaf for index, leaf in enumerate(leaves)}
     persistent = module.state_dict()
-    found.update(
+    results.update(
         {f"buffer '{name}'": value for name, value in module.named_buffers() if name in persistent}
     )
-    return found
+    return results
 
 
-def _difference(path: str, value: Any, wanted: Any) -> str | None:
+def _describe_difference(path: str, value: Any, reference: Any) -> str | None:
     if value is None:
         return f"  {path}: the program returns none"
-    dtype = wanted.dtype if isinstance(wanted, torch.Tensor) else None
+    dtype = reference.dtype if isinstance(reference, torch.Tensor) else None
     tolerance = tolerance_of(dtype) if dtype else _NUMBER
     try:
         torch.testing.assert_close(
-            value, wanted, **tolerance._asdict(), equal_nan=True, check_stride=False
+            value, reference, **tolerance._asdict(), equal_nan=True, check_stride=False
         )
     except AssertionError as error:
         return f"  {path}: " + " ".join(str(error).split())
     return None
 
 
-def differences(found: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
-    """What differs between flat results, one line each, within the tolerance of their dtypes."""
-    if len(found) != len(wanted):
-        return [f"  it returns {len(found)} values, not {len(wanted)}"]
-    pairs = zip(found, wanted, strict=True)
-    lines = (_difference(f"result {place}", *pair) for place, pair in enumerate(pairs))
+def find_differences(actual: Sequence[Any], expected: Sequence[Any]) -> list[str]:
+    """Describe the differences between flat results, one line each, within their dtypes'
+    tolerances.
+    """
+    if len(actual) != len(expected):
+        return [f"  it returns {len(actual)} values, not {len(expected)}"]
+    pairs = zip(actual, expected, strict=True)
+    lines = (_describe_difference(f"result {index}", *pair) for index, pair in enumerate(pairs))
     return [line for line in lines if line is not None]
 
 
 def results_of(module: Any, call: Any) -> list[Any]:
-    """Flat results of a call, with the same random numbers each time; what it writes into its
-    arguments goes into copies."""
+    """Return flat results of a call, with the same random numbers each time.
+
+    The call gets copies of its arguments, which it may write into.
+    """
     args, kwargs = copied_call(*call)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         return [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if leaf is not None]
 
 
-# -- tensors of classes that say themselves what the functions of torch do with them
-# (``__torch_function__``), which torch.export does not follow
+# -- tensor subclasses that override ``__torch_function__``, which torch.export does not follow
 
 
 def check_subclasses(exported: ExportedProgram, request: Request) -> None:
@@ -115,14 +118,16 @@ def check_subclasses(exported: ExportedProgram, request: Request) -> None:
     Raises:
         ExportError: they differ; the message names the class.
     """
-    tensors = [*_leaves((request.args, request.kwargs)), *_held(request.model)]
-    found = next((tensor for tensor in tensors if _speaks_for_itself(tensor)), None)
-    if found is None or any(map(is_fake, tensors)):
+    tensors = [*_tensor_leaves((request.args, request.kwargs)), *_module_tensors(request.model)]
+    subclass_tensor = next(
+        (tensor for tensor in tensors if _overrides_torch_functions(tensor)), None
+    )
+    if subclass_tensor is None or any(map(is_fake, tensors)):
         return
-    wanted = _results(request.model, request, _clone)
-    lines = differences(_results(exported.module(), request, _plain), wanted)
+    expected = _plain_results(request.model, request, _clone_with_attributes)
+    lines = find_differences(_plain_results(exported.module(), request, _to_plain_tensor), expected)
     if lines:
-        name = type(found).__name__
+        name = type(subclass_tensor).__name__
         raise ExportError(
             f"{name}.__torch_function__ changes what the model computes, which torch.export does "
             "not follow; program and module differ on the example inputs:\n" + "\n".join(lines)
@@ -132,59 +137,68 @@ def check_subclasses(exported: ExportedProgram, request: Request) -> None:
         )
 
 
-def _results(
-    module: Any, request: Request, copied: Callable[[torch.Tensor], torch.Tensor]
+def _plain_results(
+    module: Any, request: Request, copy_tensor: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[Any]:
-    """What a copy of the module returns for copies of the arguments, flat, as plain tensors."""
-    leaves = list(_leaves((request.args, request.kwargs)))
-    own = [tensor for tensor in (*leaves, *_held(module)) if _speaks_for_itself(tensor)]
-    memo = {id(tensor): copied(tensor) for tensor in own}
-    args, kwargs = _copied((request.args, request.kwargs), memo)
+    """Return the results of a copy of the module for copies of the arguments, flat, as plain
+    tensors.
+    """
+    leaves = list(_tensor_leaves((request.args, request.kwargs)))
+    overriding = [
+        tensor
+        for tensor in (*leaves, *_module_tensors(module))
+        if _overrides_torch_functions(tensor)
+    ]
+    memo = {id(tensor): copy_tensor(tensor) for tensor in overriding}
+    args, kwargs = _copy_tensors((request.args, request.kwargs), memo)
     twin = copy.deepcopy(module, memo)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         returned = twin(*args, **kwargs)
-    found = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
-    return [_plain(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in found]
+    leaves_out = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
+    return [
+        _to_plain_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves_out
+    ]
 
 
-def _copied(tree: Any, memo: dict[int, Any]) -> Any:
-    """The same with copies of tensors: those of the memo, where it has one."""
+def _copy_tensors(tree: Any, memo: dict[int, Any]) -> Any:
+    """Copy the tensors of a tree; ``memo`` maps ids to copies to reuse."""
 
-    def made(leaf: Any) -> Any:
+    def copy_leaf(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         return memo.setdefault(id(leaf), leaf.detach().clone())
 
-    return pytree.tree_map(made, tree)
+    return pytree.tree_map(copy_leaf, tree)
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def _to_plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
     with disable_torch_function():
         return tensor.detach().clone().as_subclass(torch.Tensor)
 
 
-def _clone(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of the same class, with the attributes that it has."""
-    made = _plain(tensor).as_subclass(type(tensor))
-    vars(made).update(vars(tensor))
-    return made
+def _clone_with_attributes(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy a tensor with its class and attributes."""
+    clone = _to_plain_tensor(tensor).as_subclass(type(tensor))
+    vars(clone).update(vars(tensor))
+    return clone
 
 
-def _leaves(tree: Any) -> Iterator[torch.Tensor]:
+def _tensor_leaves(tree: Any) -> Iterator[torch.Tensor]:
     return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
 
 
-def _held(model: Any) -> Iterator[torch.Tensor]:
-    """Parameters and buffers of a module, and tensors that are plain attributes."""
+def _module_tensors(model: Any) -> Iterator[torch.Tensor]:
+    """Yield parameters and buffers of a module, and tensors that are plain attributes."""
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
-        for home in (vars(module), module._parameters, module._buffers):
-            yield from (each for each in home.values() if isinstance(each, torch.Tensor))
+        for attributes in (vars(module), module._parameters, module._buffers):
+            yield from (value for value in attributes.values() if isinstance(value, torch.Tensor))
 
 
-def _speaks_for_itself(tensor: torch.Tensor) -> bool:
-    """Whether its class overrides what torch's functions do; one that is made of other tensors is
-    unwrapped by torch.export."""
+def _overrides_torch_functions(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's class overrides torch's functions. torch.export unwraps wrapper
+    subclasses.
+    """
     handler = type(tensor).__torch_function__
     plain = getattr(handler, "__func__", handler) in (
         torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
@@ -193,38 +207,37 @@ def _speaks_for_itself(tensor: torch.Tensor) -> bool:
     return not plain and not is_fake(tensor) and not is_traceable_wrapper_subclass(tensor)
 
 
-# -- tensors that torch.export takes for dense ones, or fails on in words about something else:
-# packed for mkldnn, quantized, nested
+# -- tensors that torch.export takes for dense ones, or rejects with an unrelated error: packed for
+# mkldnn, quantized, nested
 
 
 def check_layouts(request: Request) -> None:
-    """Raises InputError for such a tensor among the arguments, parameters and buffers, by its
-    place."""
-    for place, value in _places(request):
+    """Raise InputError for a non-dense tensor among the arguments, parameters and buffers."""
+    for label, value in _labeled_values(request):
         for leaf in pytree.tree_leaves(value):
-            what = _undense(leaf) if isinstance(leaf, torch.Tensor) else None
+            what = _describe_non_dense(leaf) if isinstance(leaf, torch.Tensor) else None
             if what is not None:
-                raise InputError(f"{place} is {what}")
+                raise InputError(f"{label} is {what}")
 
 
-def check_not_nested(place: str, value: Any) -> None:
-    """Raises InputError for an input of a given graph that not even has a shape."""
+def check_not_nested(label: str, value: Any) -> None:
+    """Raise InputError for an input of a given graph that does not even have a shape."""
     if isinstance(value, torch.Tensor) and value.is_nested and value.layout is torch.strided:
-        raise InputError(f"{place} is {_undense(value)}")
+        raise InputError(f"{label} is {_describe_non_dense(value)}")
 
 
-def _places(request: Request) -> Iterator[tuple[str, Any]]:
+def _labeled_values(request: Request) -> Iterator[tuple[str, Any]]:
     yield from ((f"args[{index}]", value) for index, value in enumerate(request.args))
     yield from ((f"kwargs[{name!r}]", value) for name, value in request.kwargs.items())
     if isinstance(request.model, torch.nn.Module):
         named = (request.model.named_parameters(), request.model.named_buffers())
-        for name, value in (pair for each in named for pair in each):
+        for name, value in (pair for named_tensors in named for pair in named_tensors):
             if not value.is_mkldnn:  # which torch.export keeps, and the interpreter refuses
                 yield f"'{name}' of the model", value
 
 
-def _undense(tensor: torch.Tensor) -> str | None:
-    """What to say of a tensor whose elements do not lie as its shape says."""
+def _describe_non_dense(tensor: torch.Tensor) -> str | None:
+    """Describe a tensor whose elements are not laid out as its shape says; None for others."""
     if tensor.is_mkldnn:
         return f"of layout {tensor.layout}: an ONNX model takes dense tensors; give x.to_dense()"
     if tensor.is_quantized:
