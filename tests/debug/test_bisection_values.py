@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ortable.debug.comparing.outcome import collected, differing
+from ortable.debug.comparing.call_effects import collect_leaves, describe_difference
 from ortable.exporter.account.gaps import AskedTolerance as Tolerances
 
 ONE = torch.ones(2, 3)
@@ -36,14 +36,17 @@ ONE = torch.ones(2, 3)
     ],
 )
 def test_two_values(expected: Any, got: Any, said: str | None) -> None:
-    found = differing({"result": expected}, {"result": got}, Tolerances())
+    found = describe_difference({"result": expected}, {"result": got}, Tolerances())
     assert bool(found) == (said is not None)
     assert said is None or re.match(f"result: {said}", found)
 
 
 def test_a_value_that_is_missing_and_a_tolerance_that_is_given() -> None:
-    assert differing({"a": 1}, {}, Tolerances()) == "a is missing"
-    expected, got = collected("out", (ONE, {"k": ONE})), collected("out", (ONE, {"k": ONE + 0.1}))
-    assert differing(expected, got, Tolerances(atol=0.2)) == ""
-    found = differing(expected, got, Tolerances())
+    assert describe_difference({"a": 1}, {}, Tolerances()) == "a is missing"
+    expected, got = (
+        collect_leaves("out", (ONE, {"k": ONE})),
+        collect_leaves("out", (ONE, {"k": ONE + 0.1})),
+    )
+    assert describe_difference(expected, got, Tolerances(atol=0.2)) == ""
+    found = describe_difference(expected, got, Tolerances())
     assert found.startswith("out[1]['k']: 6 of 6 values")

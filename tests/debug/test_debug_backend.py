@@ -12,7 +12,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from ortable import OrtableError, get_decomposition_table, onnx_debug_backend
-from ortable.debug.arrays import describe, to_numpy, to_torch
+from ortable.debug.arrays import describe_value, to_numpy, to_torch
 from ortable.errors import MismatchError, OptionError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -204,16 +204,16 @@ def test_results_are_printed(capsys):
 
 
 def test_values_as_text():
-    assert describe(np.array(2, dtype=np.int64)) == "int64[] 2"
-    assert describe(np.zeros((0, 3))) == "float64[0,3] []"
-    assert describe(np.arange(20) > 4) == "bool[20] 15 of 20 true"
+    assert describe_value(np.array(2, dtype=np.int64)) == "int64[] 2"
+    assert describe_value(np.zeros((0, 3))) == "float64[0,3] []"
+    assert describe_value(np.arange(20) > 4) == "bool[20] 15 of 20 true"
     many = np.arange(20, dtype=np.float32)
     many[:3] = np.nan, np.inf, -np.inf
-    assert describe(many) == "float32[20] min=3 max=19 mean=11 nan=1 inf=2"
-    assert describe(torch.ones(12).bfloat16().float().numpy().astype("bfloat16")).startswith(
+    assert describe_value(many) == "float32[20] min=3 max=19 mean=11 nan=1 inf=2"
+    assert describe_value(torch.ones(12).bfloat16().float().numpy().astype("bfloat16")).startswith(
         "bfloat16[12] min=1"
     )
-    assert describe([np.array(1), None]) == "[int64[] 1, None]"
+    assert describe_value([np.array(1), None]) == "[int64[] 1, None]"
 
 
 # -- what is dumped -----------------------------------------------------------------------------

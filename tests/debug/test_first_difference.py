@@ -404,7 +404,7 @@ def test_a_model_file_that_was_changed(tmp_path: Path) -> None:
 def test_what_cannot_be_compared_is_refused() -> None:
     model = net(torch.nn.CELU())
     program = ortable.export(model, (X,))
-    with pytest.raises(OptionError, match=r"^train: of torch"):
+    with pytest.raises(OptionError, match=r"^train: an option of torch"):
         ortable.first_difference(program, train=True)
     with pytest.raises(InputError, match="the model takes 1"):
         ortable.first_difference(program, (X, X))

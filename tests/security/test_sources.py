@@ -52,10 +52,13 @@ ALLOWED = {
     ("runtime/ortable/exporter/observing/child.py", "np.load"): "what the process wrote",
     ("runtime/ortable/cli/target.py", "importlib.import_module"): "the module that the command "
     "line names",
-    ("runtime/ortable/debug/comparing/alone.py", "exec"): "the script of one operator, made of an "
+    (
+        "runtime/ortable/debug/comparing/minimizer.py",
+        "exec",
+    ): "the script of one operator, made of an "
     "operator's schema and values, before it is handed out",
-    ("runtime/ortable/debug/comparing/alone.py", "compile"): "as exec",
-    ("runtime/ortable/debug/comparing/alone.py", "eval"): "as exec",
+    ("runtime/ortable/debug/comparing/minimizer.py", "compile"): "as exec",
+    ("runtime/ortable/debug/comparing/minimizer.py", "eval"): "as exec",
     ("runtime/ortable/cli/specs.py", "importlib.import_module"): "--import and --lowering",
     ("codegen/ortablegen/schemas/registry.py", "importlib.import_module"): "requires: of this "
     "repository's specs; refused in files of users",

@@ -1,5 +1,7 @@
-"""Tools to look at graphs and to find where they go wrong: text, pictures, reference evaluation.
-Names are loaded when first used, so that importing the package costs nothing."""
+"""Tools to inspect graphs and find errors in them: text, pictures, reference evaluation.
+
+Names are loaded on first use, so that importing the package costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _HOMES = {
     "pretty_onnx": "ortable.ir.proto.text",
     "profile": "ortable.debug.profiling.call",
     "to_dot": "ortable.debug.plot",
-    "where_is": "ortable.debug.comparing.places",
+    "where_is": "ortable.debug.comparing.source_locations",
 }
 __all__ = sorted(_HOMES)
 

@@ -1,5 +1,4 @@
-"""Values of the debugger: tensors as numpy arrays and back, and arrays and ONNX nodes as short
-text. Called by `run` and `comparing`."""
+"""Convert tensors to numpy and back, and format arrays and ONNX nodes as short text."""
 
 from __future__ import annotations
 
@@ -14,29 +13,35 @@ from ortable.ir import initializers
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A numpy array with the values of a tensor (copied: results must not alias); complex numbers
-    are pairs along a last dimension."""
+    """Copy a tensor to a numpy array; complex numbers are pairs along a last dimension.
+
+    A copy, because results must not alias.
+    """
     return initializers.to_numpy(real_tensor(tensor.detach().cpu().resolve_neg())).copy()
 
 
 def to_torch(value: Any) -> torch.Tensor:
-    """A tensor with the values of a numpy array or scalar."""
-    made: torch.Tensor = initializers.to_torch(np.array(value))
-    return made.reshape(np.shape(value))
+    """Convert a numpy array or scalar to a tensor."""
+    tensor: torch.Tensor = initializers.to_torch(np.array(value))
+    return tensor.reshape(np.shape(value))
 
 
-def describe(value: Any, most: int = 10) -> str:
-    """One line: dtype, shape, and the values when there are at most `most`; else least, greatest
-    and mean value, and how many are not finite."""
+def describe_value(value: Any, max_values: int = 10) -> str:
+    """Format dtype, shape, and the values if there are at most `max_values`, in one line.
+
+    Larger arrays have minimum, maximum and mean, and the number of values that are not finite.
+    """
     if isinstance(value, list | tuple):
-        return f"[{', '.join(describe(item, most) for item in value)}]"
+        return f"[{', '.join(describe_value(item, max_values) for item in value)}]"
     if not isinstance(value, np.ndarray | np.generic):
         return repr(value)
     array = np.asarray(value)
     head = f"{array.dtype}[{','.join(map(str, array.shape))}]"
-    if array.size <= most:
-        kind = np.float64 if array.dtype.kind in "fV" else array.dtype
-        text = np.array2string(array.astype(kind), precision=6, separator=", ", threshold=most + 1)
+    if array.size <= max_values:
+        dtype = np.float64 if array.dtype.kind in "fV" else array.dtype
+        text = np.array2string(
+            array.astype(dtype), precision=6, separator=", ", threshold=max_values + 1
+        )
         return f"{head} {' '.join(text.split())}"
     if array.dtype.kind == "b":
         return f"{head} {int(array.sum())} of {array.size} true"
@@ -44,16 +49,16 @@ def describe(value: Any, most: int = 10) -> str:
         return head
     numbers = array.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
-    rest = array.size - finite.size
+    nonfinite = array.size - finite.size
     parts = [head]
     if finite.size:
         parts.append(f"min={finite.min():.6g} max={finite.max():.6g} mean={finite.mean():.6g}")
-    if rest:
+    if nonfinite:
         parts.append(f"nan={int(np.isnan(numbers).sum())} inf={int(np.isinf(numbers).sum())}")
     return " ".join(parts)
 
 
-def node_text(proto: NodeProto) -> str:
-    """An ONNX node as a line: `Relu(x) -> y`."""
+def format_node(proto: NodeProto) -> str:
+    """Format an ONNX node as a line: `Relu(x) -> y`."""
     name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
     return f"{name}({', '.join(proto.input)}) -> {', '.join(proto.output)}"

@@ -1,6 +1,7 @@
-"""onnx_debug_backend: the graphs of the fast backend, run by the reference evaluator in place of
-ONNX Runtime, wherever `onnx_custom_backend` can stand. In comes a graph of dynamo or of
-AOTAutograd, out comes a ReferenceBackend; called by torch.compile."""
+"""Implement `onnx_debug_backend`, which runs graphs in the reference evaluator.
+
+It takes the same graphs as `onnx_custom_backend`, and returns a `ReferenceBackend`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from ortable.exporter.account.gaps import AskedTolerance
 
 from .run import ReferenceBackend
 
-_OWN = ("compare", "atol", "rtol", "verbose")
-_OF_ONNX_RUNTIME = ("session_options", "run_options", "cache_dir")
+_BACKEND_OPTIONS = ("compare", "atol", "rtol", "verbose")
+_ONNXRUNTIME_OPTIONS = ("session_options", "run_options", "cache_dir")
 
 
 def onnx_debug_backend(
@@ -33,8 +34,9 @@ def onnx_debug_backend(
     options: Mapping[str, Any] | None = None,
     **keywords: Unpack[OrtOptionsDict],
 ) -> Compiled:
-    """The same graphs as `onnx_custom_backend`, run node by node in Python by
-    `ortable.ExtendedReferenceEvaluator`: slow, and it can look into them.
+    """Run the graphs of `onnx_custom_backend` node by node in `ortable.ExtendedReferenceEvaluator`.
+
+    It is slow; use it to inspect results.
 
     Args:
         graph_module: the graph that dynamo or AOTAutograd hands over.
@@ -52,13 +54,17 @@ def onnx_debug_backend(
         OrtableError: it was called outside torch.compile.
         MismatchError: in a call, with `compare`, where a result differs.
     """
-    given = {"compare": compare, "atol": atol, "rtol": rtol, **keywords}
-    own, rest = _split_options(given, options)
-    verbose = own.get("verbose", 0)
-    resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})
-    _refuse_onnxruntime_options(resolved)
-    resolved = replace(resolved, hints=False)  # nobody is in a hurry here
-    tolerance = AskedTolerance(own.get("atol"), own.get("rtol")) if own.get("compare") else None
+    explicit = {"compare": compare, "atol": atol, "rtol": rtol, **keywords}
+    backend_options, mappings = _split_options(explicit, options)
+    verbose = backend_options.get("verbose", 0)
+    resolved = OrtOptions.from_mapping(*mappings, {"verbose": min(verbose, 2)})
+    _reject_onnxruntime_options(resolved)
+    resolved = replace(resolved, hints=False)
+    tolerance = (
+        AskedTolerance(backend_options.get("atol"), backend_options.get("rtol"))
+        if backend_options.get("compare")
+        else None
+    )
 
     def run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:
         return ReferenceBackend(compiled, verbose=verbose, tolerance=tolerance)
@@ -69,27 +75,29 @@ def onnx_debug_backend(
 
 
 def _split_options(
-    given: Mapping[str, Any], options: Any
+    explicit: Mapping[str, Any], options: Any
 ) -> tuple[dict[str, Any], list[Mapping[str, Any] | None]]:
-    """The options of this backend, checked, and the mappings without them."""
-    own: dict[str, Any] = {}
-    rest: list[Mapping[str, Any] | None] = []
-    for source in (given, options):
+    """Separate the options of this backend, checked, from the mappings."""
+    backend_options: dict[str, Any] = {}
+    mappings: list[Mapping[str, Any] | None] = []
+    for source in (explicit, options):
         if not isinstance(source, Mapping):
-            rest.append(source)
+            mappings.append(source)
             continue
-        for name in _OWN:
+        for name in _BACKEND_OPTIONS:
             value = source.get(name)
             if value is None:
                 continue
-            if name in own:
+            if name in backend_options:
                 raise OptionError(f"Option {name!r} is given twice; give it once.")
-            own[name] = _check_own_option(name, value)
-        rest.append({name: value for name, value in source.items() if name not in _OWN})
-    return own, rest
+            backend_options[name] = _check_backend_option(name, value)
+        mappings.append(
+            {name: value for name, value in source.items() if name not in _BACKEND_OPTIONS}
+        )
+    return backend_options, mappings
 
 
-def _check_own_option(name: str, value: Any) -> Any:
+def _check_backend_option(name: str, value: Any) -> Any:
     if name == "compare" and not isinstance(value, bool):
         raise OptionError(f"Option 'compare' must be True or False, got {value!r}.")
     if name == "verbose" and (not isinstance(value, int) or value < 0):
@@ -99,16 +107,16 @@ def _check_own_option(name: str, value: Any) -> Any:
     return value
 
 
-def _refuse_onnxruntime_options(options: OrtOptions) -> None:
-    """Options of ONNX Runtime, which does not run here, are not ignored in silence."""
-    refused = [name for name in _OF_ONNX_RUNTIME if getattr(options, name) is not None]
+def _reject_onnxruntime_options(options: OrtOptions) -> None:
+    """Reject options of ONNX Runtime, which does not run here."""
+    unsupported = [name for name in _ONNXRUNTIME_OPTIONS if getattr(options, name) is not None]
     if options.providers not in (None, ("CPUExecutionProvider",)):
-        refused.append("providers")
+        unsupported.append("providers")
     if options.freeze == "on":
-        refused.append("freeze")
-    refused += [name for name in ("autotune", "resizable") if getattr(options, name)]
-    if refused:
+        unsupported.append("freeze")
+    unsupported += [name for name in ("autotune", "resizable") if getattr(options, name)]
+    if unsupported:
         raise OptionError(
             f"onnx_debug_backend does not run ONNX Runtime, and cannot honour "
-            f"{', '.join(refused)}: remove it, or use onnx_custom_backend."
+            f"{', '.join(unsupported)}: remove it, or use onnx_custom_backend."
         )

@@ -1,10 +1,9 @@
-"""`ortable.first_difference`: the first result of a compiled or exported model that differs from
-eager's, with the entry of the specs that made it. In come a model and the arguments of a call, out
-comes a `Comparison`; called by users and by `ortable debug`.
+"""Implement `ortable.first_difference`: the first result that differs from eager, with its cause.
 
 Every graph that torch.compile makes of the call runs in eager, node by node, beside its ONNX graph,
-and hands eager's results on: what comes behind a difference is compared all the same with what
-eager computes, and the backward with the tensors that eager's forward saved."""
+and returns eager's results: later graphs are compared on eager's values, and the backward on the
+tensors that eager's forward saved.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +24,18 @@ from ortable.exporter.account.gaps import AskedTolerance
 from ortable.exporter.program import OnnxProgram
 from ortable.exporter.request.program import ExportOptions
 
-from .comparing.alone import Differs, writable
-from .comparing.diagnosis import Way, captured, decomposed, described
-from .comparing.exports import compared_export, parts_of_export
-from .comparing.graphs import Decomposed, DecompositionWatch, Watch
-from .comparing.outcome import Call, Outcome, differing
-from .comparing.places import place_of_decomposition
+from .comparing.call_effects import Call, CallEffects, describe_difference
+from .comparing.diagnosis import (
+    ReproSettings,
+    describe_capture,
+    describe_decomposition,
+    describe_mismatch,
+)
+from .comparing.exports import compare_export, resolve_export
+from .comparing.graphs import CallComparator, DecompositionComparator, DecompositionMismatch
+from .comparing.minimizer import Differs, writable_options
 from .comparing.records import Comparison, Difference
+from .comparing.source_locations import locate_decomposition
 
 
 def first_difference(
@@ -46,8 +50,7 @@ def first_difference(
     rtol: float | None = None,
     exported: OnnxProgram | ModelProto | str | os.PathLike[str] | None = None,
 ) -> Comparison:
-    """Runs `model(*args, **kwargs)` through torch.compile and in eager, and finds the first result
-    that differs: FX node, entry of the specs with file and line, module, line of the model.
+    """Run `model(*args, **kwargs)` compiled and in eager, and find the first result that differs.
 
     The call runs on copies of the arguments, a few times; the model keeps its buffers, gradients,
     mode and random numbers, as with `ortable.explain`, and an optimizer that a function steps keeps
@@ -66,7 +69,8 @@ def first_difference(
             compared in place of what torch.compile makes.
 
     Returns:
-        What was compared, and the first difference; true where there is none.
+        What was compared, and the first difference with FX node, spec entry, module and line of the
+        model; true where nothing differs.
 
     Raises:
         OptionError: an unknown option, a wrong value, or one of torch.compile for an exported
@@ -74,109 +78,120 @@ def first_difference(
         InputError: an exported model does not take such arguments.
         OrtableError: an operator that cannot be converted.
     """
-    asked = AskedTolerance(atol, rtol)
+    tolerance = AskedTolerance(atol, rtol)
     if exported is not None or isinstance(model, OnnxProgram):
-        _refuse(train=train, dynamic=dynamic, options=options)
-        parts = parts_of_export(model, args, kwargs, exported)
-        return compared_export(parts, asked)
+        _reject_options(train=train, dynamic=dynamic, options=options)
+        parts = resolve_export(model, args, kwargs, exported)
+        return compare_export(parts, tolerance)
     call = Call(innermost(model), args, kwargs or {}, train, dynamic)
-    run = _Run(call, options, asked)
-    watch, outcome = run.compiled()
-    if watch.found is not None:
-        return watch.tally.comparison(described(watch.found, watch, _way(run)))
-    return watch.tally.comparison(_before_graphs(run, watch, outcome))
+    run = _ComparisonRun(call, options, tolerance)
+    comparator, effects = run.run_compiled()
+    if comparator.mismatch is not None:
+        return comparator.tally.make_comparison(
+            describe_mismatch(comparator.mismatch, comparator, _make_repro_settings(run))
+        )
+    return comparator.tally.make_comparison(_find_capture_difference(run, comparator, effects))
 
 
-def _refuse(**given: Any) -> None:
-    """Options of torch.compile are none of an exported model."""
-    names = [name for name, value in given.items() if value]
+def _reject_options(**options: Any) -> None:
+    """Reject options of torch.compile for an exported model."""
+    names = [name for name, value in options.items() if value]
     if names:
         raise OptionError(
-            f"{', '.join(names)}: of torch.compile, and what is compared was exported; leave it out"
+            f"{', '.join(names)}: an option of torch.compile; leave it out for an exported model"
         )
 
 
 @dataclass(frozen=True)
-class _Run:
+class _ComparisonRun:
     """A call of a model, and the options that it is compiled with."""
 
     call: Call
     options: Mapping[str, Any] | None
     tolerance: AskedTolerance
 
-    def compiled(self) -> tuple[Watch, Outcome]:
-        """The call graph by graph beside eager, and what it leaves behind with eager's values."""
-        watch = Watch(self.tolerance)
-        return watch, self.watched(watch, watch.runner)
+    def run_compiled(self) -> tuple[CallComparator, CallEffects]:
+        """Run the call graph by graph beside eager, and record its effects with eager's values."""
+        comparator = CallComparator(self.tolerance)
+        return comparator, self.run_with(comparator, comparator.make_runner)
 
-    def watched(
-        self, watch: Watch | DecompositionWatch, runner: Any = None, **changes: Any
-    ) -> Outcome:
-        """What the call leaves behind with graphs that `watch` compiles."""
-        chosen = OrtOptions.from_mapping(self.options)
-        chosen = replace(chosen, hints=False, autotune=False, tune=None, **changes)
+    def run_with(
+        self,
+        comparator: CallComparator | DecompositionComparator,
+        runner: Any = None,
+        **changes: Any,
+    ) -> CallEffects:
+        """Record the effects of the call with graphs that `comparator` compiles."""
+        ort_options = OrtOptions.from_mapping(self.options)
+        ort_options = replace(ort_options, hints=False, autotune=False, tune=None, **changes)
 
         def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
             return compile_with_autograd(
-                graph_module, example_inputs, chosen, runner, watch.compile_graph
+                graph_module, example_inputs, ort_options, runner, comparator.compile_graph
             )
 
-        return self.call.compiled_by(backend)
+        return self.call.record_compiled(backend)
 
-    def table(self) -> Mapping[Any, Any]:
-        """The decompositions of the compilation."""
-        asked = users_table(OrtOptions.from_mapping(self.options))
-        return get_decomposition_table() if asked is None else asked
+    def decomposition_table(self) -> Mapping[Any, Any]:
+        table = users_table(OrtOptions.from_mapping(self.options))
+        return get_decomposition_table() if table is None else table
 
 
-def _before_graphs(run: _Run, watch: Watch, outcome: Outcome) -> Difference | None:
-    """What differs between eager and the graphs that were to be converted: decompositions."""
-    for name, value in run.call.outcome().items():
-        if name not in outcome or not isinstance(value, torch.Tensor):
+def _find_capture_difference(
+    run: _ComparisonRun, comparator: CallComparator, effects: CallEffects
+) -> Difference | None:
+    """Find a difference between eager and the unconverted graphs: a decomposition, or capture."""
+    for name, value in run.call.record_effects().items():
+        if name not in effects or not isinstance(value, torch.Tensor):
             continue
-        gap = watch.gap(value, outcome[name])
+        gap = comparator.compute_gap(value, effects[name])
         if gap is None:
-            watch.agree(value)
+            comparator.record_agreement(value)
             continue
         options = ExportOptions(decomposition_table={})
-        decompositions = DecompositionWatch(run.table(), watch.gap)
-        run.watched(decompositions, export_options=options)
-        if decompositions.found is not None:
-            return _decomposed(decompositions.found, watch, run)
-        if watch.draws:
-            watch.tally.leave("the model draws random numbers, in another order than eager", [name])
+        decompositions = DecompositionComparator(run.decomposition_table(), comparator.compute_gap)
+        run.run_with(decompositions, export_options=options)
+        if decompositions.mismatch is not None:
+            return _describe_decomposition(decompositions.mismatch, comparator, run)
+        if comparator.uses_rng:
+            comparator.tally.add_skipped(
+                "the model draws random numbers, in another order than eager", [name]
+            )
             return None
-        return captured(name, gap, "inference", "torch.compile")
+        return describe_capture(name, gap, "inference", "torch.compile")
     return None
 
 
-def _decomposed(found: Decomposed, watch: Watch, run: _Run) -> Difference:
-    """An operator that its decomposition computes otherwise."""
-    target: Any = found.node.target
-    place = place_of_decomposition(target.name(), run.table()[target])
-    own = run.options is not None and run.options.get("export_options") is not None
-    way = None if own else _way(run)  # a table of functions cannot be written into a script
-    return decomposed(found, place, watch, way)
+def _describe_decomposition(
+    mismatch: DecompositionMismatch, comparator: CallComparator, run: _ComparisonRun
+) -> Difference:
+    target: Any = mismatch.node.target
+    location = locate_decomposition(target.name(), run.decomposition_table()[target])
+    has_table = run.options is not None and run.options.get("export_options") is not None
+    settings = (
+        None if has_table else _make_repro_settings(run)
+    )  # a table of functions cannot be written into a script
+    return describe_decomposition(mismatch, location, comparator, settings)
 
 
-def _way(run: _Run) -> Way:
-    """How a script compiles its operator: with the options that can be written."""
-    options = writable(run.options or {})
+def _make_repro_settings(run: _ComparisonRun) -> ReproSettings:
+    """Make the settings of a script, with the options that can be written."""
+    options = writable_options(run.options or {})
     complete = len(options) == len(run.options or {})
-    return Way(_differ(replace(run, options=options)), options, complete=complete)
+    return ReproSettings(_make_differs(replace(run, options=options)), options, complete=complete)
 
 
-def _differ(run: _Run) -> Differs:
-    """Whether a function differs between eager and ortable, compiled with the same options."""
+def _make_differs(run: _ComparisonRun) -> Differs:
+    """Make the predicate whether a function differs between eager and ortable."""
 
-    def differ(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
+    def differs(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
         inner = replace(run, call=Call(function, args, {}, dynamic=dynamic))
         try:
-            watch, outcome = inner.compiled()
-            return watch.found is not None or bool(
-                differing(inner.call.outcome(), outcome, run.tolerance)
+            comparator, effects = inner.run_compiled()
+            return comparator.mismatch is not None or bool(
+                describe_difference(inner.call.record_effects(), effects, run.tolerance)
             )
         except OrtableError:
             return False
 
-    return differ
+    return differs

@@ -1,6 +1,7 @@
-"""One converted graph, run node by node in numpy: it prints, compares with eager, and writes
-what it was called with. Arguments and results are handled as the fast backend handles them. In
-comes a CompiledGraph, out comes a callable; called by `backend`."""
+"""Run one converted graph node by node in numpy: print, compare with eager, and dump its call.
+
+Arguments and results are handled as in the fast backend; `backend` makes a `ReferenceBackend`.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +25,21 @@ from ortable.exporter.account.gaps import AskedTolerance, Gap
 from ortable.interpreter.diagnostics.failures import describe_node
 from ortable.interpreter.tables import generated_tables
 
-from .arrays import describe, node_text, to_numpy, to_torch
-from .comparing.found import Recorder, producer
-from .comparing.outcome import gap_of
+from .arrays import describe_value, format_node, to_numpy, to_torch
+from .comparing.call_effects import compute_gap
+from .comparing.mismatch import ValueRecorder, find_producer
 from .reference import ExtendedReferenceEvaluator
 
-_SHOWN = {2: 10, 3: 100}  # verbosity to the number of values that are printed in full
+_MAX_PRINTED = {2: 10, 3: 100}  # verbosity to the number of values that are printed in full
 
 
 class ReferenceBackend:
-    """One compiled graph as a boxed callable, node by node in the reference evaluator.
+    """One compiled graph as a boxed callable, run node by node in the reference evaluator.
 
-    :param verbose: 1 prints the nodes, 2 their results too, 3 more values of each
-    :param tolerance: compares every result with eager's; None: does not
+    Args:
+        compiled: the graph.
+        verbose: 1 prints the nodes, 2 their results too, 3 more values of each.
+        tolerance: compares every result with eager's; None does not.
     """
 
     def __init__(
@@ -52,83 +55,88 @@ class ReferenceBackend:
         self.calls = 0
         self._fetched: list[torch.Tensor] = []
         self._lock = threading.RLock()
-        self._results = OrtBackend(compiled, self, None, execute=self._session)
+        self._results = OrtBackend(compiled, self, None, execute=self._make_execute)
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
-        """Receives the FX graph, and where the model was dumped."""
+        """Receive the FX graph, and the path of the dumped model."""
         self.graph_module = graph_module
         self.dump_path = path
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        """:raises MismatchError: a result differs from eager's, and they are compared"""
+        """Run one call.
+
+        Raises:
+            MismatchError: a result differs from eager's, and they are compared.
+        """
         with self._lock:
             self.calls += 1
-            self._fetched = self._run(args)
+            self._fetched = self._compute_fetches(args)
             return self._results(args)
 
-    def _session(self, _: Any) -> Callable[..., Any]:
-        """What stands for a session of the fast backend, which makes the results of the graph of
-        what was computed, and of the arguments."""
+    def _make_execute(self, _: Any) -> Callable[..., Any]:
+        """Make a stand-in for the fast backend's session that returns the computed tensors."""
 
         def run(feeds: Any, names: Any, options: Any) -> Any:
             values = capi.OrtValueVector()
             for tensor in self._fetched:
-                values.push_back(_value_of(tensor))
+                values.push_back(_make_ort_value(tensor))
             return values
 
         return run
 
-    def _run(self, args: Sequence[Any]) -> list[torch.Tensor]:
+    def _compute_fetches(self, args: Sequence[Any]) -> list[torch.Tensor]:
         if not self.compiled.fetches:
             return []
-        feeds = feeds_of(self.compiled, args)
-        eager = self._eager(args)
+        feeds = make_feeds(self.compiled, args)
+        eager = self._make_eager_values(args)
         if self.verbose:
             self._print_call(feeds)
-        known: dict[str, Any] = {**self.evaluator.rt_inits_, **feeds}
+        values: dict[str, Any] = {**self.evaluator.rt_inits_, **feeds}
         steps = self.evaluator.steps(feeds)
         for proto in self.compiled.model.graph.node:
             self._print_node(proto)
-            known = self._next(steps, proto, known)
-            self._print_results(proto, known)
+            values = self._run_next_node(steps, proto, values)
+            self._print_results(proto, values)
             if eager is not None:
-                eager.check(proto, known)
-        fetched = [np.asarray(known[fetch.name]) for fetch in self.compiled.fetches]
+                eager.check_node(proto, values)
+        fetched = [np.asarray(values[fetch.name]) for fetch in self.compiled.fetches]
         if self.dump_path is not None and self.calls == 1:
-            self._dump(feeds, fetched)
+            self._dump_call(feeds, fetched)
         return list(map(to_torch, fetched))
 
-    def _next(self, steps: Any, proto: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:
-        """What is known after one more node; a failure says which node failed and on what."""
+    def _run_next_node(
+        self, steps: Any, proto: NodeProto, values: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Run one more node and return all values; a failure names the node and its inputs."""
         try:
             return next(steps)[1]
         except Exception as error:
             origin = {entry.key: entry.value for entry in proto.metadata_props}
             lines = [
-                f"The reference evaluator cannot run {node_text(proto)}: {type(error).__name__}: "
+                f"The reference evaluator cannot run {format_node(proto)}: {type(error).__name__}: "
                 f"{error}",
-                *(f"  {n}: {describe(known[n])}" for n in proto.input if n in known),
+                *(f"  {n}: {describe_value(values[n])}" for n in proto.input if n in values),
                 *(f"  {key}: {value}" for key, value in origin.items()),
             ]
             raise OrtableError("\n".join(lines)) from error
 
-    def _eager(self, args: Sequence[Any]) -> EagerValues | None:
-        """The values to compare with, before anything is written into an argument."""
+    def _make_eager_values(self, args: Sequence[Any]) -> EagerValues | None:
+        """Compute the values to compare with, before anything is written into an argument."""
         if self.tolerance is None or self.graph_module is None:
             return None
         return EagerValues(self.graph_module, args, self.compiled.fx_names, self.tolerance)
 
-    def _dump(self, feeds: Mapping[str, Any], fetched: Sequence[np.ndarray]) -> None:
-        """Inputs and outputs of the first call, as the test tools of ONNX read them."""
+    def _dump_call(self, feeds: Mapping[str, Any], fetched: Sequence[np.ndarray]) -> None:
+        """Write inputs and outputs of the first call in the format of ONNX's test data."""
         assert self.dump_path is not None
         folder = self.dump_path.with_name(f"{self.dump_path.stem}_data")
         folder.mkdir(exist_ok=True)
         inputs = [value.name for value in self.compiled.model.graph.input]
         for index, name in enumerate(inputs):
-            proto = tensor_proto(feeds[name], name)
+            proto = make_tensor_proto(feeds[name], name)
             (folder / f"input_{index}.pb").write_bytes(proto.SerializeToString())
         for index, (fetch, value) in enumerate(zip(self.compiled.fetches, fetched, strict=True)):
-            proto = tensor_proto(value, fetch.name)
+            proto = make_tensor_proto(value, fetch.name)
             (folder / f"output_{index}.pb").write_bytes(proto.SerializeToString())
 
     # -- printing -------------------------------------------------------------------------------
@@ -143,22 +151,24 @@ class ReferenceBackend:
         if not self.verbose:
             return
         origin = {entry.key: entry.value for entry in proto.metadata_props}
-        told = [origin[key] for key in ("fx_node", "source") if key in origin]
-        print(node_text(proto) + (f"  # {', '.join(told)}" if told else ""))
+        origins = [origin[key] for key in ("fx_node", "source") if key in origin]
+        print(format_node(proto) + (f"  # {', '.join(origins)}" if origins else ""))
 
-    def _print_results(self, proto: NodeProto, known: Mapping[str, Any]) -> None:
+    def _print_results(self, proto: NodeProto, values: Mapping[str, Any]) -> None:
         for name in proto.output:
             if name:
-                self._print_value(" +", name, known[name])
+                self._print_value(" +", name, values[name])
 
     def _print_value(self, mark: str, name: str, value: Any) -> None:
         if self.verbose > 1:
-            print(f"{mark} {name}: {describe(value, _SHOWN.get(self.verbose, 1000))}")
+            print(f"{mark} {name}: {describe_value(value, _MAX_PRINTED.get(self.verbose, 1000))}")
 
 
 class EagerValues:
-    """What every node of an FX graph computes in torch for one list of arguments, and the
-    comparison with results of the ONNX graph, which `fx_names` names after nodes."""
+    """Values of every node of an FX graph in torch for one call, to compare ONNX results with.
+
+    `fx_names` maps ONNX results to nodes.
+    """
 
     def __init__(
         self,
@@ -170,42 +180,48 @@ class EagerValues:
         self.fx_names = fx_names
         self.tolerance = tolerance
         self.agreed = 0
-        recorder = Recorder(graph_module, set(fx_names.values()))
-        recorder.results(args)
+        recorder = ValueRecorder(graph_module, set(fx_names.values()))
+        recorder.run_on_copies(args)
         self.values = recorder.values
         self.nodes = {node.name: node for node in graph_module.graph.nodes}
 
-    def check(self, proto: NodeProto, known: Mapping[str, Any]) -> None:
-        """Compares the results that `proto` has just added to `known`.
+    def check_node(self, proto: NodeProto, computed: Mapping[str, Any]) -> None:
+        """Compare the results that `proto` has just added to `computed`.
 
-        :raises MismatchError: one is not eager's
+        Raises:
+            MismatchError: one is not eager's.
         """
         for name in proto.output:
             fx_name = self.fx_names.get(name)
             if fx_name not in self.values:
                 continue
-            gap = gap_of(self.values[fx_name], to_torch(known[name]), self.tolerance)
+            gap = compute_gap(self.values[fx_name], to_torch(computed[name]), self.tolerance)
             if gap is not None:
-                raise MismatchError(self._message(fx_name.partition(".")[0], proto, known, gap))
+                raise MismatchError(
+                    self._mismatch_message(fx_name.partition(".")[0], proto, computed, gap)
+                )
             self.agreed += 1
 
-    def _message(self, name: str, proto: NodeProto, known: Mapping[str, Any], gap: Gap) -> str:
+    def _mismatch_message(
+        self, name: str, proto: NodeProto, computed: Mapping[str, Any], gap: Gap
+    ) -> str:
         lines = [
             f"The ONNX graph differs from eager at FX node '{name}': {gap.what}",
-            *describe_node(producer(self.nodes[name]), generated_tables().spec_files),
-            f"  eager: {describe(to_numpy(gap.expected))}",
-            f"  ONNX: {describe(to_numpy(gap.got))}",
-            f"  computed by: {node_text(proto)}",
-            *(f"    {name}: {describe(known[name])}" for name in proto.input if name),
+            *describe_node(find_producer(self.nodes[name]), generated_tables().spec_files),
+            f"  eager: {describe_value(to_numpy(gap.expected))}",
+            f"  ONNX: {describe_value(to_numpy(gap.got))}",
+            f"  computed by: {format_node(proto)}",
+            *(f"    {name}: {describe_value(computed[name])}" for name in proto.input if name),
             f"  {self.agreed} results before it agree with eager",
         ]
         return "\n".join(lines)
 
 
-def feeds_of(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarray]:
-    """The arguments of a call as inputs of the ONNX graph.
+def make_feeds(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Convert the arguments of a call to inputs of the ONNX graph.
 
-    :raises InputError: an argument whose elements cannot be read
+    Raises:
+        InputError: an argument whose elements cannot be read.
     """
     check_memory(compiled.inputs, args)
     feeds: dict[str, np.ndarray] = {}
@@ -227,16 +243,16 @@ def feeds_of(compiled: CompiledGraph, args: Sequence[Any]) -> dict[str, np.ndarr
     return feeds
 
 
-def _value_of(tensor: torch.Tensor) -> Any:
-    """A tensor as ONNX Runtime would return it."""
+def _make_ort_value(tensor: torch.Tensor) -> Any:
+    """Wrap a tensor as ONNX Runtime would return it."""
     elem_type = dtypes.from_torch(tensor.dtype)
     if elem_type in dtypes.FLOAT8_TYPES:
         return float8_value(tensor, elem_type)
     return ort_value(tensor)
 
 
-def tensor_proto(value: np.ndarray, name: str) -> TensorProto:
-    """A numpy array as a TensorProto, whatever its dtype."""
+def make_tensor_proto(value: np.ndarray, name: str) -> TensorProto:
+    """Convert a numpy array of any dtype to a TensorProto."""
     array = np.ascontiguousarray(value).reshape(np.shape(value))
     if array.dtype.kind != "V":
         return numpy_helper.from_array(array, name)

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ortable.debug.comparing.records import WORDS, Difference
+from ortable.debug.comparing.records import CULPRIT_TEXTS, Difference
 
 FaultKind = Literal[
     "entry", "rule", "pass", "decomposition", "optimizer", "kernel", "option", "transform", "cache",
@@ -59,7 +59,7 @@ class Fault:
 
     def __str__(self) -> str:
         head = f"{self.kind} {self.name}" + (f" at {self.place}" if self.file else "")
-        lines = [head, f"  {WORDS[self.kind]}"]
+        lines = [head, f"  {CULPRIT_TEXTS[self.kind]}"]
         if self.case:
             lines.append(f"  case {self.case} of the entry's lower")
         if self.application:

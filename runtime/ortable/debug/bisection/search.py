@@ -22,15 +22,15 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.bisector import Application, judged_by
 from ortable.compat.torch_explain import innermost
-from ortable.debug.comparing.outcome import Call, Outcome, differing
-from ortable.debug.comparing.places import (
-    Place,
-    module_of,
-    place_of_decomposition,
-    place_of_entry,
-    place_of_function,
-    place_of_optimizer,
-    place_of_rule,
+from ortable.debug.comparing.call_effects import Call, CallEffects, describe_difference
+from ortable.debug.comparing.source_locations import (
+    SourceLocation,
+    format_module,
+    locate_decomposition,
+    locate_entry,
+    locate_function,
+    locate_optimizer,
+    locate_rule,
 )
 from ortable.debug.explain_state import copied_arguments
 from ortable.debug.run import ReferenceBackend
@@ -85,13 +85,13 @@ class Runs:
     export: bool = False
     tolerance: AskedTolerance = field(default_factory=AskedTolerance)
     count: int = 0
-    _expected: Outcome | None = None
+    _expected: CallEffects | None = None
 
     @property
-    def expected(self) -> Outcome:
+    def expected(self) -> CallEffects:
         """What eager leaves behind."""
         if self._expected is None:
-            self._expected = self.call.outcome()
+            self._expected = self.call.record_effects()
         return self._expected
 
     def compiled(
@@ -103,9 +103,11 @@ class Runs:
         """A run by ortable; without switches as the user runs it, caches included."""
         graphs: list[CompiledGraph] = []
         if self.export:
-            return self._result(lambda: self.call.outcome(lambda: self.exported(options)), switches)
+            return self._result(
+                lambda: self.call.record_effects(lambda: self.exported(options)), switches
+            )
         backend = _backend(options, graphs, runner)
-        return self._result(lambda: self.call.compiled_by(backend), switches, graphs)
+        return self._result(lambda: self.call.record_compiled(backend), switches, graphs)
 
     def shortened(self, result: RunResult) -> None:
         """From now on one call in a run, where that shows what a run of two showed."""
@@ -114,11 +116,11 @@ class Runs:
 
     def by_torch(self, backend: str) -> RunResult:
         """A run by one of torch's own backends."""
-        return self._result(lambda: self.call.compiled_by(backend))
+        return self._result(lambda: self.call.record_compiled(backend))
 
     def _result(
         self,
-        run: Callable[[], Outcome],
+        run: Callable[[], CallEffects],
         switches: Switches | None = None,
         graphs: Sequence[CompiledGraph] = (),
     ) -> RunResult:
@@ -131,7 +133,7 @@ class Runs:
                 got = run()
         except Exception as error:
             return RunResult(error=error, graphs=tuple(graphs))
-        return RunResult(differing(expected, got, self.tolerance), graphs=tuple(graphs))
+        return RunResult(describe_difference(expected, got, self.tolerance), graphs=tuple(graphs))
 
     def exported(self, options: Mapping[str, Any]) -> Any:
         """The exported model."""
@@ -319,7 +321,7 @@ class _Search:
         kind, name, case = stage.kind, about.name, 0
         if kind == "entry":
             case = _case_of(about, found.present.graphs)
-            place = place_of_entry(name, case)
+            place = locate_entry(name, case)
             right, _ = self._run(
                 state, "lowerings", found.number, lambda graph, options: ReferenceBackend(graph)
             )
@@ -327,11 +329,11 @@ class _Search:
         elif kind == "rule":
             place = _place_of_rule(about.subject)
         elif kind == "optimizer":
-            place = place_of_optimizer(name, about.file)
+            place = locate_optimizer(name, about.file)
         elif kind == "decomposition":
             place = _place_of_decomposition(name, about.subject)
         else:
-            place = place_of_function(about.subject)
+            place = locate_function(about.subject)
         return Fault(
             kind,  # type: ignore[arg-type]
             name,
@@ -387,7 +389,7 @@ class _Search:
                 break
             number += 1
         function = functions[number - 1]
-        place = place_of_function(function)
+        place = locate_function(function)
         name = getattr(function, "__qualname__", type(function).__name__)
         before, of = self.first.text, len(functions)
         return Fault("transform", name, place.file, place.line, 0, number, of, before=before)
@@ -424,7 +426,7 @@ class _Search:
         found = self._difference() if self.runs.export else None
         if found is not None:
             name, case = found.operator, found.case
-            place = place_of_entry(name, case)
+            place = locate_entry(name, case)
             fault = Fault(
                 "entry", name, place.file, place.line, case, nodes=(found.node,),
                 module=found.module, source=found.source, before=before, after="not tried",
@@ -464,17 +466,17 @@ def _kept_files(options: Mapping[str, Any]) -> dict[Path, int]:
 # -- where an application stands
 
 
-def _place_of_rule(rule: Rule) -> Place:
+def _place_of_rule(rule: Rule) -> SourceLocation:
     """Where a rule stands, in the package's files or in one of the user."""
     own = rule_selection.path_of(rule)
-    return place_of_rule(rule, () if own is None else (str(own),))
+    return locate_rule(rule, () if own is None else (str(own),))
 
 
-def _place_of_decomposition(name: str, function: Any) -> Place:
+def _place_of_decomposition(name: str, function: Any) -> SourceLocation:
     """Where a decomposition stands: the function of the user, or what ortable says of torch's."""
     if getattr(inspect.unwrap(function), "__module__", "").partition(".")[0] == "torch":
-        return place_of_decomposition(name, function)
-    return place_of_function(function)
+        return locate_decomposition(name, function)
+    return locate_function(function)
 
 
 def _module_and_source(origin: Any) -> tuple[str, str]:
@@ -486,7 +488,7 @@ def _module_and_source(origin: Any) -> tuple[str, str]:
     if not isinstance(found, Node):
         return "", ""
     line = source_line(found)
-    return module_of(found), f"{line.file}:{line.line}: {line.code}" if line else ""
+    return format_module(found), f"{line.file}:{line.line}: {line.code}" if line else ""
 
 
 def _case_of(about: Application, graphs: Sequence[CompiledGraph]) -> int:

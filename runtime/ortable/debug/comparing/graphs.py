@@ -1,10 +1,8 @@
-"""The graphs of one call, each run in eager and as ONNX graph, result by result, until something
-differs. In come graphs of AOTAutograd and the arguments of their calls, out comes what a
-`Comparison` says; called by `difference`.
+"""Compare the AOTAutograd graphs of one call with their ONNX graphs, result by result.
 
-Each graph hands on what eager computes for it. So the graphs behind are compared on eager's values,
-and the backward on the tensors that eager's forward saved: the first difference is no consequence
-of another one."""
+Each graph returns eager's results. So later graphs are compared on eager's values, and the backward
+on the tensors that eager's forward saved: the first mismatch is no consequence of another one.
+"""
 
 from __future__ import annotations
 
@@ -28,40 +26,39 @@ from ortable.interpreter.outputs import flatten_output
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
 
-from ..run import feeds_of
-from .found import (
-    Found,
-    Measure,
-    Recorder,
-    Source,
-    copied,
+from ..run import make_feeds
+from .mismatch import (
+    Comparator,
+    ComparisonSource,
+    Mismatch,
+    ValueRecorder,
+    clone_arguments,
     is_uninitialized,
-    leaves_memory,
-    values_in,
+    record_values,
+    returns_uninitialized,
 )
 from .records import GraphKind
 
 
-class Watch(Measure):
-    """The comparison of the graphs of one call."""
+class CallComparator(Comparator):
+    """Compares the graphs of one call."""
 
     def __init__(self, tolerance: AskedTolerance) -> None:
         super().__init__(tolerance)
         self.last: ComparedGraph | None = None
-        self.draws = False  # whether a graph draws random numbers
+        self.uses_rng = False  # whether a graph draws random numbers
 
     def compile_graph(self, graph: GraphModule, options: OrtOptions, run: Any) -> Any:
-        """What AOTAutograd's compilers do here: compiles a graph, and returns what runs it in eager
-        with the converted one beside it."""
-        original = _copied(graph)
-        self.draws |= any(map(_draws, graph.graph.nodes))
+        """Compile a graph for AOTAutograd, and return a function that runs eager beside it."""
+        original = _copy_graph(graph)
+        self.uses_rng |= any(map(_is_random, graph.graph.nodes))
         records: dict[str, Any] = {}
-        made = compile_aot_graph(graph, replace(options, storage=records), run)
-        self._left_to_torch(records.get("instance", ()), options)
+        compiled = compile_aot_graph(graph, replace(options, storage=records), run)
+        self._record_torch_ops(records.get("instance", ()), options)
 
         def call(args: list[Any]) -> list[Any]:
-            if self.found is None:
-                self._call_beside(original, made, args)
+            if self.mismatch is None:
+                self._compare_call(original, compiled, args)
             with torch.no_grad():
                 results = original(*args)
             args.clear()
@@ -70,38 +67,40 @@ class Watch(Measure):
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
-    def _left_to_torch(self, records: Sequence[Any], options: OrtOptions) -> None:
-        """What torch runs is eager's: it is no part of an ONNX graph."""
+    def _record_torch_ops(self, records: Sequence[Any], options: OrtOptions) -> None:
+        """Record the operators that torch runs: they are eager's, and in no ONNX graph."""
         if options.storage is not None:
             options.storage.setdefault("instance", []).extend(records)
         placement = records[0].placement if records else ()
-        names = [each.operator for each in placement if each.where == "torch"]
-        self.tally.leave("torch runs them", names)
+        names = [record.operator for record in placement if record.where == "torch"]
+        self.tally.add_skipped("torch runs them", names)
 
-    def _call_beside(
-        self, original: GraphModule, made: Callable[..., Any], args: list[Any]
+    def _compare_call(
+        self, original: GraphModule, compiled: Callable[..., Any], args: list[Any]
     ) -> None:
-        """Runs the converted graph on copies, and compares its results with those of the graph as
-        AOTAutograd made it: with placement and composition of operators in between."""
+        """Run the converted graph on copies, and compare it with the graph as AOTAutograd made it.
+
+        That covers the placement and composition of operators in between.
+        """
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         with torch.random.fork_rng(devices=devices), torch.no_grad():
-            results = made(copied(args))
-        if self.found is not None or self.last is None:
+            results = compiled(clone_arguments(args))
+        if self.mismatch is not None or self.last is None:
             return
         last = self.last
-        source = GraphSource(last.compiled, original, copied(args), last.options)
+        source = GraphSource(last.compiled, original, clone_arguments(args), last.options)
         with torch.random.fork_rng(devices=devices), torch.no_grad():
-            expected = original(*copied(args))
-        for node, value, got in zip(source.outputs(), expected, results, strict=True):
+            expected = original(*clone_arguments(args))
+        for node, value, got in zip(source.output_nodes(), expected, results, strict=True):
             if not isinstance(value, torch.Tensor) or not isinstance(node, Node):
                 continue
-            gap = None if is_uninitialized(node) else self.gap(value, got)
+            gap = None if is_uninitialized(node) else self.compute_gap(value, got)
             if gap is not None:
-                self.found = Found(source, source.compiled, node, "", gap, reached="host")
+                self.mismatch = Mismatch(source, source.compiled, node, "", gap, stage="host")
                 return
 
-    def runner(self, compiled: CompiledGraph, options: OrtOptions) -> ComparedGraph:
-        """What runs one converted graph, or a partition of one: eager, after the comparison."""
+    def make_runner(self, compiled: CompiledGraph, options: OrtOptions) -> ComparedGraph:
+        """Make what runs one converted graph, or a partition of one."""
         self.last = ComparedGraph(compiled, options, self)
         return self.last
 
@@ -109,28 +108,30 @@ class Watch(Measure):
 class ComparedGraph:
     """One converted graph as a boxed callable: it compares, and returns eager's results."""
 
-    def __init__(self, compiled: CompiledGraph, options: OrtOptions, watch: Watch) -> None:
+    def __init__(
+        self, compiled: CompiledGraph, options: OrtOptions, comparator: CallComparator
+    ) -> None:
         self._boxed_call = True
         self.compiled = compiled
         self.options = options
-        self.watch = watch
+        self.comparator = comparator
         self.module: GraphModule | None = None
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
-        """Receives the FX graph."""
+        """Receive the FX graph."""
         self.module = graph_module
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        if self.module is None or self.watch.found is not None:
-            results = list(run_with_onnxruntime(self.compiled, self.options)(copied(args)))
+        if self.module is None or self.comparator.mismatch is not None:
+            results = list(run_with_onnxruntime(self.compiled, self.options)(clone_arguments(args)))
         else:
-            source = GraphSource(self.compiled, self.module, copied(args), self.options)
-            results = self.watch.beside(source)
+            source = GraphSource(self.compiled, self.module, clone_arguments(args), self.options)
+            results = self.comparator.compare_graph(source)
         args.clear()
         return results
 
 
-class GraphSource(Source):
+class GraphSource(ComparisonSource):
     """A graph of AOTAutograd, its conversion, and the arguments of one call of it."""
 
     is_part = True
@@ -145,13 +146,13 @@ class GraphSource(Source):
         self.rule_files = [name for name in options.rewrites if name.endswith((".yaml", ".yml"))]
         self.settings = options.session_options
 
-    def rules(self) -> Mapping[str, Rule]:
+    def active_rules(self) -> Mapping[str, Rule]:
         return {rule.name: rule for rule in rule_selection.rules(self.options.rewrites)}
 
-    def whole(self) -> CompiledGraph:
-        return self.again()
+    def convert_full(self) -> CompiledGraph:
+        return self.convert_variant()
 
-    def again(
+    def convert_variant(
         self, *, optimize: bool = True, without: str = "", transforms: Sequence[Any] | None = None
     ) -> CompiledGraph:
         changes: dict[str, Any] = {}
@@ -162,63 +163,62 @@ class GraphSource(Source):
             changes["pre_ort_model_transforms"] = ()
         if transforms is not None:
             changes["pre_ort_model_transforms"] = tuple(transforms)
-        made = compile_graph(AotGraph(self.module), replace(self.options, **changes))
-        known = self.compiled
-        inputs = made.inputs
-        if len(inputs) == len(known.inputs):
+        compiled = compile_graph(AotGraph(self.module), replace(self.options, **changes))
+        base = self.compiled
+        inputs = compiled.inputs
+        if len(inputs) == len(base.inputs):
             inputs = tuple(
-                replace(each, static=of.static, untracked_writes=of.untracked_writes)
-                for each, of in zip(inputs, known.inputs, strict=True)
+                replace(role, static=base_role.static, untracked_writes=base_role.untracked_writes)
+                for role, base_role in zip(inputs, base.inputs, strict=True)
             )
         return replace(
-            made, inputs=inputs, kind=known.kind, is_partition=known.is_partition, key=None,
-            label=known.label,
+            compiled, inputs=inputs, kind=base.kind, is_partition=base.is_partition, key=None,
+            label=base.label,
         )  # fmt: skip
 
-    def feeds(self, converted: CompiledGraph) -> dict[str, Any]:
-        return feeds_of(converted, self.args)
+    def make_feeds(self, converted: CompiledGraph) -> dict[str, Any]:
+        return make_feeds(converted, self.args)
 
-    def eager(
-        self, names: Mapping[str, str], given: Mapping[str, torch.Tensor]
+    def eager_values(
+        self, names: Mapping[str, str], overrides: Mapping[str, torch.Tensor]
     ) -> tuple[Mapping[str, torch.Tensor], Sequence[Any]]:
-        known = {node: value for node, value in given.items() if "." not in node}
-        recorder = Recorder(self.module, set(names.values()), known)
-        results = recorder.results(self.args)
+        node_values = {node: value for node, value in overrides.items() if "." not in node}
+        recorder = ValueRecorder(self.module, set(names.values()), node_values)
+        results = recorder.run_on_copies(self.args)
         return recorder.values, results
 
-    def in_session(self, converted: CompiledGraph, settings: Any = None) -> list[Any]:
+    def run_in_session(self, converted: CompiledGraph, settings: Any = None) -> list[Any]:
         options = self.options
         if settings is not None:
             options = replace(options, session_options=settings)
-        return list(run_with_onnxruntime(converted, options)(copied(self.args)))
+        return list(run_with_onnxruntime(converted, options)(clone_arguments(self.args)))
 
-    def outputs(self) -> list[Any]:
+    def output_nodes(self) -> list[Any]:
         return list(flatten_output(self.module.graph.output_node().args[0]))
 
-    def torch_values(self, given: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
-        return values_in(self.module, self.args, given)
+    def torch_values(self, overrides: Mapping[str, torch.Tensor]) -> dict[Node, Any]:
+        return record_values(self.module, self.args, overrides)
 
 
-def _draws(node: Node) -> bool:
+def _is_random(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def _copied(module: GraphModule) -> GraphModule:
-    """A graph that passes over the other one do not change."""
+def _copy_graph(module: GraphModule) -> GraphModule:
+    """Copy a graph, so that passes over the original do not change it."""
     graph = Graph()
     output = graph.graph_copy(module.graph, {})
     graph.output(output)
     return GraphModule(module, graph)
 
 
-GapOf = Callable[[torch.Tensor, torch.Tensor], "Gap | None"]
-Table = Mapping[Any, Callable[..., Any]]
+GapFunction = Callable[[torch.Tensor, torch.Tensor], "Gap | None"]
+DecompositionTable = Mapping[Any, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
-class Decomposed:
-    """An operator that its decomposition computes otherwise: the graph it is in, its node, what
-    the nodes before it computed, and the difference."""
+class DecompositionMismatch:
+    """An operator whose decomposition computes something else, and the values before it."""
 
     kind: GraphKind
     node: Node
@@ -226,76 +226,78 @@ class Decomposed:
     gap: Gap
 
 
-class DecompositionWatch:
-    """Compiles graphs of AOTAutograd to what runs them in eager and looks at each operator."""
+class DecompositionComparator:
+    """Runs AOTAutograd graphs in eager and compares each operator with its decomposition."""
 
-    def __init__(self, table: Table, gap: GapOf) -> None:
+    def __init__(self, table: DecompositionTable, gap: GapFunction) -> None:
         self.table = table
         self.gap = gap
-        self.found: Decomposed | None = None
+        self.mismatch: DecompositionMismatch | None = None
 
     def compile_graph(self, graph: GraphModule, options: OrtOptions, run: Any) -> Any:
-        """What AOTAutograd's compilers do here."""
         kind = AotGraph(graph).kind
 
         def call(args: list[Any]) -> list[Any]:
-            given = list(args)
+            inputs = list(args)
             args.clear()
             with torch.no_grad():
-                if self.found is not None:
-                    return list(graph(*given))
-                return list(_Checking(graph, kind, self).run(*given))
+                if self.mismatch is not None:
+                    return list(graph(*inputs))
+                return list(_DecompositionInterpreter(graph, kind, self).run(*inputs))
 
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
 
-class _Checking(Interpreter):
+class _DecompositionInterpreter(Interpreter):
     """Runs a graph, and every operator that has a decomposition a second time by that."""
 
-    def __init__(self, module: GraphModule, kind: str, watch: DecompositionWatch) -> None:
+    def __init__(self, module: GraphModule, kind: str, comparator: DecompositionComparator) -> None:
         super().__init__(module, garbage_collect_values=False)
         self.kind = kind
-        self.watch = watch
+        self.comparator = comparator
 
     def run_node(self, n: Node) -> Any:
-        watch = self.watch
-        if watch.found is not None or not _is_checked(n, watch.table):
+        comparator = self.comparator
+        if comparator.mismatch is not None or not _is_checked(n, comparator.table):
             return super().run_node(n)
         args, kwargs = pytree.tree_map_only(
             torch.Tensor, torch.Tensor.clone, self.fetch_args_kwargs_from_env(n)
         )
         expected = super().run_node(n)
         try:
-            with _Decomposing(watch.table):
+            with _DecompositionMode(comparator.table):
                 got = n.target(*args, **kwargs)  # type: ignore[operator]
         except Exception:  # some need fake tensors, whose sizes they ask for
             return expected
         pairs = zip(pytree.tree_leaves(expected), pytree.tree_leaves(got), strict=False)
-        for one, other in pairs:
-            gap = watch.gap(one, other) if isinstance(one, torch.Tensor) else None
+        for expected_leaf, got_leaf in pairs:
+            gap = (
+                comparator.gap(expected_leaf, got_leaf)
+                if isinstance(expected_leaf, torch.Tensor)
+                else None
+            )
             if gap is not None:
-                watch.found = Decomposed(self.kind, n, dict(self.env), gap)  # type: ignore[arg-type]
+                comparator.mismatch = DecompositionMismatch(self.kind, n, dict(self.env), gap)  # type: ignore[arg-type]
                 break
         return expected
 
 
-def _is_checked(node: Node, table: Table) -> bool:
+def _is_checked(node: Node, table: DecompositionTable) -> bool:
     """Whether a node has a decomposition, and computes the same each time."""
-    if node.op != "call_function" or node.target not in table or leaves_memory(node):
+    if node.op != "call_function" or node.target not in table or returns_uninitialized(node):
         return False
     return torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
 
-class _Decomposing(TorchDispatchMode):
-    """While it is on, operators of a table run as what they decompose into."""
+class _DecompositionMode(TorchDispatchMode):
+    """A mode in which operators of a table run as their decompositions."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: DecompositionTable) -> None:
         super().__init__()
         self.table = table
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs an operator."""
         function = self.table.get(func)
         if function is not None:
             with self:

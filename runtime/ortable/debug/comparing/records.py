@@ -1,6 +1,4 @@
-"""What `ortable.first_difference` returns: how much was compared, and the first result that
-differs, as frozen records that read as text. Made by `graphs`, `models` and `difference`; printed
-by users and by the shell."""
+"""The records that `ortable.first_difference` returns; they print as text."""
 
 from __future__ import annotations
 
@@ -13,20 +11,20 @@ import torch
 
 from ortable.errors import OptionError
 
-from .places import Place
+from .source_locations import SourceLocation
 
 GraphKind = Literal["inference", "forward", "backward", "export"]
 Culprit = Literal[
     "entry", "rule", "pass", "transform", "decomposition", "preparation", "kernel", "optimizer",
     "session", "accumulated", "capture", "model",
 ]  # fmt: skip
-WORDS: dict[str, str] = {  # of culprits, and of the faults that `ortable.bisect` finds
+CULPRIT_TEXTS: dict[str, str] = {  # of culprits, and of the faults that `ortable.bisect` finds
     "entry": "the entry of the specs converts its operator to something else",
     "rule": "a rule of rewriting changes what the graph computes",
     "pass": "a pass over the graph changes what it computes",
     "transform": "a function of option pre_ort_model_transforms changes what is computed",
-    "decomposition": "the operators that it is decomposed into compute something else",
-    "preparation": "converted as torch made it, the graph is right",
+    "decomposition": "its decomposition computes something else",
+    "preparation": "without ortable's preparation of torch's graph, the result is eager's",
     "kernel": "the ONNX nodes are right: onnx's reference evaluator computes eager's result",
     "optimizer": "ONNX Runtime's optimizer changes what the graph computes",
     "session": "node by node ONNX Runtime computes eager's result, with these options it does not",
@@ -39,15 +37,15 @@ WORDS: dict[str, str] = {  # of culprits, and of the faults that `ortable.bisect
     "torch": "torch's own capture of the model differs from eager: ortable is not to blame",
     "unknown": "no part could be told: it is in what runs a compiled graph",
 }
-MOST_NAMES = 5  # of a reason
+MAX_NAMES = 5  # of a reason
 
 
 @dataclass(frozen=True)
-class Unreached:
+class NotCompared:
     """Results that were not compared, and why.
 
     Attributes:
-        why: the reason, in words.
+        why: the reason.
         count: how many results.
         names: FX nodes, or operators that torch runs, the first few different ones.
     """
@@ -57,9 +55,9 @@ class Unreached:
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        more = ", ..." if self.count > len(self.names) >= MOST_NAMES else ""
-        shown = f": {', '.join(self.names)}{more}" if self.names else ""
-        return f"{self.count} not compared, {self.why}{shown}"
+        more = ", ..." if self.count > len(self.names) >= MAX_NAMES else ""
+        names = f": {', '.join(self.names)}{more}" if self.names else ""
+        return f"{self.count} not compared, {self.why}{names}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,16 +115,16 @@ class Difference:
 
     @property
     def place(self) -> str:
-        """File and line of the culprit in the specs, `"specs/aten/activation.yaml:57"`."""
-        return str(Place(self.spec_file, self.spec_line)) if self.spec_file else ""
+        """Return file and line of the culprit in the specs, `"specs/aten/activation.yaml:57"`."""
+        return str(SourceLocation(self.spec_file, self.spec_line)) if self.spec_file else ""
 
     @property
     def explanation(self) -> str:
-        """Why it is the culprit, in words."""
-        return WORDS[self.culprit]
+        """Explain why it is the culprit."""
+        return CULPRIT_TEXTS[self.culprit]
 
     def save(self, path: str | Path) -> Path:
-        """Writes the script, and beside it the tensors that it reads (`PATH.pt`).
+        """Write the script, and beside it the tensors that it reads (`PATH.pt`).
 
         Args:
             path: of the script.
@@ -151,16 +149,16 @@ class Difference:
         lines = [
             f"The {self.graph} graph differs from eager at FX node '{self.node}': {self.what}",
             f"  operator: {self.operator}",
-            *(f"  argument: {each}" for each in self.arguments),
+            *(f"  argument: {item}" for item in self.arguments),
             f"  eager: {self.eager}",
             f"  ONNX: {self.onnx}",
-            *(f"  computed by: {each}" for each in self.computed_by),
+            *(f"  computed by: {item}" for item in self.computed_by),
         ]
         lines += [f"  module: {self.module}"] if self.module else []
         lines += [f"  source: {self.source}"] if self.source else []
         case = f", case {self.case}" if self.case and self.culprit == "entry" else ""
-        place = f" at {self.place}{case}" if self.place else ""
-        lines += [f"  culprit: {self.culprit} {self.name}{place}", f"    {self.explanation}"]
+        location = f" at {self.place}{case}" if self.place else ""
+        lines += [f"  culprit: {self.culprit} {self.name}{location}", f"    {self.explanation}"]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -182,7 +180,7 @@ class Comparison:
     difference: Difference | None
     compared: int
     graphs: int
-    unreached: tuple[Unreached, ...] = ()
+    unreached: tuple[NotCompared, ...] = ()
     tolerances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
@@ -205,9 +203,9 @@ class Comparison:
             else f"  {dtype}: equal"
             for dtype, (atol, rtol) in sorted(self.tolerances.items())
         ]
-        lines += [f"  {each}" for each in self.unreached]
+        lines += [f"  {skipped}" for skipped in self.unreached]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        found = "equal to eager" if self.ok else repr(self.difference)
-        return f"Comparison({self.compared} results in {self.graphs} graphs: {found})"
+        result = "equal to eager" if self.ok else repr(self.difference)
+        return f"Comparison({self.compared} results in {self.graphs} graphs: {result})"

@@ -1,6 +1,8 @@
-"""The operator of a difference alone: with as few operators before it, and as small tensors, as
-still show it. In come FX nodes and the values that they had, out comes a script that was run and
-that fails, with the tensors that it reads from a file beside it; called by `diagnosis`."""
+"""Minimize a mismatch to a standalone script: few operators, small tensors.
+
+`diagnosis` passes FX nodes with their values; the script was run and fails, and reads large
+tensors from a file beside it.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ from torch.fx import Node
 from ortable.compat.torch import OpOverload, pytree
 from ortable.interpreter.tables import LOADED
 
-from .found import operator_of, producer
+from .mismatch import find_producer, operator_name
 
-_INLINE = 64  # elements that are written into the script
-_PLAIN = (torch.dtype, torch.layout, torch.memory_format)
-_HEAD = '''\
+_MAX_INLINE_ELEMENTS = 64  # elements that are written into the script
+_REPR_TYPES = (torch.dtype, torch.layout, torch.memory_format)
+_SCRIPT = '''\
 """{title}
 
 {about}
@@ -78,7 +80,7 @@ def in_ortable():
 """
 
 
-class NoScript(Exception):
+class ReproUnavailable(Exception):
     """These nodes cannot be written as a program."""
 
 
@@ -96,48 +98,61 @@ def script_text(
     dynamic: bool,
     exporting: Mapping[str, Any] | None,
 ) -> str:
-    """The whole program: calls (`body`) of tensors by name, whose `values` are texts, or read from
-    a file where these have none. `foreign` are operators that torch does not have, `loaded` files
-    for `ortable.load_specs`, `options` those of torch.compile, `exporting` the arguments of
-    `ortable.export`, in place of torch.compile."""
+    """Format the program that runs one subgraph in eager and through ortable.
+
+    Args:
+        title: first line of its docstring.
+        about: where the operator was found.
+        names: tensors, the parameters of the function.
+        body: the calls.
+        values: expressions for tensors; those without one are read from a file.
+        foreign: operators that torch does not have.
+        loaded: files for `ortable.load_specs`.
+        tolerance: `(atol, rtol)`.
+        options: those of torch.compile.
+        dynamic: compile with `dynamic=True`.
+        exporting: arguments of `ortable.export`, in place of torch.compile.
+    """
     stored = [name for name in names if name not in values]
     text = "\n".join(values.values())
     imports = "from math import inf, nan\n" if "inf" in text or "nan" in text else ""
     imports += "from pathlib import Path\n" if stored else ""
     listed = ", ".join(names)
     if exporting is None:
-        ways = _COMPILED.format(more=_more(options, dynamic))
+        runners = _COMPILED.format(more=_compile_arguments(options, dynamic))
     else:
-        given = "".join(f", {key}={value!r}" for key, value in exporting.items())
-        ways = _EXPORTED.format(names=listed, more=given)
+        arguments = "".join(f", {key}={value!r}" for key, value in exporting.items())
+        runners = _EXPORTED.format(names=listed, more=arguments)
     atol, rtol = tolerance
-    return _HEAD.format(
+    return _SCRIPT.format(
         title=title,
         about=about,
         imports=imports,
-        values="\n".join([*_before(foreign, loaded, stored), *_arguments(names, values)]),
+        values="\n".join(
+            [*_setup_lines(foreign, loaded, stored), *_arguments_lines(names, values)]
+        ),
         names=listed,
         body=body,
-        ways=ways,
+        ways=runners,
         tolerance=f"atol={atol!r}, rtol={rtol!r}, ",
     )
 
 
-def _more(options: Mapping[str, Any], dynamic: bool) -> str:
+def _compile_arguments(options: Mapping[str, Any], dynamic: bool) -> str:
     more = ", dynamic=True" if dynamic else ""
     return more + (f", options={pprint.pformat(dict(options), width=60)}" if options else "")
 
 
-def _before(foreign: Sequence[str], loaded: Sequence[str], stored: Sequence[str]) -> list[str]:
-    """What runs before the values are made."""
+def _setup_lines(foreign: Sequence[str], loaded: Sequence[str], stored: Sequence[str]) -> list[str]:
+    """Format what runs before the values are made."""
     lines: list[str] = []
-    for operator_name in foreign:
-        namespace, _, name = operator_name.partition("::")
+    for foreign_name in foreign:
+        namespace, _, name = foreign_name.partition("::")
         name = name.partition(".")[0]
         lines += [
-            f"# {operator_name} is not of torch: import here what registers it",
+            f"# {foreign_name} is not of torch: import here what registers it",
             f'if not hasattr(torch.ops.{namespace}, "{name}"):',
-            f'    print("import what registers {operator_name}, at the top of this file")',
+            f'    print("import what registers {foreign_name}, at the top of this file")',
             "    sys.exit(2)",
         ]
     lines += [f"ortable.load_specs({path!r}, override=True)" for path in loaded]
@@ -146,8 +161,7 @@ def _before(foreign: Sequence[str], loaded: Sequence[str], stored: Sequence[str]
     return [*lines, ""] if lines else lines
 
 
-def _arguments(names: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """The function that makes the values."""
+def _arguments_lines(names: Sequence[str], values: Mapping[str, str]) -> list[str]:
     lines = ["", "def arguments():"]
     if any("generator=" in text for text in values.values()):
         lines.append("    seeded = torch.Generator().manual_seed(0)")
@@ -163,37 +177,39 @@ def _arguments(names: Sequence[str], values: Mapping[str, str]) -> list[str]:
 def calls_text(
     nodes: Sequence[Node], values: Mapping[Node, Any], inputs: Mapping[Node, str]
 ) -> str:
-    """The calls of some nodes in order, and what the last one returns."""
+    """Format the calls of `nodes` in order, and return the last result."""
     names = dict(inputs)
     lines = []
     for node in nodes:
-        names[node] = _name(node.name)
+        names[node] = _safe_name(node.name)
 
-        def argument(value: Any) -> str:
+        def format_argument(value: Any) -> str:
             if isinstance(value, Node):
-                return names[value] if value in names else literal(values[value])
+                return names[value] if value in names else format_literal(values[value])
             if isinstance(value, list | tuple):
-                inner = ", ".join(argument(each) for each in value)
+                inner = ", ".join(format_argument(each) for each in value)
                 return f"[{inner}]"
-            return literal(value)
+            return format_literal(value)
 
         if node.target is operator.getitem:
-            lines.append(f"    {names[node]} = {argument(node.args[0])}[{node.args[1]!r}]")
+            lines.append(f"    {names[node]} = {format_argument(node.args[0])}[{node.args[1]!r}]")
             continue
-        given = [argument(each) for each in node.args]
-        given += [f"{key}={argument(v)}" for key, v in node.kwargs.items() if key != "drawn"]
-        lines.append(f"    {names[node]} = {_target(node)}({', '.join(given)})")
+        arguments = [format_argument(operand) for operand in node.args]
+        arguments += [
+            f"{key}={format_argument(v)}" for key, v in node.kwargs.items() if key != "drawn"
+        ]
+        lines.append(f"    {names[node]} = {_target_text(node)}({', '.join(arguments)})")
     return "\n".join([*lines, f"    return {names[nodes[-1]]}"])
 
 
-def _name(text: str) -> str:
+def _safe_name(text: str) -> str:
     return f"{text}_" if keyword.iskeyword(text) or text in ("torch", "call", "sys") else text
 
 
-def _target(node: Node) -> str:
+def _target_text(node: Node) -> str:
     target = node.target
     if not isinstance(target, OpOverload):
-        raise NoScript(f"{node.target} is no operator of torch")
+        raise ReproUnavailable(f"{node.target} is no operator of torch")
     namespace, _, name = target.name().partition("::")
     name, _, overload = name.partition(".")
     if keyword.iskeyword(overload):
@@ -201,23 +217,23 @@ def _target(node: Node) -> str:
     return f"torch.ops.{namespace}.{name}.{overload or 'default'}"
 
 
-def literal(value: Any) -> str:
-    """A value as Python writes it."""
+def format_literal(value: Any) -> str:
+    """Format a value as Python source."""
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         value = value.node.hint
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
-    if value is None or isinstance(value, (bool, int, float, complex, str, *_PLAIN)):
+    if value is None or isinstance(value, (bool, int, float, complex, str, *_REPR_TYPES)):
         return repr(value)
     if isinstance(value, torch.device):
         return f'torch.device("{value}")'
     if isinstance(value, list | tuple):
-        return f"[{', '.join(literal(each) for each in value)}]"
-    raise NoScript(f"a {type(value).__name__} cannot be written into a script")
+        return f"[{', '.join(format_literal(item) for item in value)}]"
+    raise ReproUnavailable(f"a {type(value).__name__} cannot be written into a script")
 
 
-def writable(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that can be written: texts, numbers, and lists of these."""
+def writable_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the options that can be written as source: texts, numbers, and lists of these."""
     return {name: value for name, value in options.items() if _is_plain(value)}
 
 
@@ -233,28 +249,30 @@ def _is_plain(value: Any) -> bool:
 
 
 def tensor_texts(tensor: torch.Tensor) -> Iterator[str]:
-    """Expressions that may stand for a tensor, the one to try first: its values where these are
-    few, else random ones of its dtype."""
+    """Yield expressions that may stand for a tensor, the best first.
+
+    Small tensors are written out; large ones are random numbers of the same dtype.
+    """
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
         return
-    if tensor.numel() <= _INLINE:
-        yield _inline(tensor)
+    if tensor.numel() <= _MAX_INLINE_ELEMENTS:
+        yield _inline_text(tensor)
         return
     shape = ", ".join(map(str, tensor.shape))
     dtype = tensor.dtype
     if dtype is torch.bool:
         yield f"torch.rand({shape}, generator=seeded) > 0.5"
     elif dtype.is_floating_point or dtype.is_complex:
-        made = torch.complex64 if dtype.is_complex else torch.float32
-        cast = "" if dtype is made else f".to({dtype})"
-        kind = ", dtype=torch.complex64" if dtype.is_complex else ""
-        yield f"torch.randn({shape}{kind}, generator=seeded){cast}"
+        drawn_dtype = torch.complex64 if dtype.is_complex else torch.float32
+        cast = "" if dtype is drawn_dtype else f".to({dtype})"
+        dtype_text = ", dtype=torch.complex64" if dtype.is_complex else ""
+        yield f"torch.randn({shape}{dtype_text}, generator=seeded){cast}"
     else:
         low, high = int(tensor.min()), int(tensor.max()) + 1
         yield f"torch.randint({low}, {high}, ({shape},), generator=seeded, dtype={dtype})"
 
 
-def _inline(tensor: torch.Tensor) -> str:
+def _inline_text(tensor: torch.Tensor) -> str:
     dtype = tensor.dtype
     if not tensor.numel():
         return f"torch.empty({list(tensor.shape)}, dtype={dtype})"
@@ -264,17 +282,19 @@ def _inline(tensor: torch.Tensor) -> str:
 
 
 AGREES = "alone, on eager's values, the operator agrees with eager"
-_TORCHS = ("aten", "prims", "prim")
-_MOST_NODES = 8  # before the node that differs
-_TRIES = 24  # of smaller sizes
+_TORCH_NAMESPACES = ("aten", "prims", "prim")
+_MAX_NODES = 8  # before the node that differs
+_MAX_TRIALS = 24  # of smaller sizes
 
 Differs = Callable[[Callable[..., Any], Sequence[Any], bool], bool]
 
 
 @dataclass(frozen=True)
-class Alone:
-    """A script that shows a difference, the tensors that it reads, and the inputs of the operator
-    in short; no script where `why` says that there is none."""
+class MinimalRepro:
+    """A script that shows a mismatch and the tensors that it reads.
+
+    `why` says why there is no script.
+    """
 
     script: str = ""
     tensors: Mapping[str, torch.Tensor] | None = None
@@ -283,15 +303,15 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Subgraph:
     """Some nodes of a graph as a function of tensors."""
 
     nodes: Sequence[Node]
     body: str
     inputs: Mapping[str, torch.Tensor]
 
-    def function(self) -> Callable[..., Any]:
-        """The function, made of the text of the script."""
+    def compile_function(self) -> Callable[..., Any]:
+        """Compile the text that the script will have."""
         names: dict[str, Any] = {"torch": torch}
         exec(
             compile(f"def call({', '.join(self.inputs)}):\n{self.body}\n", "<script>", "exec"),
@@ -300,7 +320,7 @@ class _Part:
         return names["call"]  # type: ignore[no-any-return]
 
 
-def shown_alone(
+def minimize(
     node: Node,
     values: Mapping[Node, Any],
     differs: Differs,
@@ -309,71 +329,77 @@ def shown_alone(
     options: Mapping[str, Any],
     tolerance: tuple[float, float],
     exporting: Mapping[str, Any] | None = None,
-) -> Alone:
-    """A script of the operator of `node` that fails as long as the result differs."""
+) -> MinimalRepro:
+    """Write a script of the operator of `node` that fails while the result differs."""
     try:
         part, dynamic = _smallest_part(node, values, differs)
-        part = _shrunk(part, differs, dynamic)
-        texts = _texts(part, differs, dynamic)
-    except NoScript as error:
-        return Alone(why=str(error))
-    used = {operator_of(each) for each in part.nodes}
-    operators = len([each for each in part.nodes if producer(each) is each and not is_made(each)])
+        part = _shrink_inputs(part, differs, dynamic)
+        texts = _select_texts(part, differs, dynamic)
+    except ReproUnavailable as error:
+        return MinimalRepro(why=str(error))
+    used = {operator_name(item) for item in part.nodes}
+    operators = len(
+        [item for item in part.nodes if find_producer(item) is item and not is_creation_op(item)]
+    )
     others = f"; {operators - 1} before it are needed, too" if operators > 1 else ""
     script = script_text(
-        title=f"{operator_of(node)} in eager and through ortable: status 1 while they differ.",
+        title=f"{operator_name(node)} in eager and through ortable: status 1 while they differ.",
         about=f"{about}{others}",
         names=list(part.inputs),
         body=part.body,
         values=texts,
-        options=writable(options),
+        options=writable_options(options),
         dynamic=dynamic,
-        foreign=sorted(name for name in used if name.partition("::")[0] not in _TORCHS),
-        loaded=[each.file for each in LOADED if each.file and used & set(each.operators)],
+        foreign=sorted(name for name in used if name.partition("::")[0] not in _TORCH_NAMESPACES),
+        loaded=[item.file for item in LOADED if item.file and used & set(item.operators)],
         tolerance=tolerance,
         exporting=exporting,
     )
     tensors = {name: value for name, value in part.inputs.items() if name not in texts}
-    return Alone(script, tensors, operators)
+    return MinimalRepro(script, tensors, operators)
 
 
-def _smallest_part(node: Node, values: Mapping[Node, Any], differs: Differs) -> tuple[_Part, bool]:
-    """The operator of `node`, with as few of those before it as show the difference, and whether
-    that takes free sizes.
-    """
-    first = producer(node)
-    chosen = [*filter(is_made, first.all_input_nodes), first]
-    symbolic = any(_is_symbolic(each) for each in (first, *first.all_input_nodes))
+def _smallest_part(
+    node: Node, values: Mapping[Node, Any], differs: Differs
+) -> tuple[_Subgraph, bool]:
+    """Find the fewest operators that show the mismatch, and whether it takes dynamic sizes."""
+    target = find_producer(node)
+    selected = [*filter(is_creation_op, target.all_input_nodes), target]
+    symbolic = any(_is_symbolic(item) for item in (target, *target.all_input_nodes))
     while True:
-        part = _part_of(chosen, values)
+        part = _make_subgraph(selected, values)
         for dynamic in (False, True) if symbolic else (False,):
-            if differs(part.function(), list(part.inputs.values()), dynamic):
+            if differs(part.compile_function(), list(part.inputs.values()), dynamic):
                 return part, dynamic
-        before = [
-            each
-            for inner in chosen
-            for each in inner.all_input_nodes
-            if each.op == "call_function" and each not in chosen and _has_tensor(values.get(each))
+        preceding = [
+            item
+            for inner in selected
+            for item in inner.all_input_nodes
+            if item.op == "call_function" and item not in selected and _has_tensor(values.get(item))
         ]
-        if not before or len(chosen) > _MOST_NODES:
-            raise NoScript(AGREES)
-        chosen = [*dict.fromkeys(producer(each) for each in before), *chosen]
-        chosen = _in_order(first, dict.fromkeys(chosen))
+        if not preceding or len(selected) > _MAX_NODES:
+            raise ReproUnavailable(AGREES)
+        selected = [*dict.fromkeys(find_producer(item) for item in preceding), *selected]
+        selected = _sort_nodes(target, dict.fromkeys(selected))
 
 
-def is_made(node: Node) -> bool:
-    """Whether a node makes a tensor of nothing: a constant, to its converter."""
+def is_creation_op(node: Node) -> bool:
+    """Whether a node creates a tensor from no input (a constant, to its converter)."""
     return node.op == "call_function" and not node.all_input_nodes
 
 
-def _in_order(node: Node, chosen: Mapping[Node, None]) -> list[Node]:
-    """Nodes in the order of their graph, and the results that are taken of them in between."""
-    wanted = set(chosen)
+def _sort_nodes(node: Node, selected: Mapping[Node, None]) -> list[Node]:
+    """Sort nodes into graph order, and add the `getitem` nodes between them."""
+    selected_set = set(selected)
     return [
-        each
-        for each in node.graph.nodes
-        if each in wanted
-        or (producer(each) is not each and producer(each) in wanted and set(each.users) & wanted)
+        item
+        for item in node.graph.nodes
+        if item in selected_set
+        or (
+            find_producer(item) is not item
+            and find_producer(item) in selected_set
+            and set(item.users) & selected_set
+        )
     ]
 
 
@@ -387,30 +413,30 @@ def _is_symbolic(node: Node) -> bool:
 
 
 def _has_tensor(value: Any) -> bool:
-    return any(isinstance(each, torch.Tensor) for each in pytree.tree_leaves(value))
+    return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))
 
 
-def _part_of(nodes: Sequence[Node], values: Mapping[Node, Any]) -> _Part:
+def _make_subgraph(nodes: Sequence[Node], values: Mapping[Node, Any]) -> _Subgraph:
     inside = set(nodes)
     inputs: dict[Node, str] = {}
     for node in nodes:
-        for each in node.all_input_nodes:
-            if each in inside or node.kwargs.get("drawn") is each:
+        for operand in node.all_input_nodes:
+            if operand in inside or node.kwargs.get("drawn") is operand:
                 continue
-            if isinstance(values.get(each), torch.Tensor):
-                inputs.setdefault(each, each.name)
-            elif _has_tensor(values.get(each)):
-                raise NoScript(f"'{each.name}' is several tensors")
+            if isinstance(values.get(operand), torch.Tensor):
+                inputs.setdefault(operand, operand.name)
+            elif _has_tensor(values.get(operand)):
+                raise ReproUnavailable(f"'{operand.name}' is several tensors")
     body = calls_text(nodes, values, inputs)
-    return _Part(nodes, body, {name: values[node].detach() for node, name in inputs.items()})
+    return _Subgraph(nodes, body, {name: values[node].detach() for node, name in inputs.items()})
 
 
 # -- smaller values
 
 
-def _shrunk(part: _Part, differs: Differs, dynamic: bool) -> _Part:
-    """The same calls on smaller tensors, where they still differ; sizes that are equal stay so."""
-    tries = _TRIES
+def _shrink_inputs(part: _Subgraph, differs: Differs, dynamic: bool) -> _Subgraph:
+    """Repeat the calls on smaller tensors while they still differ; equal sizes stay equal."""
+    tries = _MAX_TRIALS
     tried: set[tuple[int, int]] = set()
     while tries:
         sizes = sorted({size for x in part.inputs.values() for size in x.shape}, reverse=True)
@@ -427,43 +453,45 @@ def _shrunk(part: _Part, differs: Differs, dynamic: bool) -> _Part:
             return part
         tries -= 1
         tried.add(step)
-        inputs = {name: _cut(value, *step) for name, value in part.inputs.items()}
-        if _still(part, inputs, differs, dynamic):
+        inputs = {name: _shrink_tensor(value, *step) for name, value in part.inputs.items()}
+        if _still_differs(part, inputs, differs, dynamic):
             part = replace(part, inputs=inputs)
     return part
 
 
-def _cut(tensor: torch.Tensor, size: int, small: int) -> torch.Tensor:
-    places = tuple(slice(small if each == size else each) for each in tensor.shape)
-    cut = tensor[places]
+def _shrink_tensor(tensor: torch.Tensor, size: int, small: int) -> torch.Tensor:
+    slices = tuple(slice(small if length == size else length) for length in tensor.shape)
+    cut = tensor[slices]
     return cut.contiguous() if cut.shape != tensor.shape else tensor
 
 
-def _still(
-    part: _Part, inputs: Mapping[str, torch.Tensor], differs: Differs, dynamic: bool
+def _still_differs(
+    part: _Subgraph, inputs: Mapping[str, torch.Tensor], differs: Differs, dynamic: bool
 ) -> bool:
     """Whether the calls run in eager on other tensors, and still differ."""
     try:
-        part.function()(*[each.clone() for each in inputs.values()])
-        return differs(part.function(), list(inputs.values()), dynamic)
+        part.compile_function()(*[value.clone() for value in inputs.values()])
+        return differs(part.compile_function(), list(inputs.values()), dynamic)
     except Exception:  # whatever torch raises for sizes that do not fit
         return False
 
 
-def _texts(part: _Part, differs: Differs, dynamic: bool) -> dict[str, str]:
-    """What stands in the script for tensors, where it shows the difference, too."""
+def _select_texts(part: _Subgraph, differs: Differs, dynamic: bool) -> dict[str, str]:
+    """Choose expressions for tensors with which the script still shows the mismatch."""
     texts: dict[str, str] = {}
     for name, value in part.inputs.items():
         for text in tensor_texts(value):
-            inputs = _made({**texts, name: text}, part.inputs)
-            if _still(part, inputs, differs, dynamic):
+            inputs = _eval_texts({**texts, name: text}, part.inputs)
+            if _still_differs(part, inputs, differs, dynamic):
                 texts[name] = text
                 break
     return texts
 
 
-def _made(texts: Mapping[str, str], inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors as the script will have them, in its order."""
+def _eval_texts(
+    texts: Mapping[str, str], inputs: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Evaluate the tensors as the script will, in its order."""
     from math import inf, nan
 
     seeded = torch.Generator().manual_seed(0)

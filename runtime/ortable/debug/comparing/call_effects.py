@@ -1,0 +1,197 @@
+"""Record the effects of a model call and compare them: results, gradients, and what it wrote into
+buffers, parameters and arguments.
+
+`difference` and `bisect` record eager and compiled calls with it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ortable.compat.torch import pytree
+from ortable.compat.torch_explain import compiled_apart
+from ortable.exporter.account.gaps import AskedTolerance, Gap, gap_between
+from ortable.interpreter.complex_numbers import real_tensor
+
+from ..explain_state import (
+    call_apart,
+    copied_arguments,
+    modules_of,
+    optimizers_of,
+    optimizers_untouched,
+    run_call,
+    stepped_by,
+)
+
+CallEffects = Mapping[str, Any]
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A model call that runs in eager and compiled, on copies of its arguments.
+
+    Attributes:
+        function: the model.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        train: with gradients.
+        dynamic: as torch.compile has it.
+        times: how often it is called in one run.
+        state: compare buffers and gradients of the model.
+        parameters: with `state`, compare the parameters too.
+    """
+
+    function: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    train: bool = False
+    dynamic: bool | None = None
+    times: int = 1
+    state: bool = True
+    parameters: bool = True
+
+    def record_compiled(self, backend: Any) -> CallEffects:
+        """Record the effects of the calls compiled by a backend, or by one of torch by its name."""
+        return self.record_effects(lambda: compiled_apart(self.function, backend, self.dynamic))
+
+    def record_effects(self, make: Callable[[], Callable[..., Any]] | None = None) -> CallEffects:
+        """Record the effects of what `make` returns, or of eager.
+
+        The model, its optimizers and random states are restored afterwards.
+        """
+        calls = [copied_arguments(self.args, self.kwargs) for _ in range(self.times)]
+        steps = bool(optimizers_of(self.function))  # it runs backward itself
+        train = self.train and not steps
+        stance = "force_eager" if make is None else "default"
+        state = random.getstate()
+        with (
+            optimizers_untouched(self.function),
+            call_apart(self.function, (calls, {}), train, stance),
+            torch.set_grad_enabled(self.train),
+        ):
+            torch.manual_seed(_SEED)
+            random.seed(_SEED)
+            try:
+                called = self.function if make is None else make()
+                effects: dict[str, Any] = {}
+                for number, call in enumerate(calls, 1):
+                    mark = "" if number == 1 else f"call {number}: "
+                    effects |= {
+                        f"{mark}{k}": v for k, v in self._call_effects(called, call, train).items()
+                    }
+                return effects | self._written_state()
+            finally:
+                random.setstate(state)
+
+    def _call_effects(self, called: Callable[..., Any], call: Any, train: bool) -> dict[str, Any]:
+        """Collect results, arguments and gradients of one call."""
+        returned: list[Any] = []
+
+        def record_result(*args: Any, **kwargs: Any) -> Any:
+            returned.append(called(*args, **kwargs))
+            return returned[0]
+
+        run_call(record_result, call, train, _run_backward)
+        effects = collect_leaves("result", returned[0])
+        for path, leaf in _named_leaves(call):
+            if isinstance(leaf, torch.Tensor):
+                effects |= collect_leaves(f"argument{path}", leaf)
+                effects |= _gradient_entry(f"argument{path}", leaf)
+        for module in self._tracked_modules():
+            for name, tensor in (*module.named_buffers(), *module.named_parameters()):
+                effects |= _gradient_entry(name, tensor)
+        return effects
+
+    def _written_state(self) -> dict[str, Any]:
+        """Collect buffers, and parameters where these are compared."""
+        state: dict[str, Any] = {}
+        for module in self._tracked_modules():
+            for name, tensor in (
+                *module.named_buffers(),
+                *(module.named_parameters() if self.parameters else ()),
+            ):
+                state |= collect_leaves(name, tensor)
+        for index, tensor in enumerate(stepped_by(self.function)):
+            state |= collect_leaves(f"parameter {index} of the optimizer", tensor)
+        return state
+
+    def _tracked_modules(self) -> list[torch.nn.Module]:
+        return modules_of(self.function) if self.state else []
+
+
+def _run_backward(results: Sequence[torch.Tensor], _: Any) -> None:
+    """Run backward with gradients that differ from value to value, the same at every call.
+
+    Gradients of normalizations vanish where all are the same.
+    """
+    gradients = []
+    for result in results:
+        indices = torch.arange(result.numel(), device=result.device).reshape(result.shape)
+        gradients.append(torch.cos(indices).to(result.dtype))
+    torch.autograd.backward(results, gradients)
+
+
+def collect_leaves(prefix: str, tree: Any) -> dict[str, Any]:
+    """Collect the leaves of a result by their path, with tensors cloned."""
+    return {
+        prefix + path: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+        for path, leaf in _named_leaves(tree)
+    }
+
+
+def _gradient_entry(name: str, tensor: torch.Tensor) -> dict[str, Any]:
+    gradient = tensor.grad if tensor.is_leaf else None
+    return {} if gradient is None else {f"gradient of {name}": gradient.detach().clone()}
+
+
+def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    leaves, _ = pytree.tree_flatten_with_path(tree)
+    return [(pytree.keystr(path), leaf) for path, leaf in leaves]
+
+
+# -- how far apart
+
+
+def describe_difference(expected: CallEffects, got: CallEffects, tolerance: AskedTolerance) -> str:
+    """Describe the first value that differs; empty where all agree."""
+    for name, value in expected.items():
+        if name not in got:
+            return f"{name} is missing"
+        gap = compute_gap(value, got[name], tolerance)
+        if gap is not None:
+            return f"{name}: {gap.what}"
+    return ""
+
+
+def compute_gap(expected: Any, got: Any, tolerance: AskedTolerance) -> Gap | None:
+    """Compute how far a value is from eager's; None within the tolerance.
+
+    Complex numbers are pairs, or parts; Python floats have the tolerance of float64.
+    """
+    tensors = isinstance(expected, torch.Tensor), isinstance(got, torch.Tensor)
+    if all(tensors):
+        if expected.layout is not torch.strided:
+            return None
+        expected, got = real_tensor(expected), real_tensor(got)
+        return gap_between(expected, got, tolerance.of(expected.dtype))
+    if type(expected) is float and type(got) is float:
+        one, other = (torch.tensor(number, dtype=torch.float64) for number in (expected, got))
+        return compute_gap(one, other, AskedTolerance())
+    what = ""
+    if type(expected) is not type(got):
+        what = f"{_class_name(got)} in place of {_class_name(expected)}"
+    elif isinstance(expected, bool | int | str | complex) and expected != got:
+        what = f"{got!r} in place of {expected!r}"
+    nothing = torch.empty(0)
+    return Gap(math.inf, what, nothing, nothing) if what else None
+
+
+def _class_name(value: Any) -> str:
+    return type(value).__name__
