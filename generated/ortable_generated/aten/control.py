@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.attention import flex_attention
 from ortable.lowerings.control_flow import lower_cond, lower_switch, out_dtype, with_effects
-from ortable.lowerings.loops import associative_scan, map_impl, scan, while_loop, while_loop_stack_output
+from ortable.lowerings.loops import associative_scan, lower_scan, map_impl, while_loop, while_loop_stack_output
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
@@ -59,7 +59,7 @@ def hop_out_dtype(graph: Graph, res: ResultSpec, op: Any, output_dtype: Any, *op
 
 def hop_scan(graph: Graph, res: ResultSpec, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any) -> Any:
     """Higher-order operator scan(combine_fn, init, xs, additional_inputs)"""
-    return scan(graph, res, combine_fn, init, xs, additional_inputs)
+    return lower_scan(graph, res, combine_fn, init, xs, additional_inputs)
 
 
 def hop_switch(graph: Graph, res: ResultSpec, index: Any, branches: Any, operands: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, istft, r2c_along, stft, whole_spectrum, windowed_dtype
+from ortable.lowerings.fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, lower_istft, lower_stft, r2c_along, whole_spectrum, windowed_dtype
 from ortable.prelude.complex_arithmetic import re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_complex, static
@@ -146,7 +146,7 @@ def complex_aten_fft_rfftn(graph: Graph, res: ResultSpec, self: Result, s: SymIn
 
 def complex_aten_istft(graph: Graph, res: ResultSpec, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, center: Bool = True, normalized: Bool = False, onesided: Bool | None = None, length: Int | None = None, return_complex: Bool = False) -> Result:
     """aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor"""
-    return istft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, center=center, normalized=normalized, onesided=onesided, length=length, return_complex=return_complex)
+    return lower_istft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, center=center, normalized=normalized, onesided=onesided, length=length, return_complex=return_complex)
 
 
 def complex_aten_stft(graph: Graph, res: ResultSpec, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, normalized: Bool = False, onesided: Bool | None = None, return_complex: Bool | None = None, align_to_window: Bool | None = None) -> Result:
@@ -155,7 +155,7 @@ def complex_aten_stft(graph: Graph, res: ResultSpec, self: Result, n_fft: Int, h
         graph.case = 1
         raise UnsupportedCase('aten::stft: frames aligned to the window')
     graph.case = 2
-    return stft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, normalized=normalized, onesided=onesided, return_complex=return_complex)
+    return lower_stft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, normalized=normalized, onesided=onesided, return_complex=return_complex)
 
 
 def complex_prims_fft_c2c(graph: Graph, res: ResultSpec, self: Result, *, dim: Ints, forward: Bool) -> Result:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dispatch import DataCheck
 from ortable.dtypes import float32, float64, int32, int64
-from ortable.lowerings.histogram import bincount, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between
+from ortable.lowerings.histogram import bincount, grid_counts, grid_counts_between, grid_edges, histogram_between, lower_histc, lower_histogram
 from ortable.prelude.facts import count_of, dtype_of, is_float
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import larger_of
@@ -46,12 +46,12 @@ def aten_bincount(graph: Graph, res: ResultSpec, self: Result, weights: Result |
 
 def aten_histc(graph: Graph, res: ResultSpec, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:
     """aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
-    return histc(graph, res, self=self, bins=bins, min=min, max=max)
+    return lower_histc(graph, res, self=self, bins=bins, min=min, max=max)
 
 
 def aten_histogram_bin_ct(graph: Graph, res: ResultSpec, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
-    return histogram(graph, res, self=self, bins=bins, range=range, weight=weight, density=density)
+    return lower_histogram(graph, res, self=self, bins=bins, range=range, weight=weight, density=density)
 
 
 def aten_histogram_bins_tensor(graph: Graph, res: ResultSpec, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import DataCheck
 from ortable.dtypes import boolean, int32, int64
 from ortable.inference import reduce_shape
-from ortable.lowerings.quantile import nanquantile, quantile
+from ortable.lowerings.quantile import lower_nanquantile, lower_quantile
 from ortable.lowerings.sorting import new_runs
 from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_min, dtype_of, is_float, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import argsort, run_ids, take_along_dim
@@ -101,22 +101,22 @@ def aten_nanmedian_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, ke
 
 def aten_nanquantile(graph: Graph, res: ResultSpec, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
-    return nanquantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
+    return lower_nanquantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 
 
 def aten_nanquantile_scalar(graph: Graph, res: ResultSpec, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
-    return nanquantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
+    return lower_nanquantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 
 
 def aten_quantile(graph: Graph, res: ResultSpec, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
-    return quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
+    return lower_quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 
 
 def aten_quantile_scalar(graph: Graph, res: ResultSpec, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
-    return quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
+    return lower_quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
 
 
 def check_aten_nanquantile(graph: Graph, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> list[DataCheck]:

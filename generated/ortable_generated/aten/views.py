@@ -7,7 +7,7 @@ from ortable.dtypes import boolean, float64, int64
 from ortable.inference import accumulate_dtype, permute_shape
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.sorting import is_among
-from ortable.lowerings.views import as_strided_scatter, resize, resize_as
+from ortable.lowerings.views import as_strided_scatter, lower_resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_truth
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_complex, is_float, minimum, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import nonzero_rows
@@ -192,7 +192,7 @@ def aten_ravel(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def aten_resize(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
     """aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
-    return resize(graph, res, self=self, size=size)
+    return lower_resize(graph, res, self=self, size=size)
 
 
 def aten_resize_as(graph: Graph, res: ResultSpec, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:

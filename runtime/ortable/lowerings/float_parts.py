@@ -1,7 +1,4 @@
-"""The parts and neighbours of floating-point numbers: exponents, nextafter, the largest number.
-
-In come a float result or dtype, out goes a number or the name of a result. Called by generated
-converters of frexp, ldexp, nextafter and of predicates."""
+"""The parts and neighbours of floating-point numbers: exponents, nextafter, the largest number."""
 
 from __future__ import annotations
 
@@ -68,22 +65,22 @@ def neighbour(graph: Graph, x: Result, goal: Result) -> Result:
     """
     op, dtype = OpBuilder(graph), graph.get_type(x)
     digits, least = _PARTS[dtype]
-    base, end = (cast(graph, each, dtypes.float64) for each in (x, goal))
+    base, end = (cast(graph, operand, dtypes.float64) for operand in (x, goal))
     size = op.Abs(base)
     step = op.Mul(size, const_like(graph, 1.25 * 2.0**-digits, base))
     up = op.Greater(end, base)
     if dtype != dtypes.float64:
         step = op.Max(step, const_like(graph, 0.75 * 2.0**least, base))
-        moved = cast(graph, op.Add(base, _signed(graph, step, up)), dtype)
+        moved = cast(graph, op.Add(base, _apply_sign(graph, step, up)), dtype)
     else:
-        scaled = [op.Mul(each, 2.0**200) for each in (base, size)]
+        scaled = [op.Mul(operand, 2.0**200) for operand in (base, size)]
         small = op.Mul(scaled[1], const_like(graph, 1.25 * 2.0**-digits, x))
-        near = op.Add(scaled[0], _signed(graph, small, up))
+        near = op.Add(scaled[0], _apply_sign(graph, small, up))
         near = op.Mul(near, 2.0**-200)
-        lowest = _signed(graph, const_like(graph, 2.0**least, x), up)
+        lowest = _apply_sign(graph, const_like(graph, 2.0**least, x), up)
         flat = op.Less(size, 2.0**-1021)
         near = op.Where(flat, op.Add(base, lowest), near)
-        moved = op.Add(base, _signed(graph, step, up))
+        moved = op.Add(base, _apply_sign(graph, step, up))
         moved = op.Where(op.Less(size, 2.0**-900), near, moved)
     top = op.Mul(op.Sign(x), const_like(graph, largest_finite(dtype), x))
     moved = op.Where(op.IsInf(base), top, moved)
@@ -92,7 +89,7 @@ def neighbour(graph: Graph, x: Result, goal: Result) -> Result:
     return op.Where(op.IsNaN(base), x, moved)
 
 
-def _signed(graph: Graph, step: str, up: str) -> str:
+def _apply_sign(graph: Graph, step: str, up: str) -> str:
     op = OpBuilder(graph)
     return op.Where(up, step, op.Neg(step))
 

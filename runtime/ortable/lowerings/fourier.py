@@ -1,10 +1,10 @@
-"""Fourier transforms: ONNX's DFT where ONNX Runtime computes it exactly, what torch's three kernels
-(c2c, r2c, c2r) need around it, and short-time transforms over frames of a signal.
+"""Fourier transforms: ONNX's DFT where ONNX Runtime computes it exactly, torch's three kernels
+(c2c, r2c, c2r) on top of it, and short-time transforms over frames of a signal.
 
 ONNX Runtime's DFT of a length that is no power of two loses digits with the length in float32 (3e-4
 at 1000), and its inverse rounds through float32 in float64. So such lengths are computed forward in
-float64; the inverse is the forward transform with real and imaginary parts exchanged. In come real
-results and complex pairs, out go the same. Called by generated converters of torch.fft."""
+float64; the inverse is the forward transform with real and imaginary parts exchanged.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ __all__ = [
 ]
 
 
-def stft(
+def lower_stft(
     graph: Graph,
     res: ResultSpec,
     self: Any,
@@ -83,17 +83,18 @@ def stft(
     onesided: bool | None,
     return_complex: bool | None,
 ) -> Any:
-    """aten::stft of a signal [n] or [batch, n], which torch has padded already: [.., frequencies,
-    frames]."""
+    """aten::stft of a signal [n] or [batch, n], already padded by torch: [.., frequencies,
+    frames].
+    """
     hop = n_fft // 4 if hop_length is None else hop_length
     own = windowed_dtype(graph, self, window, False)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
     index = window_indices(graph, count, n_fft, hop, 1)
-    frames = _each(graph, self, lambda part: OpBuilder(graph).Gather(part, index, axis=-1))
+    frames = _map_parts(graph, self, lambda part: OpBuilder(graph).Gather(part, index, axis=-1))
     frames = _in_part(graph, frames, own)
     shape = _padded_window(graph, window, n_fft, win_length, own)
     if shape is not None:
-        frames = _windowed(graph, frames, shape)
+        frames = _multiply_window(graph, frames, shape)
     axis = rank_of(graph, frames) - 1
     is_complex = type(frames) is ComplexValue
     if not is_complex and (onesided is None or onesided):
@@ -106,7 +107,7 @@ def stft(
     return result if return_complex else join_pair(graph, result)
 
 
-def istft(
+def lower_istft(
     graph: Graph,
     res: ResultSpec,
     self: ComplexValue,
@@ -120,8 +121,9 @@ def istft(
     length: int | None,
     return_complex: bool,
 ) -> Any:
-    """aten::istft: the transform of each frame undone, the frames added up, and divided by what the
-    squares of the windows add up to."""
+    """aten::istft: inverse transforms of the frames, overlap-added, and divided by the
+    overlap-added squares of the windows.
+    """
     hop = n_fft // 4 if hop_length is None else hop_length
     count = dim_of(graph, self, -1)
     rank = rank_of(graph, self)
@@ -133,20 +135,22 @@ def istft(
     shape = _padded_window(graph, window, n_fft, win_length, own)
     if shape is None:
         shape = filled(graph, [n_fft], 1, own)
-    frames = _windowed(graph, frames, shape)
+    frames = _multiply_window(graph, frames, shape)
     total = n_fft + hop * (count - 1)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else total - start
-    square = _windowed(graph, shape, shape)
-    weights = _each(graph, square, lambda part: _repeated(graph, part, count))
-    sums = _each(graph, frames, lambda part: _added(graph, part, hop, total, start, end))
-    below = _each(graph, weights, lambda part: _added(graph, part, hop, total, start, end))
-    result = _quotient(graph, sums, below)
+    square = _multiply_window(graph, shape, shape)
+    weights = _map_parts(graph, square, lambda part: _repeat_window(graph, part, count))
+    sums = _map_parts(graph, frames, lambda part: _overlap_add(graph, part, hop, total, start, end))
+    below = _map_parts(
+        graph, weights, lambda part: _overlap_add(graph, part, hop, total, start, end)
+    )
+    result = _divide_parts(graph, sums, below)
     missing = dims.max_of(end - total, 0)
     if not isinstance(missing, int) or missing > 0:
         ends = [0] * (2 * (rank - 1) - 1) + [missing]
         zero = const(graph, 0, own)
-        result = _each(
+        result = _map_parts(
             graph, result, lambda part: OpBuilder(graph).Pad(part, as_vec(graph, ends), zero)
         )
     return result
@@ -159,19 +163,19 @@ def _signal_of_frames(
     if return_complex:
         return fourier(graph, x, [axis], False)
     if onesided is not None and not onesided:
-        bounds = [consts(graph, [each], dtypes.int64) for each in (0, n_fft // 2 + 1, axis)]
-        x = _each(graph, x, lambda part: OpBuilder(graph).Slice(part, *bounds))
+        bounds = [consts(graph, [bound], dtypes.int64) for bound in (0, n_fft // 2 + 1, axis)]
+        x = _map_parts(graph, x, lambda part: OpBuilder(graph).Slice(part, *bounds))
     return fourier(graph, whole_spectrum(graph, x, axis, n_fft), [axis], False).real
 
 
-def _each(graph: Graph, x: Any, function: Any) -> Any:
+def _map_parts(graph: Graph, x: Any, function: Any) -> Any:
     if type(x) is not ComplexValue:
         return function(x)
     return ComplexValue(function(x.real), function(x.imag), x.dtype)
 
 
 def _padded_window(graph: Graph, window: Any, n_fft: int, win_length: int | None, own: int) -> Any:
-    """The window in the middle of ``n_fft`` places; None when it is 1 everywhere."""
+    """The window centred in ``n_fft`` elements; None when it is 1 everywhere."""
     size = n_fft if win_length is None else win_length
     if window is None:
         if size == n_fft:
@@ -182,43 +186,43 @@ def _padded_window(graph: Graph, window: Any, n_fft: int, win_length: int | None
         return window
     left = (n_fft - size) // 2
     ends = consts(graph, [left, n_fft - size - left], dtypes.int64)
-    return _each(
+    return _map_parts(
         graph,
         window,
         lambda part: OpBuilder(graph).Pad(part, ends, const(graph, 0, graph.get_type(part))),
     )
 
 
-def _in_part(graph: Graph, x: Any, kind: int) -> Any:
+def _in_part(graph: Graph, x: Any, dtype: int) -> Any:
     """``x`` with real parts of this dtype."""
     if type(x) is not ComplexValue:
-        return cast(graph, x, kind)
-    return ComplexValue(cast(graph, x.real, kind), cast(graph, x.imag, kind), complex_type(kind))
+        return cast(graph, x, dtype)
+    return ComplexValue(cast(graph, x.real, dtype), cast(graph, x.imag, dtype), complex_type(dtype))
 
 
-def _windowed(graph: Graph, x: Any, window: Any) -> Any:
+def _multiply_window(graph: Graph, x: Any, window: Any) -> Any:
     """``x`` times the window; complex when one of them is."""
     op = OpBuilder(graph)
     if type(x) is not ComplexValue and type(window) is not ComplexValue:
         return op.Mul(x, window)
     if type(window) is not ComplexValue:
-        return _each(graph, x, lambda part: op.Mul(part, window))
+        return _map_parts(graph, x, lambda part: op.Mul(part, window))
     dtype = x.dtype if type(x) is ComplexValue else complex_type(graph.get_type(x))
     return c_mul(graph, as_complex(graph, x, dtype), as_complex(graph, window, dtype))
 
 
-def _quotient(graph: Graph, x: Any, y: Any) -> Any:
+def _divide_parts(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
-        return _each(graph, x, lambda part: OpBuilder(graph).Div(part, y))
+        return _map_parts(graph, x, lambda part: OpBuilder(graph).Div(part, y))
     return c_div(graph, as_complex(graph, x, y.dtype), y)
 
 
-def _repeated(graph: Graph, window: str, count: Dim) -> str:
+def _repeat_window(graph: Graph, window: str, count: Dim) -> str:
     size = dim_of(graph, window, 0)
     return OpBuilder(graph).Expand(window, as_vec(graph, [count, size]))
 
 
-def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
+def _overlap_add(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
     op = OpBuilder(graph)
     *batch, count, size = shape_of(graph, frames)
@@ -228,7 +232,7 @@ def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim
         places = op.Expand(places, op.Shape(flat))
     zeros = filled(graph, [*batch, total], 0, graph.get_type(frames))
     result = op.ScatterElements(zeros, places, flat, axis=-1, reduction="add")
-    bounds = [as_vec(graph, each) for each in (start, end)]
+    bounds = [as_vec(graph, bound) for bound in (start, end)]
     axis = consts(graph, [-1], dtypes.int64)
     return op.Slice(result, *bounds, axis)
 
@@ -238,7 +242,7 @@ def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:
     if type(x) is not ComplexValue and (not axes or not forward):
         x = as_complex(graph, x, complex_type(graph.get_type(x)))
     for axis in axes:
-        x = _transformed(graph, x, axis, forward)
+        x = _transform_axis(graph, x, axis, forward)
     return x
 
 
@@ -274,8 +278,8 @@ def fourier_axes(graph: Graph, x: Complex, dim: Any, sizes: Any) -> Ints:
     all."""
     rank = rank_of(graph, x)
     if dim is not None:
-        given = [dim] if isinstance(dim, int) else dim
-        return [normalize_axis(axis, rank) for axis in given]
+        requested = [dim] if isinstance(dim, int) else dim
+        return [normalize_axis(axis, rank) for axis in requested]
     return list(range(rank - len(sizes), rank)) if sizes is not None else list(range(rank))
 
 
@@ -283,73 +287,73 @@ def c2c_along(
     graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
 ) -> Complex:
     """``torch.fft.fftn``, or ``ifftn``, along known axes."""
-    x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
+    x = _resize_axes(graph, _as_floating(graph, x), axes, _resolve_sizes(graph, x, axes, sizes))
     lengths = [dim_of(graph, x, axis) for axis in axes]
     result = fourier(graph, x, axes, forward)
-    return fourier_scaled(graph, result, lengths, _normalization(norm, forward))
+    return fourier_scaled(graph, result, lengths, _norm_mode(norm, forward))
 
 
 def r2c_along(
     graph: Graph, x: Result, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
 ) -> Complex:
     """``torch.fft.rfftn``, or ``ihfftn``, along known axes."""
-    x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
+    x = _resize_axes(graph, _as_floating(graph, x), axes, _resolve_sizes(graph, x, axes, sizes))
     lengths = [dim_of(graph, x, axis) for axis in axes]
     result = half_spectrum(graph, x, axes[-1])
     result = result if forward else c_conj(graph, result)
     result = fourier(graph, result, axes[:-1], forward)
-    return fourier_scaled(graph, result, lengths, _normalization(norm, forward))
+    return fourier_scaled(graph, result, lengths, _norm_mode(norm, forward))
 
 
 def c2r_along(
     graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
 ) -> Result:
     """``torch.fft.irfftn``, or ``hfftn``, along known axes; the last size is that of the result."""
-    x = _floating(graph, x)
-    lengths = _sizes(graph, x, axes, sizes)
-    if sizes is None or (lengths[-1] == dim_of(graph, x, axes[-1]) and _last(sizes) == -1):
+    x = _as_floating(graph, x)
+    lengths = _resolve_sizes(graph, x, axes, sizes)
+    if sizes is None or (lengths[-1] == dim_of(graph, x, axes[-1]) and _last_size(sizes) == -1):
         lengths[-1] = 2 * (dim_of(graph, x, axes[-1]) - 1)
-    x = _resized(graph, x, axes, [*lengths[:-1], lengths[-1] // 2 + 1])
+    x = _resize_axes(graph, x, axes, [*lengths[:-1], lengths[-1] // 2 + 1])
     x = fourier(graph, x, axes[:-1], forward)
     x = as_complex(
         graph, x, complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
     )
     whole = whole_spectrum(graph, c_conj(graph, x) if forward else x, axes[-1], lengths[-1])
     result = fourier(graph, whole, axes[-1:], False).real
-    return fourier_scaled(graph, result, lengths, _normalization(norm, forward))
+    return fourier_scaled(graph, result, lengths, _norm_mode(norm, forward))
 
 
-def _last(sizes: Any) -> Any:
+def _last_size(sizes: Any) -> Any:
     return sizes[-1] if isinstance(sizes, list | tuple) else sizes
 
 
-def _sizes(graph: Graph, x: Any, axes: Any, sizes: Any) -> list[Any]:
-    given = sizes if isinstance(sizes, list | tuple) else [sizes] * len(axes)
+def _resolve_sizes(graph: Graph, x: Any, axes: Any, sizes: Any) -> list[Any]:
+    requested = sizes if isinstance(sizes, list | tuple) else [sizes] * len(axes)
     return [
         dim_of(graph, x, axis) if size is None or (type(size) is int and size == -1) else size
-        for axis, size in zip(axes, given, strict=True)
+        for axis, size in zip(axes, requested, strict=True)
     ]
 
 
-def _normalization(norm: str | None, forward: bool) -> int:
-    """torch's number of a norm: 0 nothing, 1 the root of the count, 2 the count."""
+def _norm_mode(norm: str | None, forward: bool) -> int:
+    """torch's code of a norm: 0 nothing, 1 the root of the count, 2 the count."""
     if norm == "ortho":
         return 1
     return 2 if forward == (norm == "forward") else 0
 
 
-def _floating(graph: Graph, x: Any) -> Any:
+def _as_floating(graph: Graph, x: Any) -> Any:
     """Ints and bools in the default float dtype."""
     if type(x) is ComplexValue or dtypes.is_float_type(graph.get_type(x)):
         return x
     return cast(graph, x, default_float())
 
 
-def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
-    """``x`` cut, or filled up with zeros, to ``sizes`` along ``axes``."""
+def _resize_axes(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
+    """Crop or zero-pad ``x`` to ``sizes`` along ``axes``."""
     op = OpBuilder(graph)
     if type(x) is ComplexValue:
-        parts = [_resized(graph, part, axes, sizes) for part in (x.real, x.imag)]
+        parts = [_resize_axes(graph, part, axes, sizes) for part in (x.real, x.imag)]
         return ComplexValue(parts[0], parts[1], x.dtype)
     for axis, size in zip(axes, sizes, strict=True):
         have = dim_of(graph, x, axis)
@@ -361,7 +365,7 @@ def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
             ends = as_vec(
                 graph,
                 [0] * rank_of(graph, x)
-                + [more if place == axis else 0 for place in range(rank_of(graph, x))],
+                + [more if other == axis else 0 for other in range(rank_of(graph, x))],
             )
             x = op.Pad(x, ends, const(graph, 0, graph.get_type(x)))
         if not (isinstance(have, int) and isinstance(size, int)) or size < have:
@@ -392,26 +396,26 @@ def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int)
     return op.Mul(x, const(graph, factor, part))
 
 
-def _transformed(graph: Graph, x: Any, axis: int, forward: bool) -> Any:
+def _transform_axis(graph: Graph, x: Any, axis: int, forward: bool) -> Any:
     size = dim_of(graph, x, axis)
     if not forward:
         x = ComplexValue(x.imag, x.real, x.dtype)
     own = complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
     exact = isinstance(size, int) and size & (size - 1) == 0
-    signal = _signal(graph, x, own if exact else dtypes.complex128)
-    result = as_complex(graph, split_pair(graph, _dft(graph, signal, axis)), own)
+    signal = _dft_input(graph, x, own if exact else dtypes.complex128)
+    result = as_complex(graph, split_pair(graph, _make_dft(graph, signal, axis)), own)
     return result if forward else ComplexValue(result.imag, result.real, result.dtype)
 
 
-def _signal(graph: Graph, x: Any, dtype: int) -> str:
-    """What DFT takes: a last dimension of 2, or of 1 for a real signal."""
+def _dft_input(graph: Graph, x: Any, dtype: int) -> str:
+    """The input of DFT: a last dimension of 2, or of 1 for a real signal."""
     if type(x) is ComplexValue:
         return join_pair(graph, as_complex(graph, x, dtype))
     real = cast(graph, x, part_type(dtype))
     return OpBuilder(graph).Unsqueeze(real, consts(graph, [-1], dtypes.int64))
 
 
-def _dft(graph: Graph, x: str, axis: int) -> str:
+def _make_dft(graph: Graph, x: str, axis: int) -> str:
     """The DFT node along ``axis``; a signal without a batch dimension gets one."""
     op = OpBuilder(graph)
     lone = rank_of(graph, x) == 2
@@ -427,7 +431,7 @@ def _dft(graph: Graph, x: str, axis: int) -> str:
 def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool | None) -> Dtype:
     """The dtype of a transform of a signal that is multiplied by a window: complex if ``whole``,
     else that of real parts. torch computes in float32 unless one of the two is wider."""
-    given = [x] if window is None else [x, window]
-    kinds = [part_type(v.dtype if type(v) is ComplexValue else dtype_of(graph, v)) for v in given]
+    signals = [x] if window is None else [x, window]
+    kinds = [part_type(v.dtype if type(v) is ComplexValue else dtype_of(graph, v)) for v in signals]
     dtype = dtypes.float64 if dtypes.float64 in kinds else dtypes.float32
     return int(complex_type(dtype)) if whole else dtype

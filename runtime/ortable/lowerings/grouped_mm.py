@@ -1,5 +1,6 @@
-"""Products of groups of rows: what a mixture of experts computes once its rows are sorted by
-expert."""
+"""Products of groups of rows, as a mixture of experts computes them once its rows are sorted by
+expert.
+"""
 
 from __future__ import annotations
 

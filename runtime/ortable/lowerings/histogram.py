@@ -1,8 +1,6 @@
 """Histograms: edges between the smallest and the largest element, the bin of every element, and the
-counts of the bins, in one column or in several; how often a number occurs.
-
-In come elements, edges and weights, out go names of results. Called by generated converters of
-histograms and bincount."""
+counts of the bins, in one column or in several; and bincount.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +24,17 @@ __all__ = [
 ]
 
 
-def histc(graph: Graph, res: ResultSpec, self: str, bins: int, min: float, max: float) -> str:
+def lower_histc(graph: Graph, res: ResultSpec, self: str, bins: int, min: float, max: float) -> str:
     """aten::histc: counts between ``min`` and ``max``; without them between the extremes."""
     flat = as_flat(graph, self)
-    given = (float(min), float(max)) if min != max else None
+    limits = (float(min), float(max)) if min != max else None
     if min == max and dims.always_equal(dim_of(graph, flat, 0), 0):
-        given = (float(min), float(max))
-    edges = _edges(graph, flat, bins, given, 1.0)
-    return _counts(graph, [flat], [edges], [_bin_by_division(graph, flat, edges, bins)], None)
+        limits = (float(min), float(max))
+    edges = _bin_edges(graph, flat, bins, limits, 1.0)
+    return _count_bins(graph, [flat], [edges], [_bin_by_division(graph, flat, edges, bins)], None)
 
 
-def histogram(
+def lower_histogram(
     graph: Graph,
     res: ResultSpec,
     self: str,
@@ -49,7 +47,7 @@ def histogram(
     flat = as_flat(graph, self)
     edges = _outer_edges(graph, flat, bins, range)
     places = _bin_by_search(graph, flat, edges, bins)
-    return _weighed(graph, [flat], [edges], [places], weight, density), edges
+    return _weighted_counts(graph, [flat], [edges], [places], weight, density), edges
 
 
 def histogram_between(
@@ -58,14 +56,14 @@ def histogram_between(
     """aten::histogram.bins_tensor: (counts, edges) of the bins between given edges."""
     flat = as_flat(graph, self)
     places = _bin_between(graph, flat, bins)
-    return _weighed(graph, [flat], [bins], [places], weight, density), bins
+    return _weighted_counts(graph, [flat], [bins], [places], weight, density), bins
 
 
 def grid_edges(
     graph: Graph, res: ResultSpec, self: str, bins: Sequence[int], range: Sequence[float] | None
 ) -> list[str]:
     """aten::_histogramdd_bin_edges: one vector of edges a column."""
-    columns = _columns(graph, self)
+    columns = _split_columns(graph, self)
     return [
         _outer_edges(graph, column, count, None if range is None else range[2 * at : 2 * at + 2])
         for at, (column, count) in enumerate(zip(columns, bins, strict=True))
@@ -82,12 +80,12 @@ def grid_counts(
     density: bool,
 ) -> str:
     """aten::_histogramdd_from_bin_cts: counts in a grid of equal bins."""
-    columns, edges = _columns(graph, self), grid_edges(graph, res, self, bins, range)
+    columns, edges = _split_columns(graph, self), grid_edges(graph, res, self, bins, range)
     places = [
         _bin_by_search(graph, column, edge, count)
         for column, edge, count in zip(columns, edges, bins, strict=True)
     ]
-    return _weighed(graph, columns, edges, places, weight, density)
+    return _weighted_counts(graph, columns, edges, places, weight, density)
 
 
 def grid_counts_between(
@@ -99,33 +97,36 @@ def grid_counts_between(
     density: bool,
 ) -> str:
     """aten::_histogramdd_from_bin_tensors: counts in a grid of given edges."""
-    columns = _columns(graph, self)
+    columns = _split_columns(graph, self)
     places = [_bin_between(graph, column, edge) for column, edge in zip(columns, bins, strict=True)]
-    return _weighed(graph, columns, list(bins), places, weight, density)
+    return _weighted_counts(graph, columns, list(bins), places, weight, density)
 
 
-def _columns(graph: Graph, x: str) -> list[str]:
-    """The columns of ``x``, whose other dimensions are one."""
+def _split_columns(graph: Graph, x: str) -> list[str]:
+    """The columns of ``x``, with its other dimensions flattened."""
     shape = list(shape_of(graph, x))
     rows = reshape_to(graph, x, [dims.product_of(shape[:-1]), shape[-1]])
     return [
-        OpBuilder(graph).Gather(rows, const(graph, place, dtypes.int64), axis=1)
-        for place in range(static(shape[-1]))
+        OpBuilder(graph).Gather(rows, const(graph, index, dtypes.int64), axis=1)
+        for index in range(static(shape[-1]))
     ]
 
 
-def _outer_edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None) -> str:
-    """The edges of torch.histogram: the given range, or the extremes, half a unit wider when they
-    are one."""
-    if given is None and dims.always_equal(dim_of(graph, x, 0), 0):
-        given = (0.0, 1.0)
-    return _edges(graph, x, bins, given, 0.5)
+def _outer_edges(graph: Graph, x: str, bins: int, limits: Sequence[float] | None) -> str:
+    """The edges of torch.histogram: the requested range, or the extremes, half a unit wider when
+    they are equal.
+    """
+    if limits is None and dims.always_equal(dim_of(graph, x, 0), 0):
+        limits = (0.0, 1.0)
+    return _bin_edges(graph, x, bins, limits, 0.5)
 
 
-def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margin: float) -> str:
+def _bin_edges(
+    graph: Graph, x: str, bins: int, limits: Sequence[float] | None, margin: float
+) -> str:
     dtype = graph.get_type(x)
-    if given is not None:
-        low, high = given
+    if limits is not None:
+        low, high = limits
         if low == high:
             low, high = low - margin, high + margin
         return linspace(graph, low, high, bins + 1, dtype)
@@ -137,9 +138,9 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
     return linspace(graph, least, most, bins + 1, dtype)
 
 
-def _inside(graph: Graph, x: str, edges: str) -> str:
+def _is_inside(graph: Graph, x: str, edges: str) -> str:
     op = OpBuilder(graph)
-    first, last = (op.Gather(edges, const(graph, place, dtypes.int64), axis=0) for place in (0, -1))
+    first, last = (op.Gather(edges, const(graph, index, dtypes.int64), axis=0) for index in (0, -1))
     return op.And(op.GreaterOrEqual(x, first), op.LessOrEqual(x, last))
 
 
@@ -147,54 +148,56 @@ def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
     """The bin of each element by division, 0 for those outside; the last edge is in the last
     bin."""
     op, dtype = OpBuilder(graph), graph.get_type(x)
-    first, last = (op.Gather(edges, const(graph, place, dtypes.int64), axis=0) for place in (0, -1))
+    first, last = (
+        op.Gather(edges, const(graph, position, dtypes.int64), axis=0) for position in (0, -1)
+    )
     away = op.Mul(op.Sub(x, first), const(graph, bins, dtype))
-    place = op.Div(away, op.Sub(last, first))
-    kept = op.Where(_inside(graph, x, edges), place, 0)
-    result = cast(graph, kept, dtypes.int64)
+    position = op.Div(away, op.Sub(last, first))
+    clamped = op.Where(_is_inside(graph, x, edges), position, 0)
+    result = cast(graph, clamped, dtypes.int64)
     return op.Min(result, const(graph, bins - 1, dtypes.int64))
 
 
 def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
-    """The bin by division, moved by one where rounding put an element beside its edges."""
+    """The bin by division, corrected by one where rounding put an element outside its edges."""
     op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
-    place = _bin_by_division(graph, x, edges, bins)
-    below = op.Less(x, op.Gather(edges, place))
-    beyond = op.GreaterOrEqual(x, op.Gather(edges, op.Add(place, one)))
-    moved = op.Add(op.Sub(place, cast(graph, below, dtypes.int64)),
+    bin_index = _bin_by_division(graph, x, edges, bins)
+    below = op.Less(x, op.Gather(edges, bin_index))
+    beyond = op.GreaterOrEqual(x, op.Gather(edges, op.Add(bin_index, one)))
+    moved = op.Add(op.Sub(bin_index, cast(graph, below, dtypes.int64)),
                          cast(graph, beyond, dtypes.int64))  # fmt: skip
     low, high = const(graph, 0, dtypes.int64), const(graph, bins - 1, dtypes.int64)
     return op.Max(op.Min(moved, high), low)
 
 
 def _bin_between(graph: Graph, x: str, edges: str) -> str:
-    """The bin of each element between given edges, by looking at all of them."""
+    """The bin of each element between the edges, by binary search."""
     op, one = OpBuilder(graph), const(graph, 1, dtypes.int64)
-    place = op.Sub(searchsorted(graph, edges, x, True, dtypes.int64), one)
+    bin_index = op.Sub(searchsorted(graph, edges, x, True, dtypes.int64), one)
     last = const(graph, dim_of(graph, edges, 0) - 2, dtypes.int64)
-    return op.Max(op.Min(place, last), 0)
+    return op.Max(op.Min(bin_index, last), 0)
 
 
-def _counts(
+def _count_bins(
     graph: Graph, columns: list[str], edges: list[str], places: list[str], weight: str | None
 ) -> str:
-    """The counts of a grid; what lies outside goes to one place more, which is cut off."""
+    """The counts of a grid; elements outside are counted in one more bin, which is cut off."""
     op = OpBuilder(graph)
-    sizes = [dim_of(graph, each, 0) - 1 for each in edges]
+    sizes = [dim_of(graph, bounds, 0) - 1 for bounds in edges]
     total = dims.product_of(sizes)
-    place, here = places[0], _inside(graph, columns[0], edges[0])
+    bin_index, here = places[0], _is_inside(graph, columns[0], edges[0])
     for column, edge, digit, size in zip(
         columns[1:], edges[1:], places[1:], sizes[1:], strict=True
     ):
-        place = op.Add(op.Mul(place, const(graph, size, dtypes.int64)), digit)
-        here = op.And(here, _inside(graph, column, edge))
-    kept = op.Where(here, place, const(graph, total, dtypes.int64))
+        bin_index = op.Add(op.Mul(bin_index, const(graph, size, dtypes.int64)), digit)
+        here = op.And(here, _is_inside(graph, column, edge))
+    safe_index = op.Where(here, bin_index, const(graph, total, dtypes.int64))
     flat = None if weight is None else as_flat(graph, weight)
-    result = bincount(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
+    result = bincount(graph, safe_index, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
     return reshape_to(graph, sliced(graph, result, 0, 0, total), sizes)
 
 
-def _weighed(
+def _weighted_counts(
     graph: Graph,
     columns: list[str],
     edges: list[str],
@@ -203,14 +206,14 @@ def _weighed(
     density: bool,
 ) -> str:
     """The counts, or with ``density`` their share of the total over the size of the bin."""
-    result = _counts(graph, columns, edges, places, weight)
+    result = _count_bins(graph, columns, edges, places, weight)
     if not density:
         return result
     op = OpBuilder(graph)
     result = op.Div(result, op.ReduceSum(result, keepdims=0))
     for axis, edge in enumerate(edges):
         widths: Any = op.Sub(sliced(graph, edge, 0, 1, 2**63 - 1), sliced(graph, edge, 0, 0, -1))
-        shape = [-1 if each == axis else 1 for each in range(len(edges))]
+        shape = [-1 if other == axis else 1 for other in range(len(edges))]
         result = op.Div(result, reshape_to(graph, widths, shape))
     return result
 
@@ -225,9 +228,9 @@ def bincount(
     zeros = op.Expand(const(graph, 0, compute_dtype), size)
     if not graph.has_rank(zeros):
         graph.set_rank(zeros, 1)
-    each = (
+    increment = (
         const(graph, 1, compute_dtype) if weights is None else cast(graph, weights, compute_dtype)
     )
-    added = op.Expand(each, op.Shape(places))
+    added = op.Expand(increment, op.Shape(places))
     parts = [zeros, places, added]
     return cast(graph, graph.make_node("ScatterElements", parts, axis=0, reduction="add"), dtype)

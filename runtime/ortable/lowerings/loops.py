@@ -1,5 +1,6 @@
-"""Loops: scan, map and while_loop of torch as Scan and Loop. The graph of one step is converted
-into the body, which sees captured tensors as results of the outer graph."""
+"""torch's scan, map and while_loop as Scan and Loop. The graph of one step is converted into the
+body, which reads captured tensors as results of the outer graph.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ortable.ir import Graph, ResultSpec
 
 
-def scan(
+def lower_scan(
     graph: Graph,
     res: ResultSpec,
     combine_fn: GraphModule,
@@ -33,14 +34,14 @@ def scan(
     """torch's scan along axis 0; the caller of the operator has moved and reversed the axis."""
     if not xs:
         return list(init)
-    return _scanned(graph, combine_fn, init, xs, additional_inputs)
+    return _make_scan(graph, combine_fn, init, xs, additional_inputs)
 
 
 def map_impl(
     graph: Graph, res: ResultSpec, f: GraphModule, xs: Sequence[str], pos_args: Sequence[Any]
 ) -> list[Any]:
     """torch's map: a scan without a carry."""
-    return _scanned(graph, f, (), xs, pos_args)
+    return _make_scan(graph, f, (), xs, pos_args)
 
 
 def associative_scan(
@@ -59,13 +60,13 @@ def associative_scan(
     heads = [op.Slice(x, zero, one, zero) for x in xs]
     rest = [op.Slice(x, one, end, zero) for x in xs]
     starts = [op.Squeeze(head, zero) for head in heads]
-    result = _scanned(graph, combine_fn, starts, rest, additional_inputs, twice=True)
+    result = _make_scan(graph, combine_fn, starts, rest, additional_inputs, twice=True)
     return [
         op.Concat(head, tail, axis=0) for head, tail in zip(heads, result[len(xs) :], strict=True)
     ]
 
 
-def _scanned(
+def _make_scan(
     graph: Graph,
     step: GraphModule,
     init: Sequence[Any],
@@ -73,21 +74,23 @@ def _scanned(
     captured: Sequence[Any],
     twice: bool = False,
 ) -> list[Any]:
-    """Scan: the last carries, then the stacked results; ``twice``: a step's results are both."""
+    """Append a Scan: returns the last carries, then the stacked results; ``twice``: a step's
+    results are both.
+    """
     states = [as_result(graph, value) for value in init]
     body = graph.subgraph("scan_body")
     operands = _declare_inputs(body, step, [*states, *xs])
-    seen, rename = _as_seen(body, step, operands)
+    seen, rename = _bind_symbols(body, step, operands)
     result = graph.ctx.convert_into(body, step, [*seen, *captured], rename)
     result = [*result, *result] if twice else result
-    places = [place for place, value in enumerate(result) if value is not None]
-    for place in places:
-        _declare_output(body, result[place])
-    made = OpBuilder(graph).Scan(
-        *states, *xs, outputs=len(places), body=body, num_scan_inputs=len(xs)
+    indices = [index for index, value in enumerate(result) if value is not None]
+    for index in indices:
+        _declare_output(body, result[index])
+    outputs = OpBuilder(graph).Scan(
+        *states, *xs, outputs=len(indices), body=body, num_scan_inputs=len(xs)
     )
-    results = dict(zip(places, [made] if isinstance(made, str) else made, strict=True))
-    return [results.get(place) for place in range(len(result))]
+    results = dict(zip(indices, [outputs] if isinstance(outputs, str) else outputs, strict=True))
+    return [results.get(index) for index in range(len(result))]
 
 
 def while_loop(
@@ -100,7 +103,7 @@ def while_loop(
 ) -> list[str]:
     """torch's while_loop: the condition is computed before the loop and at the end of a step."""
     starts = [as_result(graph, value) for value in carried_inputs]
-    return _looped(graph, cond_fn, body_fn, starts, additional_inputs, False)[1]
+    return _make_loop(graph, cond_fn, body_fn, starts, additional_inputs, False)[1]
 
 
 def while_loop_stack_output(
@@ -111,9 +114,9 @@ def while_loop_stack_output(
     carried_inputs: Sequence[Any],
     additional_inputs: Sequence[Any],
 ) -> list[str]:
-    """The carries of every step, stacked; those given, when there is no step."""
+    """The carries of every step, stacked; the initial ones, when there is no step."""
     starts = [as_result(graph, value) for value in carried_inputs]
-    first, result = _looped(graph, cond_fn, body_fn, starts, additional_inputs, True)
+    first, result = _make_loop(graph, cond_fn, body_fn, starts, additional_inputs, True)
     branches = []
     for name, values in (("some_steps", result[len(starts) :]), ("no_step", starts)):
         branch = graph.subgraph(name)
@@ -122,13 +125,13 @@ def while_loop_stack_output(
                 branch, value if name == "some_steps" else unsqueezed(branch, value, [0])
             )
         branches.append(branch)
-    made = OpBuilder(graph).If(
+    outputs = OpBuilder(graph).If(
         first, outputs=len(starts), then_branch=branches[0], else_branch=branches[1]
     )
-    return [made] if isinstance(made, str) else list(made)
+    return [outputs] if isinstance(outputs, str) else list(outputs)
 
 
-def _looped(
+def _make_loop(
     graph: Graph,
     cond_fn: GraphModule,
     body_fn: GraphModule,
@@ -136,37 +139,39 @@ def _looped(
     captured: Sequence[Any],
     stacked: bool,
 ) -> tuple[str, list[str]]:
-    """The condition before the first step, and the results of Loop: the last carries, then, when
-    asked for, those of every step."""
-    first = _condition(graph, cond_fn, starts, captured)
+    """The condition before the first step, and the results of Loop: the last carries, then, if
+    ``stacked``, those of every step.
+    """
+    first = _make_condition(graph, cond_fn, starts, captured)
     body = graph.subgraph("loop_body")
     body.make_tensor_input(graph.unique_name("step"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     operands = _declare_inputs(body, body_fn, starts)
-    seen, rename = _as_seen(body, body_fn, operands)
+    seen, rename = _bind_symbols(body, body_fn, operands)
     result = graph.ctx.convert_into(body, body_fn, [*seen, *captured], rename)
     after = [as_result(body, value) for value in result]
-    _declare_output(body, _condition(body, cond_fn, after, captured))
+    _declare_output(body, _make_condition(body, cond_fn, after, captured))
     for value in [*after, *after] if stacked else after:
         _declare_output(body, value)
     count = len(starts) * (2 if stacked else 1)
-    made = OpBuilder(graph).Loop("", first, *starts, outputs=count, body=body)
-    return first, [made] if isinstance(made, str) else list(made)
+    outputs = OpBuilder(graph).Loop("", first, *starts, outputs=count, body=body)
+    return first, [outputs] if isinstance(outputs, str) else list(outputs)
 
 
-def _condition(
+def _make_condition(
     graph: Graph, cond_fn: GraphModule, carried: Sequence[str], captured: Sequence[Any]
 ) -> str:
     """The condition of a loop for these carries, as a 0-d bool."""
-    seen, rename = _as_seen(graph, cond_fn, carried)
+    seen, rename = _bind_symbols(graph, cond_fn, carried)
     (value,) = graph.ctx.convert_into(graph, cond_fn, [*seen, *captured], rename)
     return as_result(graph, value)
 
 
 def as_result(graph: Graph, value: Any) -> str:
-    """A result as it is; a number or dimension as a 0-d result.
+    """Return a result; turn a number or dimension into a 0-d result.
 
-    Raises UnsupportedCase for a value that is no tensor and no number.
+    Raises:
+        UnsupportedCase: a value that is neither a tensor nor a number.
     """
     if isinstance(value, str):
         return value
@@ -180,36 +185,39 @@ def as_result(graph: Graph, value: Any) -> str:
 def _declare_inputs(body: Graph, step: GraphModule, outer: Sequence[str]) -> list[str]:
     """The inputs of a body, one for each of the first inputs of the graph of a step."""
     names = []
-    for node, value in zip(_inputs(step), outer, strict=False):
-        known = node.meta.get("val")
-        sizes = getattr(known, "shape", ())
+    for node, value in zip(_placeholders(step), outer, strict=False):
+        example = node.meta.get("val")
+        sizes = getattr(example, "shape", ())
         shape = tuple(dims.from_torch(size, body.rename_dims) for size in sizes)
         dtype = body.get_type(value)
         names.append(body.make_tensor_input(body.unique_name(node.name), dtype, shape))
     return names
 
 
-def _as_seen(
+def _bind_symbols(
     graph: Graph, step: GraphModule, operands: Sequence[str]
 ) -> tuple[list[Any], dict[str, str]]:
-    """The operands as the graph of a step sees them: integers that it takes are symbols of that
-    graph, so each becomes a dimension with a name of its own, which is read from the operand."""
+    """The operands for the graph of a step. Its integer inputs are symbols of that graph, so each
+    becomes a dimension with a name of its own, which is read from the operand.
+    """
     seen: list[Any] = list(operands)
     rename = {}
-    for place, (node, operand) in enumerate(zip(_inputs(step), operands, strict=False)):
-        known = getattr(node.meta.get("val"), "node", None)
-        if known is not None and type(known.expr).__name__ == "Symbol":
-            rename[known.expr.name] = own = graph.unique_name(f"dim_{node.name}")
+    for index, (node, operand) in enumerate(zip(_placeholders(step), operands, strict=False)):
+        sym_node = getattr(node.meta.get("val"), "node", None)
+        if sym_node is not None and type(sym_node.expr).__name__ == "Symbol":
+            rename[sym_node.expr.name] = own = graph.unique_name(f"dim_{node.name}")
             graph.add_dim_source(own, cast(graph, operand, dtypes.int64), None)
-            seen[place] = dims.make_symbol(own)
+            seen[index] = dims.make_symbol(own)
     return seen, rename
 
 
-def _inputs(step: GraphModule) -> list[Any]:
+def _placeholders(step: GraphModule) -> list[Any]:
     return [node for node in step.graph.nodes if node.op == "placeholder"]
 
 
 def _declare_output(body: Graph, value: Any) -> None:
-    """An output of a body: a result of its own, since neither inputs nor outer results may be."""
+    """Declare an output of a body, through an Identity: neither inputs nor outer results may be
+    outputs.
+    """
     own = OpBuilder(body).Identity(as_result(body, value))
     body.make_tensor_output(own)

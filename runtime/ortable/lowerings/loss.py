@@ -1,8 +1,6 @@
 """Losses over classes: picking the target's class, class weights, ignored targets, label smoothing,
 soft targets, margins.
-
-In come scores and targets, out goes the name of the loss. Called by generated converters of
-losses."""
+"""
 
 from __future__ import annotations
 
@@ -32,10 +30,10 @@ NONE, MEAN, SUM = 0, 1, 2
 
 
 def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
-    """Classes, with 0 for those that count for nothing."""
+    """Class indices, with 0 for ignored targets."""
     op = OpBuilder(graph)
-    kind = graph.get_type(target)
-    ignored = op.Equal(target, const(graph, ignore_index, kind))
+    dtype = graph.get_type(target)
+    ignored = op.Equal(target, const(graph, ignore_index, dtype))
     return op.Where(ignored, 0, target)
 
 
@@ -50,7 +48,7 @@ def nll_loss(
 ) -> tuple[str, str]:
     """aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight of the targets that
     count)."""
-    seen, safe = _targets(graph, target, ignore_index)
+    seen, safe = _split_ignored(graph, target, ignore_index)
     loss, total = _picked_loss(graph, self, seen, safe, weight, reduction)
     return loss, total
 
@@ -116,7 +114,7 @@ def cross_entropy(
     logs = log_softmax_of(graph, self, axis)
     if is_float(graph, target):
         return _soft_cross_entropy(graph, logs, target, weight, reduction, label_smoothing)
-    seen, safe = _targets(graph, target, ignore_index)
+    seen, safe = _split_ignored(graph, target, ignore_index)
     hard, total = _picked_loss(graph, logs, seen, safe, weight, reduction)
     if label_smoothing == 0:
         return hard
@@ -125,11 +123,13 @@ def cross_entropy(
         every = loss_reduced(graph, every, SUM)
     if reduction == MEAN:
         every = op.Div(every, total)
-    smooth = _shared(graph, scaled(graph, every, label_smoothing), shape_of(graph, self)[axis])
+    smooth = _divide_by_classes(
+        graph, scaled(graph, every, label_smoothing), shape_of(graph, self)[axis]
+    )
     return op.Add(scaled(graph, hard, 1 - label_smoothing), smooth)
 
 
-def _shared(graph: Graph, x: str, classes: Dim) -> str:
+def _divide_by_classes(graph: Graph, x: str, classes: Dim) -> str:
     """``x`` divided by the number of classes."""
     return OpBuilder(graph).Div(x, const(graph, classes, graph.get_type(x)))
 
@@ -138,7 +138,7 @@ def _class_axis(graph: Graph, x: str) -> int:
     return 0 if rank_of(graph, x) == 1 else 1
 
 
-def _targets(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
+def _split_ignored(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
     """Which targets count, and the targets with class 0 in place of the ignored ones."""
     op = OpBuilder(graph)
     wide = cast(graph, target, dtypes.int64)
@@ -175,7 +175,7 @@ def _picked_loss(
 def _smooth_loss(graph: Graph, logs: str, seen: str, weight: str | None, axis: int) -> str:
     """Minus the (weighted) sum of the log probabilities of all classes, 0 for ignored targets."""
     op = OpBuilder(graph)
-    terms = _weighted(graph, logs, weight, axis)
+    terms = _apply_class_weight(graph, logs, weight, axis)
     total = summed_over(graph, terms, [axis], False)
     zero = const(graph, 0, graph.get_type(logs))
     return op.Where(seen, op.Neg(total), zero)
@@ -193,12 +193,12 @@ def _soft_cross_entropy(
     axis = _class_axis(graph, logs)
     if reduction == MEAN and dim_of(graph, logs, axis) == 0:
         return const(graph, math.nan, graph.get_type(logs))  # torch counts rows by dividing by 0
-    wanted = cast(graph, target, graph.get_type(logs))
+    probs = cast(graph, target, graph.get_type(logs))
     if smoothing > 0:
         whole = const(graph, smoothing, graph.get_type(logs))
-        share = _shared(graph, whole, shape_of(graph, logs)[axis])
-        wanted = op.Add(scaled(graph, wanted, 1 - smoothing), share)
-    terms = _weighted(graph, op.Mul(logs, wanted), weight, axis)
+        share = _divide_by_classes(graph, whole, shape_of(graph, logs)[axis])
+        probs = op.Add(scaled(graph, probs, 1 - smoothing), share)
+    terms = _apply_class_weight(graph, op.Mul(logs, probs), weight, axis)
     total = summed_over(graph, terms, [axis], False)
     loss = loss_reduced(graph, op.Neg(total), SUM if reduction == MEAN else reduction)
     if reduction != MEAN:
@@ -207,7 +207,7 @@ def _soft_cross_entropy(
     return op.Div(loss, const(graph, count, graph.get_type(loss)))
 
 
-def _weighted(graph: Graph, x: str, weight: str | None, axis: int) -> str:
+def _apply_class_weight(graph: Graph, x: str, weight: str | None, axis: int) -> str:
     if weight is None:
         return x
     return OpBuilder(graph).Mul(x, _along_classes(graph, weight, rank_of(graph, x), axis))
@@ -219,7 +219,7 @@ def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
 
 
 def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
-    """A bool result with one more axis, True where the class is the one that ``target`` names."""
+    """A bool result with one more axis, True where the class is that of ``target``."""
     numbers = iota(graph, 0, classes, 1)
     wide = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
     return OpBuilder(graph).Equal(wide, numbers)
@@ -231,20 +231,20 @@ def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -
     op, dtype, rank = OpBuilder(graph), graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1
-    values, places = (reshape_to(graph, each, [rows, count]) for each in (x, target))
-    kept = _before_end(graph, places)
-    column = unsqueezed(graph, kept, [2])
+    values, places = (reshape_to(graph, tensor, [rows, count]) for tensor in (x, target))
+    before_end = _before_end(graph, places)
+    column = unsqueezed(graph, before_end, [2])
     hits = op.And(at_class(graph, places, count), column)
-    chosen = any_true(graph, hits, [1], False)
-    safe = op.Where(kept, places, 0)
+    is_target = any_true(graph, hits, [1], False)
+    safe = op.Where(before_end, places, 0)
     own = unsqueezed(graph, op.GatherElements(values, safe, axis=1), [2])
     one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
     gap = op.Add(op.Sub(one, own), unsqueezed(graph, values, [1]))
-    counts = op.And(column, unsqueezed(graph, op.Not(chosen), [1]))
+    counts = op.And(column, unsqueezed(graph, op.Not(is_target), [1]))
     counts = op.And(counts, op.Greater(gap, zero))
     lost = summed_over(graph, op.Where(counts, gap, zero), [1, 2], False)
     loss = loss_reduced(graph, op.Div(lost, const(graph, count, dtype)), reduction)
-    return [loss, reshape_to(graph, cast(graph, chosen, dtype), list(shape_of(graph, target)))]
+    return [loss, reshape_to(graph, cast(graph, is_target, dtype), list(shape_of(graph, target)))]
 
 
 def _before_end(graph: Graph, target: str) -> str:

@@ -1,8 +1,6 @@
-"""Batch, layer, group and RMS norms, with given statistics or with those of the batch, and their
-gradients.
-
-In come the tensor, its weights and statistics, which may be None, out go names of results. Called
-by generated converters of norms; attention takes its layer norm from here."""
+"""Batch, layer, group and RMS norms, with fixed statistics or with those of the batch, and their
+gradients. Weights and statistics may be None.
+"""
 
 from __future__ import annotations
 
@@ -71,11 +69,11 @@ def batch_norm_training(
     count = count_over(graph, input, other_axes(rank_of(graph, input), [1]))
     new_mean = new_var = None
     if res[3].name != "":
-        new_mean = cast(graph, _moved(graph, running_mean, mean, momentum), res[3].dtype)
+        new_mean = cast(graph, _update_running(graph, running_mean, mean, momentum), res[3].dtype)
     if res[4].name != "":
         less = op.Sub(const(graph, count, compute_dtype), 1)
         unbiased = op.Div(total, less)
-        new_var = cast(graph, _moved(graph, running_var, unbiased, momentum), res[4].dtype)
+        new_var = cast(graph, _update_running(graph, running_var, unbiased, momentum), res[4].dtype)
     return (
         output,
         cast(graph, mean, res[1].dtype),
@@ -96,12 +94,14 @@ def batch_norm_update(
     momentum: float,
     eps: float,
 ) -> tuple[str | None, ...]:
-    """aten::_batch_norm_with_update_functional: the same with bytes that only CUDA fills."""
-    kept = [0, 1, 2, 4, 5]
+    """aten::_batch_norm_with_update_functional: `batch_norm_training` with a reserve that only CUDA
+    fills.
+    """
+    result_indices = [0, 1, 2, 4, 5]
     shared = type(res)(
-        [res.outputs[place] for place in kept],
-        [res.dtypes[place] for place in kept],
-        [res.shapes[place] for place in kept],
+        [res.outputs[index] for index in result_indices],
+        [res.dtypes[index] for index in result_indices],
+        [res.shapes[index] for index in result_indices],
     )
     result = batch_norm_training(
         graph, shared, input, weight, bias, running_mean, running_var, momentum, eps
@@ -134,7 +134,7 @@ def batch_statistics(
     axes = other_axes(rank, [1])
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     x = cast(graph, input, compute_dtype)
-    mean, total = (squeezed(graph, each, axes) for each in moments_over(graph, x, axes))
+    mean, total = (squeezed(graph, moment, axes) for moment in moments_over(graph, x, axes))
     count = const(graph, count_over(graph, input, axes), compute_dtype)
     variance = op.Div(total, count)
     shape = [dim_of(graph, input, 1)]
@@ -154,12 +154,12 @@ def batch_statistics(
     )
 
 
-def _moved(graph: Graph, running: str, now: str, momentum: float) -> str:
+def _update_running(graph: Graph, running: str, now: str, momentum: float) -> str:
     """``(1 - momentum) * running + momentum * now``, in float32 for the 16 bit floats."""
     dtype = opmath_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
-    kept = scaled(graph, cast(graph, running, dtype), 1 - momentum)
-    return OpBuilder(graph).Add(kept, fresh)
+    decayed = scaled(graph, cast(graph, running, dtype), 1 - momentum)
+    return OpBuilder(graph).Add(decayed, fresh)
 
 
 def batch_norm_backward(
@@ -176,8 +176,8 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::native_batch_norm_backward: gradients of input, weight and bias; None where the mask
-    asks for none.
+    """aten::native_batch_norm_backward: gradients of input, weight and bias; None where the mask is
+    False.
 
     In training the batch's own statistics depend on the input, which takes out of the gradient its
     mean and its part along the normalised input.
@@ -224,14 +224,17 @@ def layer_norm_backward(
     weight: str | None,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask
-    asks for none. The sums over rows are those of grad * weight and of grad * normal * weight."""
+    """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask is
+    False.
+
+    The sums over rows are those of grad * weight and of grad * normal * weight.
+    """
     op, rank = OpBuilder(graph), rank_of(graph, input)
     compute_dtype = opmath_dtype(dtype_of(graph, input))
     rows = rank - len(normalized_shape)
     inner = list(range(rows, rank))
     grad, x, middle, inverse = (
-        cast(graph, each, compute_dtype) for each in (grad_out, input, mean, rstd)
+        cast(graph, tensor, compute_dtype) for tensor in (grad_out, input, mean, rstd)
     )
     normal = op.Mul(op.Sub(x, middle), inverse)
     along = op.Mul(grad, normal)
@@ -239,17 +242,19 @@ def layer_norm_backward(
     if output_mask[0]:
         gain = None if weight is None else cast(graph, weight, compute_dtype)
         scaled_grad, scaled_along = (
-            each if gain is None else op.Mul(each, gain) for each in (grad, along)
+            tensor if gain is None else op.Mul(tensor, gain) for tensor in (grad, along)
         )
-        level, slope = (mean_over(graph, each, inner, True) for each in (scaled_grad, scaled_along))
+        level, slope = (
+            mean_over(graph, tensor, inner, True) for tensor in (scaled_grad, scaled_along)
+        )
         away = op.Sub(op.Sub(scaled_grad, level), op.Mul(normal, slope))
         result[0] = op.Mul(away, inverse)
-    for place, each in ((1, along), (2, grad)):
-        if output_mask[place]:
-            result[place] = summed_over(graph, each, list(range(rows)), False) if rows else each
+    for index, tensor in ((1, along), (2, grad)):
+        if output_mask[index]:
+            result[index] = summed_over(graph, tensor, list(range(rows)), False) if rows else tensor
     kinds = (res[0].dtype, res[1].dtype, res[2].dtype)
     return tuple(  # type: ignore[return-value]
-        None if x is None else cast(graph, x, kind) for x, kind in zip(result, kinds, strict=True)
+        None if x is None else cast(graph, x, dtype) for x, dtype in zip(result, kinds, strict=True)
     )
 
 
@@ -272,10 +277,10 @@ def _used_statistics(
 
 
 # Up to here the normalising kernels of ONNX Runtime, which add up one by one, are as exact as torch
-_MOST_INSTANCE = 2048
+_MAX_INSTANCE = 2048
 
 
-_MOST_LAYER = 16384
+_MAX_LAYER = 16384
 
 
 def or_filled(
@@ -291,7 +296,7 @@ def or_filled(
 
 
 def count_over(graph: Graph, x: Result, axes: Ints) -> SymInt:
-    """How many elements each result of a reduction over ``axes`` takes in."""
+    """The number of elements that each result of a reduction over ``axes`` sums."""
     return dims.product_of([dim_of(graph, x, axis) for axis in axes])
 
 
@@ -341,8 +346,8 @@ def group_normalized(
     spread, least = with_epsilon(graph, variance, eps)
     statistics = [of_rows(v, [shape[0], groups, shape[1] // groups]) for v in (slip, spread)]
     parameters = [
-        of_rows(or_filled(graph, given, [shape[1]], value, dtype), shape[:2])
-        for given, value in ((gain, 1), (shift, 0))
+        of_rows(or_filled(graph, parameter, [shape[1]], value, dtype), shape[:2])
+        for parameter, value in ((gain, 1), (shift, 0))
     ]
     rows = reshape_to(graph, rough, [1, channels, dims.product_of(shape[2:])])
     result = op.BatchNormalization(rows, *parameters, *statistics, epsilon=least)
@@ -376,14 +381,14 @@ def rows_normalized(
 def is_short_layer(normalized: SymInts) -> Bool:
     """Whether LayerNormalization of so many elements is as exact as torch's; what is not known is
     taken to be short."""
-    return not dims.product_of(normalized) > _MOST_LAYER
+    return not dims.product_of(normalized) > _MAX_LAYER
 
 
 def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
     """Whether InstanceNormalization of groups of channels is as exact as torch's; what is not known
     is taken to be short. Not that of no elements: InstanceNormalization then ends the process."""
     shape = shape_of(graph, x)
-    return 0 not in shape and not dims.product_of(shape[1:]) // groups > _MOST_INSTANCE
+    return 0 not in shape and not dims.product_of(shape[1:]) // groups > _MAX_INSTANCE
 
 
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
@@ -394,8 +399,8 @@ def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
     rest = dims.product_of(shape[1:]) // groups
     fixed = isinstance(rest, int)
     # 0 takes the size of the batch from x, so only the last size is open
-    wanted = None if fixed else consts(graph, [0, groups, -1], dtypes.int64)
-    flat = reshape_to(graph, x, [shape[0], groups, rest]) if fixed else op.Reshape(x, wanted)
+    open_shape = None if fixed else consts(graph, [0, groups, -1], dtypes.int64)
+    flat = reshape_to(graph, x, [shape[0], groups, rest]) if fixed else op.Reshape(x, open_shape)
     graph.set_shape(flat, (shape[0], groups, rest))
     ones, zeros = (consts(graph, [value] * groups, dtypes.float32) for value in (1.0, 0.0))
     result = op.InstanceNormalization(flat, ones, zeros, epsilon=eps)

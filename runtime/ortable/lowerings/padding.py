@@ -1,7 +1,6 @@
-"""Padding that ONNX's Pad has not: circular, with edges cropped, of one dimension.
-
-In come a tensor and torch's pads (last axis first), out goes the name of the result or pads for
-ONNX. Called by generated converters of pads and of slices that are written."""
+"""Padding that ONNX's Pad lacks: circular, with edges cropped, of one dimension. torch's pads begin
+with the last axis.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
     A negative pad crops: first where the mode is circular, else what is there after the other side
     has read the whole axis, as torch does.
     """
-    for place in range(len(pads) // 2):
-        before, after = pads[2 * place], pads[2 * place + 1]
-        axis = rank_of(graph, x) - 1 - place
+    for from_end in range(len(pads) // 2):
+        before, after = pads[2 * from_end], pads[2 * from_end + 1]
+        axis = rank_of(graph, x) - 1 - from_end
         size = dim_of(graph, x, axis)
         if mode == "circular":
-            x = _wrapped(graph, x, axis, before, after)
+            x = _pad_circular(graph, x, axis, before, after)
             continue
         if mode == "reflect" and is_static([before, after]) and before == 0 and after == 0:
             continue
@@ -55,8 +54,10 @@ def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
     return x
 
 
-def _wrapped(graph: Graph, x: str, axis: int, before: SymInt, after: SymInt) -> str:
-    """One axis padded with what comes from its other end; torch refuses pads above what is left."""
+def _pad_circular(graph: Graph, x: str, axis: int, before: SymInt, after: SymInt) -> str:
+    """Pad one axis with elements of its other end; torch rejects pads larger than the rest of the
+    axis.
+    """
     op = OpBuilder(graph)
     size = dim_of(graph, x, axis)
     if is_static([before, after, size]):

@@ -1,4 +1,4 @@
-"""Quantiles: elements at fractional places of the sorted order, and what lies between them."""
+"""Quantiles: interpolated elements at fractional positions of the sorted order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ortable.prelude.values import (
 )
 
 
-def quantile(
+def lower_quantile(
     graph: Graph,
     res: ResultSpec,
     self: str,
@@ -30,10 +30,10 @@ def quantile(
     interpolation: str,
 ) -> str:
     """aten::quantile: NaN where the input has one."""
-    return _quantile(graph, self, q, dim, keepdim, interpolation, False)
+    return _select_quantile(graph, self, q, dim, keepdim, interpolation, False)
 
 
-def nanquantile(
+def lower_nanquantile(
     graph: Graph,
     res: ResultSpec,
     self: str,
@@ -43,10 +43,10 @@ def nanquantile(
     interpolation: str,
 ) -> str:
     """aten::nanquantile: of the elements that are not NaN."""
-    return _quantile(graph, self, q, dim, keepdim, interpolation, True)
+    return _select_quantile(graph, self, q, dim, keepdim, interpolation, True)
 
 
-def _quantile(
+def _select_quantile(
     graph: Graph,
     x: str,
     q: str | float,
@@ -58,15 +58,15 @@ def _quantile(
     op, dtype, rank = OpBuilder(graph), graph.get_type(x), rank_of(graph, x)
     axis = 0 if dim is None else axis_of(graph, x, dim)
     rows = as_flat(graph, x) if dim is None else at_least_1d(graph, x)
-    order = [each for each in range(rank_of(graph, rows)) if each != axis] + [axis]
+    order = [other for other in range(rank_of(graph, rows)) if other != axis] + [axis]
     rows = permuted(graph, rows, order)
     last = len(order) - 1
     ordered = op.GatherElements(rows, argsort(graph, rows, last), axis=last)
     single = not isinstance(q, str) or rank_of(graph, q) == 0
-    wanted = at_least_1d(graph, q) if isinstance(q, str) else consts(graph, [q], dtype)
-    places = _places(graph, ordered, wanted, skip_nan)
-    result = _between(graph, ordered, places, how)
-    # found is [others, quantiles]
+    quantiles = at_least_1d(graph, q) if isinstance(q, str) else consts(graph, [q], dtype)
+    places = _fractional_positions(graph, ordered, quantiles, skip_nan)
+    result = _interpolate_positions(graph, ordered, places, how)
+    # [others, quantiles]
     if dim is None:
         result = unsqueezed(graph, result, list(range(rank))) if keepdim else result
     elif keepdim and rank:
@@ -77,8 +77,8 @@ def _quantile(
     return permuted(graph, result, [wide - 1, *range(wide - 1)])
 
 
-def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
-    """The fractional places [others, quantiles]; where NaN decides, the last one."""
+def _fractional_positions(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
+    """The fractional positions [others, quantiles]; the last one where there is a NaN."""
     op, dtype = OpBuilder(graph), graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     final = const(graph, dim_of(graph, ordered, last) - 1, dtype)
@@ -91,7 +91,7 @@ def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
     return op.Where(some, final, op.Mul(q, final))
 
 
-def _between(graph: Graph, ordered: str, places: str, how: str) -> str:
+def _interpolate_positions(graph: Graph, ordered: str, places: str, how: str) -> str:
     op, dtype = OpBuilder(graph), graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     sizes = [*shape_of(graph, ordered)[:-1], dim_of(graph, places, -1)]

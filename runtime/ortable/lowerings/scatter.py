@@ -1,8 +1,6 @@
-"""Writing into tensors: reductions of what an index writes into one place, diagonals, bounds of
-slices that are written.
-
-In come a tensor, indices and values, out goes the name of the new tensor. Called by generated
-converters of scatter; the words underneath are in `prelude.indexing`."""
+"""Writing into tensors: scatter reductions, diagonals, bounds of assigned slices. The functions
+underneath are in `prelude.indexing`.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +55,8 @@ def put_diagonal(
     )
 
 
-def scatter_word(reduce_: Str) -> Str:
-    """ONNX's word for a reduction of torch.scatter_reduce."""
+def onnx_reduction(reduce_: Str) -> Str:
+    """ONNX's name for a reduction of torch.scatter_reduce."""
     return {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce_, "none")
 
 
@@ -79,19 +77,19 @@ def scatter_reduce(
     if not with_self:
         neutral = {"sum": 0, "prod": 1, "amax": dtype_min(dtype), "amin": dtype_max(dtype)}[how]
         x = scatter_elements(graph, x, dim_, index, const(graph, neutral, dtype), "none")
-    return scatter_elements(graph, x, dim_, index, values, scatter_word(how))
+    return scatter_elements(graph, x, dim_, index, values, onnx_reduction(how))
 
 
 def _mean_of(
     graph: Graph, x: Result, dim_: int, index: Result, values: Result, with_self: bool
 ) -> Result:
     dtype = graph.get_type(x)
-    kept = x
+    base = x
     ones = expanded(graph, const(graph, 1, dtypes.int64), shape_of(graph, x))
     if not with_self:
-        kept = scatter_elements(graph, x, dim_, index, const(graph, 0, dtype), "none")
+        base = scatter_elements(graph, x, dim_, index, const(graph, 0, dtype), "none")
         ones = scatter_elements(graph, ones, dim_, index, const(graph, 0, dtypes.int64), "none")
-    total = scatter_elements(graph, kept, dim_, index, cast(graph, values, dtype), "add")
+    total = scatter_elements(graph, base, dim_, index, cast(graph, values, dtype), "add")
     count = scatter_elements(graph, ones, dim_, index, const(graph, 1, dtypes.int64), "add")
     count = cast(graph, count, dtype)
     if dtypes.is_float_type(dtype):

@@ -1,4 +1,4 @@
-"""Gradient of reductions of segments: which segment each element is in, and its share."""
+"""Gradient of reductions over segments: the segment of each element, and its share."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def segment_reduce_backward(
     axis: int,
     initial: Any,
 ) -> str:
-    """aten::_segment_reduce_backward: the gradient of each segment, shared out to its elements.
+    """aten::_segment_reduce_backward: the gradient of each segment, distributed to its elements.
 
-    Maxima and minima share it among the elements that reach them; a product divides it by the
-    element, or multiplies the others anew where that is 0 or NaN.
+    For maxima and minima the elements that reach them share it; for a product it is divided by the
+    element, or the product of the others is computed where that is 0 or NaN.
     """
     op, axis = OpBuilder(graph), axis_of(graph, data, axis)
-    ends, sizes = _ends(graph, lengths, offsets)
+    ends, sizes = _segment_ends(graph, lengths, offsets)
     count = dim_of(graph, ends, -1)
     places = iota(graph, 0, dim_of(graph, data, axis), 1)
     passed = op.LessOrEqual(unsqueezed(graph, ends, [rank_of(graph, ends)]), places)
@@ -62,7 +62,7 @@ def segment_reduce_backward(
     return op.Where(inside, result, 0)
 
 
-def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
+def _segment_ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
     """int64: where each segment ends, and its length; the last axis counts segments."""
     op = OpBuilder(graph)
     if lengths is not None:
@@ -76,8 +76,8 @@ def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, 
     return ends, op.Sub(ends, sliced(graph, bounds, axis, 0, count - 1))
 
 
-def _counted(graph: Graph, marks: str, output: str, number: str, axis: int) -> str:
-    """How many elements of each segment are marked, in the dtype of ``output``."""
+def _count_marked(graph: Graph, marks: str, output: str, number: str, axis: int) -> str:
+    """The number of marked elements of each segment, in the dtype of ``output``."""
     dtype = graph.get_type(output)
     zeros = zeros_of(graph, list(shape_of(graph, output)), dtype)
     return scatter_elements(graph, zeros, axis, number, cast(graph, marks, dtype), "add")
@@ -89,7 +89,7 @@ def _extreme_share(
     data, output, number = tensors
     op = OpBuilder(graph)
     reached = op.Or(op.Equal(data, spread_out(output)), op.IsNaN(data))
-    times = spread_out(_counted(graph, reached, output, number, axis))
+    times = spread_out(_count_marked(graph, reached, output, number, axis))
     zero = const(graph, 0, graph.get_type(grad))
     # torch's kernel shares out positive gradients only; others go whole to each of the elements
     share = op.Where(op.Greater(grad, zero), op.Div(grad, times), grad)
@@ -116,7 +116,7 @@ def _product_share(
     usual = spread_out(scatter_elements(graph, start, axis, number, factors, "mul"))
     others = []
     for marks in (lost, empty):
-        total = spread_out(_counted(graph, marks, output, number, axis))
+        total = spread_out(_count_marked(graph, marks, output, number, axis))
         others.append(op.Greater(op.Sub(total, cast(graph, marks, dtype)), zero))
     product = op.Where(others[1], zero, usual)
     product = op.Where(others[0], math.nan, product)

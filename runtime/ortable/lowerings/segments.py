@@ -60,14 +60,14 @@ def segment_reduce(
     base = expanded(graph, const(graph, start, compute_dtype), sizes)
     result = scatter_elements(graph, base, at, index, cast(graph, data, compute_dtype), how)
     if reduce == "mean":
-        result = _mean(graph, result, at, index, sizes, initial)
+        result = _segment_mean(graph, result, at, index, sizes, initial)
     return cast(graph, sliced(graph, result, at, 1, count + 1), dtype)
 
 
-def _mean(
+def _segment_mean(
     graph: Graph, total: str, at: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
-    """The total over the count; a segment of nothing gives ``initial``, or NaN without one."""
+    """The total over the count; an empty segment gives ``initial``, or NaN without one."""
     op, compute_dtype = OpBuilder(graph), graph.get_type(total)
     zeros = expanded(graph, const(graph, 0, dtypes.int64), sizes)
     count = scatter_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")

@@ -1,7 +1,6 @@
-"""Words of single operators that view, join, split, repeat and flip tensors.
-
-In come results and sizes; most answer with sizes, axes or indices and add no node. Called by
-generated converters of shape operators; shared ones are in `prelude.shapes`."""
+"""Shapes of operators that view, join, split, repeat and flip tensors; most functions answer with
+sizes, axes or indices and add no node. Shared ones are in `prelude.shapes`.
+"""
 
 from __future__ import annotations
 
@@ -68,20 +67,20 @@ def repeat_indices(graph: Graph, counts: Result) -> Result:
 def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
     """The shape of ``x`` with one dimension replaced by ``sizes``, of which one may be -1."""
     shape = list(shape_of(graph, x))
-    place = normalize_axis(axis, len(shape))
+    position = normalize_axis(axis, len(shape))
     rest = dims.product_of([size for size in sizes if not is_inferred(size)])
-    result = [shape[place] // rest if is_inferred(size) else size for size in sizes]
-    return [*shape[:place], *result, *shape[place + 1 :]]
+    result = [shape[position] // rest if is_inferred(size) else size for size in sizes]
+    return [*shape[:position], *result, *shape[position + 1 :]]
 
 
 def all_but(values: SymInts, axes: Ints) -> SymInts:
-    """The values that do not stand at ``axes`` (counted from the front)."""
-    return [value for place, value in enumerate(values) if place not in axes]
+    """The values whose index is not in ``axes`` (counted from the front)."""
+    return [value for axis, value in enumerate(values) if axis not in axes]
 
 
-def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
-    """``values`` with one more before the one at ``place``."""
-    return [*values[:place], value, *values[place:]]
+def insert_at(values: SymInts, index: Int, value: SymInt) -> SymInts:
+    """Insert one more value before the one at ``index``."""
+    return [*values[:index], value, *values[index:]]
 
 
 def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
@@ -96,9 +95,9 @@ def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int
 def cat_list(graph: Graph, xs: Results) -> Results:
     """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to
     others."""
-    wanted = result_type(graph, xs)
-    kept = [x for x in xs if shape_or_none(graph, x) != (0,)]
-    return [cast(graph, x, wanted) for x in kept or xs[:1]]
+    common = result_type(graph, xs)
+    nonempty = [x for x in xs if shape_or_none(graph, x) != (0,)]
+    return [cast(graph, x, common) for x in nonempty or xs[:1]]
 
 
 def broadcast_except(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
@@ -128,8 +127,8 @@ def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
     return OpBuilder(graph).Slice(
         x,
         *(
-            consts(graph, each, dtypes.int64)
-            for each in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count)
+            consts(graph, values, dtypes.int64)
+            for values in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count)
         ),
     )
 
@@ -144,9 +143,9 @@ def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result
         cut = -shift % size
         if isinstance(cut, int) and cut == 0:
             continue
-        place = normalize_axis(axis, rank_of(graph, x))
-        parts = [sliced(graph, x, place, cut, 2**63 - 1), sliced(graph, x, place, 0, cut)]
+        position = normalize_axis(axis, rank_of(graph, x))
+        parts = [sliced(graph, x, position, cut, 2**63 - 1), sliced(graph, x, position, 0, cut)]
         shape = tuple(shape_of(graph, x))
-        x = graph.make_node("Concat", parts, axis=place)
+        x = graph.make_node("Concat", parts, axis=position)
         graph.set_shape(x, shape)
     return x

@@ -1,7 +1,4 @@
-"""Logarithms of sums of exponentials and of softmax.
-
-In come scores and axes, out goes the name of the result. Called by generated converters of softmax
-and statistics, and by `loss`."""
+"""Logarithms of softmax."""
 
 from __future__ import annotations
 

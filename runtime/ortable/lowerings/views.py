@@ -1,9 +1,9 @@
-"""Views that torch defines through memory: as_strided, as a Gather of places computed while
+"""Views that torch defines through memory: as_strided, as a Gather of indices computed while
 converting.
 
-What a graph lacks is the layout of the input in memory; the metadata of the FX node has it. In come
-a result, sizes and strides, out goes the name of a result, or what metadata says of its memory.
-Called by generated converters of views."""
+The layout of the input in memory is no part of a graph; it is read from the metadata of the FX
+node.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_strided(
     stride: Sequence[Dim],
     storage_offset: Dim | None,
 ) -> str:
-    """aten::as_strided: element ``i`` of the result stands at ``storage_offset + sum(i * stride)``.
+    """aten::as_strided: element ``i`` of the result is at ``storage_offset + sum(i * stride)``.
 
     ``size`` and ``stride`` have one length, which is the rank of the result.
 
@@ -43,8 +43,8 @@ def as_strided(
         UnsupportedCase: the result reads elements that the input does not hold, or the layout of
             the input is unknown.
     """
-    flat, _, first = _memory(graph, self)
-    places = _places(graph, self, size, stride, storage_offset, first)
+    flat, _, first = _flatten_memory(graph, self)
+    places = _memory_indices(graph, self, size, stride, storage_offset, first)
     return reshape_to(graph, OpBuilder(graph).Gather(flat, places), list(size))
 
 
@@ -58,8 +58,8 @@ def as_strided_scatter(
     storage_offset: Dim | None,
 ) -> str:
     """aten::as_strided_scatter: ``self`` with ``src`` written where as_strided would read."""
-    flat, order, first = _memory(graph, self)
-    places = _places(graph, self, size, stride, storage_offset, first)
+    flat, order, first = _flatten_memory(graph, self)
+    places = _memory_indices(graph, self, size, stride, storage_offset, first)
     total = dims.product_of(list(size))
     rows = reshape_to(graph, cast(graph, src, graph.get_type(self)), [total])
     parts = [flat, unsqueezed(graph, places, [1]), rows]
@@ -69,14 +69,14 @@ def as_strided_scatter(
     return permuted(graph, transposed, inverse_perm(order))
 
 
-def _memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
-    """The elements in the order of memory, the axes in that order, where the first one stands."""
+def _flatten_memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
+    """The elements in memory order, the axes in that order, and the offset of the first element."""
     shape = list(shape_of(graph, x))
-    order, first = _layout(graph, shape)
+    order, first = _memory_layout(graph, shape)
     return reshape_to(graph, permuted(graph, x, order), [dims.product_of(shape)]), order, first
 
 
-def _places(
+def _memory_indices(
     graph: Graph,
     x: str,
     size: Sequence[Dim],
@@ -84,15 +84,15 @@ def _places(
     storage_offset: Dim | None,
     first: int,
 ) -> str:
-    """The places in memory of every element, as a vector: a constant for static sizes."""
+    """The indices in memory of every element, as a vector: a constant for static sizes."""
     offset = 0 if storage_offset is None else storage_offset - first
-    given = [*shape_of(graph, x), *size, *stride, offset]
-    if not is_static(given):
-        return _computed_places(graph, size, stride, offset)
-    places = np.full([int(each) for each in size], int(offset), dtype=np.int64)  # type: ignore[arg-type]
+    values = [*shape_of(graph, x), *size, *stride, offset]
+    if not is_static(values):
+        return _computed_indices(graph, size, stride, offset)
+    places = np.full([int(item) for item in size], int(offset), dtype=np.int64)  # type: ignore[arg-type]
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(int(count)) * int(step)).reshape(  # type: ignore[arg-type]
-            [-1 if each == axis else 1 for each in range(len(size))]
+            [-1 if item == axis else 1 for item in range(len(size))]
         )
     total = dims.product_of(shape_of(graph, x))
     if places.size and not (places.min() >= 0 and places.max() < total):
@@ -102,8 +102,8 @@ def _places(
     return consts(graph, places.reshape(-1), dtypes.int64)
 
 
-def _computed_places(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim) -> str:
-    """The places for dynamic sizes; ONNX Runtime reports one that lies outside the input."""
+def _computed_indices(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim) -> str:
+    """The indices for dynamic sizes; ONNX Runtime reports one that is out of range."""
     places = as_vec(graph, offset)
     for count, step in zip(size, stride, strict=True):
         ramp = iota(graph, 0, count, step)
@@ -112,36 +112,36 @@ def _computed_places(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], o
     return places
 
 
-def resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) -> str:
+def lower_resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) -> str:
     """aten::resize to no more elements than there are: the first ones in the order of memory.
 
     Raises:
-        UnsupportedCase: more elements are wanted; torch leaves the new ones uninitialised.
+        UnsupportedCase: more elements are requested; torch leaves the new ones uninitialised.
     """
     shape = list(shape_of(graph, self))
-    wanted, have = dims.product_of(list(size)), dims.product_of(shape)
-    if isinstance(wanted, int) and isinstance(have, int) and wanted > have:
+    requested, have = dims.product_of(list(size)), dims.product_of(shape)
+    if isinstance(requested, int) and isinstance(have, int) and requested > have:
         raise UnsupportedCase(
             f"a tensor of {have} elements holds no more; torch leaves new ones uninitialised"
         )
-    order, _ = _layout(graph, shape)
-    if dims.always_equal(wanted, have) and order == list(range(len(shape))):
+    order, _ = _memory_layout(graph, shape)
+    if dims.always_equal(requested, have) and order == list(range(len(shape))):
         return reshape_to(graph, self, list(size))
     strides: list[Dim] = []
     step: Dim = 1
-    for each in reversed(size):
+    for length in reversed(size):
         strides.insert(0, step)
-        step = step * each
+        step = step * length
     return as_strided(graph, res, self, list(size), strides, None)
 
 
 def resize_as(graph: Graph, res: ResultSpec, self: str, the_template: str) -> str:
     """aten::resize_as: resize to the shape of another tensor."""
-    return resize(graph, res, self, list(shape_of(graph, the_template)))
+    return lower_resize(graph, res, self, list(shape_of(graph, the_template)))
 
 
-def _layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
-    """The axes of the input in the order of memory, and where its first element stands."""
+def _memory_layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
+    """The axes of the input in memory order, and the offset of its first element."""
     node: Any = graph.origin
     value = None if node is None or not node.args else getattr(node.args[0], "meta", {}).get("val")
     if value is None:
@@ -155,7 +155,7 @@ def _layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
                 tuple(shape),
             )
         return list(range(len(shape))), int(value.storage_offset())
-    strides = [int(each) for each in value.stride()]
+    strides = [int(stride) for stride in value.stride()]
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
     dense = 1
     for axis in reversed(order):

@@ -1,5 +1,6 @@
-"""Operators of torchvision on regions of pictures, one region a step of Loop: kernels for them are
-missing in newer opsets, and ONNX's own operators lack the details of torchvision's."""
+"""torchvision's operators on regions of images, one region a trip of a Loop. Newer opsets of ONNX
+Runtime lack kernels for ONNX's own operators, which also differ in details.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +33,13 @@ def roi_align(
     sizes = dim_of(graph, input, 2), dim_of(graph, input, 3)
     bins = static(pooled_height), static(pooled_width)
 
-    def pooled(body: Graph, picture: str, corners: list[str]) -> str:
+    def pool_region(body: Graph, picture: str, corners: list[str]) -> str:
         weights = [
             _sample_weights(
                 body,
-                _edges(body, corners[axis::2], spatial_scale, 0.5 if aligned else 0.0, not aligned),
+                _region_extent(
+                    body, corners[axis::2], spatial_scale, 0.5 if aligned else 0.0, not aligned
+                ),
                 bins[1 - axis],
                 sizes[1 - axis],
                 sampling_ratio,
@@ -47,7 +50,7 @@ def roi_align(
         rows = OpBuilder(body).MatMul(weights[1], picture)
         return OpBuilder(body).MatMul(rows, columns)
 
-    return _each_region(graph, input, rois, bins, pooled)
+    return _loop_over_regions(graph, input, rois, bins, pool_region)
 
 
 def roi_pool(
@@ -63,7 +66,7 @@ def roi_pool(
     sizes = dim_of(graph, input, 2), dim_of(graph, input, 3)
     bins = static(pooled_height), static(pooled_width)
 
-    def pooled(body: Graph, picture: str, corners: list[str]) -> str:
+    def pool_region(body: Graph, picture: str, corners: list[str]) -> str:
         columns, rows = (
             _inside_bins(body, corners[axis::2], spatial_scale, bins[1 - axis], sizes[1 - axis])
             for axis in (0, 1)
@@ -79,17 +82,17 @@ def roi_pool(
         empty = op.Equal(result, lowest)
         return op.Where(empty, 0, result)
 
-    return _each_region(graph, input, rois, bins, pooled), None
+    return _loop_over_regions(graph, input, rois, bins, pool_region), None
 
 
-def _each_region(
+def _loop_over_regions(
     graph: Graph,
     input: str,
     rois: str,
     bins: tuple[int, int],
-    pooled: Callable[[Graph, str, list[str]], str],
+    pool_region: Callable[[Graph, str, list[str]], str],
 ) -> str:
-    """``pooled(body, picture [C, H, W], [x1, y1, x2, y2])`` of every region, stacked."""
+    """``pool_region(body, picture [C, H, W], [x1, y1, x2, y2])`` of every region, stacked."""
     op = OpBuilder(graph)
     dtype = opmath_dtype(graph.get_type(input))
     pictures, regions = cast(graph, input, dtype), cast(graph, rois, dtype)
@@ -98,11 +101,11 @@ def _each_region(
     going = body.make_tensor_input(body.unique_name("going"), dtypes.boolean, ())
     region = OpBuilder(body).Gather(regions, step, axis=0)
     numbers = [
-        OpBuilder(body).Gather(region, const(body, place, dtypes.int64), axis=0)
-        for place in range(5)
+        OpBuilder(body).Gather(region, const(body, index, dtypes.int64), axis=0)
+        for index in range(5)
     ]
     picture = OpBuilder(body).Gather(pictures, cast(body, numbers[0], dtypes.int64), axis=0)
-    out = pooled(body, picture, numbers[1:])
+    out = pool_region(body, picture, numbers[1:])
     for result in (going, out):
         body.make_tensor_output(OpBuilder(body).Identity(result))
     count = as_scalar(graph, dim_of(graph, rois, 0))
@@ -117,24 +120,24 @@ def _each_region(
     return cast(graph, stacked, graph.get_type(input))
 
 
-def _edges(
+def _region_extent(
     body: Graph, corners: list[str], scale: float, offset: float, at_least_one: bool
 ) -> tuple[str, str]:
-    """Where a region begins along one axis, and its length."""
+    """The start of a region along one axis, and its length."""
     dtype = body.get_type(corners[0])
     start, end = (
         OpBuilder(body).Sub(
-            OpBuilder(body).Mul(each, const(body, scale, dtype)),
+            OpBuilder(body).Mul(corner, const(body, scale, dtype)),
             const(body, offset, dtype),
         )
-        for each in corners
+        for corner in corners
     )
     length = OpBuilder(body).Sub(end, start)
     return start, OpBuilder(body).Max(length, 1) if at_least_one else length
 
 
 def _sample_weights(body: Graph, edges: tuple[str, str], bins: int, size: Dim, ratio: int) -> str:
-    """[bins, size]: how much each row of the picture counts in the mean of each bin."""
+    """[bins, size]: the weight of each row of the picture in the mean of each bin."""
     op, (start, length) = OpBuilder(body), edges
     dtype = body.get_type(start)
     step = op.Div(length, const(body, bins, dtype))
@@ -144,19 +147,19 @@ def _sample_weights(body: Graph, edges: tuple[str, str], bins: int, size: Dim, r
         count = op.Max(op.Ceil(step), 0)
         ends = [const(body, 0, dtypes.int64), cast(body, count, dtypes.int64)]
         numbers = cast(body, op.Range(*ends, const(body, 1, dtypes.int64)), dtype)
-    within = op.Div(op.Mul(_plus(body, numbers, 0.5), step), count)
+    within = op.Div(op.Mul(_add_number(body, numbers, 0.5), step), count)
     bin_starts = op.Mul(unsqueezed(body, consts(body, np.arange(bins), dtype), [1]), step)
     places = op.Add(op.Add(start, bin_starts), within)
     end = cast(body, as_scalar(body, size), dtype)
-    known = op.And(
+    inside = op.And(
         op.GreaterOrEqual(places, -1),
         op.LessOrEqual(places, end),
     )
-    clipped = op.Clip(places, const(body, 0, dtype), _plus(body, end, -1))
-    distance = op.Sub(unsqueezed(body, clipped, [2]), _positions(body, size, dtype))
+    clipped = op.Clip(places, const(body, 0, dtype), _add_number(body, end, -1))
+    distance = op.Sub(unsqueezed(body, clipped, [2]), _pixel_indices(body, size, dtype))
     share = op.Sub(1, op.Abs(distance))
     share = op.Max(share, 0)
-    share = op.Mul(share, unsqueezed(body, cast(body, known, dtype), [2]))
+    share = op.Mul(share, unsqueezed(body, cast(body, inside, dtype), [2]))
     total = op.ReduceSum(share, consts(body, [1], dtypes.int64), keepdims=0)
     return op.Div(total, op.Max(count, 1))
 
@@ -164,25 +167,25 @@ def _sample_weights(body: Graph, edges: tuple[str, str], bins: int, size: Dim, r
 def _inside_bins(body: Graph, corners: list[str], scale: float, bins: int, size: Dim) -> str:
     """[bins, size]: whether a row of the picture is in a bin, both ends rounded outwards."""
     op, dtype = OpBuilder(body), body.get_type(corners[0])
-    start, end = (_rounded(body, op.Mul(x, const(body, scale, dtype))) for x in corners)
-    length = op.Max(_plus(body, op.Sub(end, start), 1), 1)
+    start, end = (_round_half_away(body, op.Mul(x, const(body, scale, dtype))) for x in corners)
+    length = op.Max(_add_number(body, op.Sub(end, start), 1), 1)
     step = op.Div(length, const(body, bins, dtype))
     bounds = [
-        op.Add(op(word, [op.Mul(consts(body, numbers, dtype), step)]), start)
-        for word, numbers in (("Floor", np.arange(bins)), ("Ceil", np.arange(1, bins + 1)))
+        op.Add(op(op_type, [op.Mul(consts(body, numbers, dtype), step)]), start)
+        for op_type, numbers in (("Floor", np.arange(bins)), ("Ceil", np.arange(1, bins + 1)))
     ]
-    low, high = (unsqueezed(body, each, [1]) for each in bounds)
-    places = _positions(body, size, dtype)
+    low, high = (unsqueezed(body, bound, [1]) for bound in bounds)
+    places = _pixel_indices(body, size, dtype)
     return op.And(op.GreaterOrEqual(places, low), op.Less(places, high))
 
 
-def _positions(body: Graph, size: Dim, kind: int) -> str:
+def _pixel_indices(body: Graph, size: Dim, dtype: int) -> str:
     """0, 1, ... up to ``size``."""
     ends = [const(body, 0, dtypes.int64), as_scalar(body, size), const(body, 1, dtypes.int64)]
-    return cast(body, body.make_node("Range", ends), kind)
+    return cast(body, body.make_node("Range", ends), dtype)
 
 
-def _rounded(body: Graph, x: str) -> str:
+def _round_half_away(body: Graph, x: str) -> str:
     """Halves away from zero, as C rounds."""
     op, dtype = OpBuilder(body), body.get_type(x)
     size = op.Abs(x)
@@ -191,5 +194,5 @@ def _rounded(body: Graph, x: str) -> str:
     return op.Mul(op.Sign(x), op.Add(whole, cast(body, half, dtype)))
 
 
-def _plus(body: Graph, x: Any, value: float) -> str:
+def _add_number(body: Graph, x: Any, value: float) -> str:
     return OpBuilder(body).Add(x, const(body, value, body.get_type(x)))
