@@ -1,4 +1,4 @@
-"""The plan of the house: imports point down the floors, in no circle, and nothing reaches into the
+"""The architecture: imports point down the layers, in no circle, and nothing reaches into the
 private parts of another package."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 
 from tests.packaging.files import ROOT, imports, module_name
 
-# Ground floor first. A package imports those of the rows above it in this table, never one of its
+# Lowest layer first. A package imports those of the rows above it in this table, never one of its
 # own row. ortable_generated is imported lazily; its packages stand where what they import stands.
-FLOORS: tuple[tuple[str, ...], ...] = (
+LAYERS: tuple[tuple[str, ...], ...] = (
     ("ortable.errors", "ortable.dispatch"),
     ("ortable.compat",),
     ("ortable.dtypes", "ortable.dims"),
@@ -35,9 +35,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.debug",),
     ("ortable.cli",),
 )
-FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}
+LAYER = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 TORCHS = {"_version"}  # a tensor's counter of writes; a class of ours has one, too
-MOST_FLOORS = 12  # of runtime/ortable, generated code left out
+MAX_LAYERS = 12  # of runtime/ortable, generated code left out
 MOST_NAMES = 17  # in runtime/ortable
 # Inside a package, its parts in order; modules beside them may import all of them.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -163,9 +163,9 @@ def test_no_module_imports_itself_through_others(roots: tuple[str, ...]) -> None
 
 def test_every_module_has_a_floor() -> None:
     homeless = {
-        name for module in modules("runtime", "generated") if (name := package(module)) not in FLOOR
+        name for module in modules("runtime", "generated") if (name := package(module)) not in LAYER
     }
-    assert not homeless, f"add to FLOORS, and to docs/architecture.md: {sorted(map(str, homeless))}"
+    assert not homeless, f"add to LAYERS, and to docs/architecture.md: {sorted(map(str, homeless))}"
 
 
 def test_imports_only_point_down() -> None:
@@ -178,7 +178,7 @@ def test_imports_only_point_down() -> None:
                 continue
             if here == "ortable.cli":
                 continue
-            if there not in FLOOR or FLOOR[there] >= FLOOR[here]:  # type: ignore[index]
+            if there not in LAYER or LAYER[there] >= LAYER[here]:  # type: ignore[index]
                 wrong.append(f"{path.relative_to(ROOT)}:{found.line} imports {found.module}")
     assert not wrong, "\n".join(wrong)
 
@@ -192,10 +192,10 @@ def test_the_house_has_few_floors_and_few_rooms() -> None:
             mine |= {p for t in targets if (p := package(t)) != here and p.startswith("ortable.")}
 
     @cache
-    def floor(name: str) -> int:
-        return 1 + max((floor(each) for each in above[name]), default=0)
+    def layer(name: str) -> int:
+        return 1 + max((layer(each) for each in above[name]), default=0)
 
-    assert max(floor(name) for name in above) <= MOST_FLOORS
+    assert max(layer(name) for name in above) <= MAX_LAYERS
     # a mark for type checkers and the door of `python -m ortable` are no rooms
     besides = {"__pycache__", "py.typed", "__main__.py"}
     listed = [p.name for p in (ROOT / "runtime" / "ortable").iterdir() if p.name not in besides]
@@ -204,7 +204,7 @@ def test_the_house_has_few_floors_and_few_rooms() -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_parts_of_a_package_stand_in_order(name: str) -> None:
-    """A part imports the parts before it. Modules beside the parts may stand on any floor of the
+    """A part imports the parts before it. Modules beside the parts may stand on any layer of the
     package, so that a circle between them and a part is one between modules."""
     order = {f"{name}.{part}": place for place, part in enumerate(PARTS[name])}
     wrong = []
@@ -269,7 +269,7 @@ def test_packages_do_not_import_the_lazy_front_door() -> None:
         if not is_package_front(importer := module_name(path, root))
         and package(importer) != "ortable.cli"
         for found in imports(path, root)
-        if found.module == "ortable" or package(found.module) not in {None, *FLOOR}
+        if found.module == "ortable" or package(found.module) not in {None, *LAYER}
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -294,7 +294,7 @@ def test_the_ground_floors_know_torch_by_its_protocols_only(name: str) -> None:
     assert not wrong
 
 
-# Of codegen, ground floor first; the front ends of one row know nothing of each other.
+# Of codegen, lowest layer first; the front ends of one row know nothing of each other.
 CODEGEN = (
     ("source", "stamp"),
     ("schemas",),
@@ -307,14 +307,14 @@ CODEGEN = (
 
 
 def test_codegen_goes_from_source_to_front_ends() -> None:
-    floor = {f"ortablegen.{name}": place for place, row in enumerate(CODEGEN) for name in row}
+    layer = {f"ortablegen.{name}": place for place, row in enumerate(CODEGEN) for name in row}
     wrong = []
     for importer, targets in edges("codegen").items():
         here = ".".join(importer.split(".")[:2])
-        assert here in floor or here == "ortablegen", f"{importer} has no floor"
+        assert here in layer or here == "ortablegen", f"{importer} has no layer"
         for target in targets:
             there = ".".join(target.split(".")[:2])
-            if there in floor and there != here and floor[there] >= floor[here]:
+            if there in layer and there != here and layer[there] >= layer[here]:
                 wrong.append(f"{importer} imports {target}")
     assert not wrong, "\n".join(wrong)
 

@@ -150,11 +150,11 @@ def test_each_decision_has_a_number_a_date_and_a_status() -> None:
     text = (ROOT / "docs" / "decisions.md").read_text()
     titles = re.findall(r"^\*\*.*", text, re.MULTILINE)
     found = [
-        re.match(r"\*\*D(\d+)\. .+?\*\* \(\d{4}-\d\d-\d\d, (in force|replaced by D\d+)\)", title)
+        re.match(r"\*\*D(\d+)\. .+?\*\* \(\d{4}-\d\d-\d\d, (accepted|superseded by D\d+)\)", title)
         for title in titles
     ]
     assert None not in found, [t for t, match in zip(titles, found, strict=True) if match is None]
     numbers = [int(match[1]) for match in found if match is not None]
     assert len(set(numbers)) == len(numbers)
-    replacing = {int(n) for n in re.findall(r"replaced by D(\d+)", text)}
+    replacing = {int(n) for n in re.findall(r"superseded by D(\d+)", text)}
     assert replacing <= set(numbers)
