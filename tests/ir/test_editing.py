@@ -228,13 +228,13 @@ def test_passes_leave_the_index_true(gr: GraphBuilder) -> None:
 def test_what_is_gone_is_found_no_more(gr: GraphBuilder) -> None:
     numbers = np.array([1, 2], np.int64)
     small = gr.make_initializer("", numbers)
-    gr.dim_results.add_source("n", "n", None)
-    gr.dim_results.add_source("lost", "lost", None)
+    gr.materializer.add_source("n", "n", None)
+    gr.materializer.add_source("lost", "lost", None)
     del gr.initializers_dict[small]
-    editing.forget(gr)
+    editing.drop_dead_results(gr)
     assert gr.make_initializer("", numbers) in gr.initializers_dict
-    assert gr.dim_results.find_source("n") is not None
-    assert gr.dim_results.find_source("lost") is None
+    assert gr.materializer.find_source("n") is not None
+    assert gr.materializer.find_source("lost") is None
 
 
 def test_what_is_known_of_a_copy_is_known_of_the_original(gr: GraphBuilder) -> None:

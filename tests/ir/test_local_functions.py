@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 from ortable.builder import GraphBuilder
-from ortable.ir.local_functions import FunctionTable, drop_unused_inputs, fingerprint
+from ortable.ir.local_functions import FunctionTable, drop_unused_inputs, graph_fingerprint
 from ortable.passes.unused_nodes import remove_unused_functions
 
 FLOAT = TensorProto.FLOAT
@@ -34,10 +34,10 @@ def body(prefix: str = "", constant: float = 1.0, op_type: str = "Add") -> Graph
 
 
 def test_names_do_not_tell_bodies_apart_but_constants_and_operators_do() -> None:
-    assert fingerprint(body()) == fingerprint(body("other_"))
-    assert fingerprint(body()) != fingerprint(body(constant=3.0))
-    assert fingerprint(body()) != fingerprint(body(op_type="Mul"))
-    assert fingerprint(body(constant=0.0)) != fingerprint(body(constant=-0.0))
+    assert graph_fingerprint(body()) == graph_fingerprint(body("other_"))
+    assert graph_fingerprint(body()) != graph_fingerprint(body(constant=3.0))
+    assert graph_fingerprint(body()) != graph_fingerprint(body(op_type="Mul"))
+    assert graph_fingerprint(body(constant=0.0)) != graph_fingerprint(body(constant=-0.0))
 
 
 def test_equal_bodies_are_one_function_and_others_are_numbered() -> None:
@@ -45,7 +45,7 @@ def test_equal_bodies_are_one_function_and_others_are_numbered() -> None:
     names = []
     for graph in (body(), body("p_"), body(constant=5.0), body("q_", 5.0), body(op_type="Mul")):
         graph.functions = functions
-        names.append(table.add(graph, "F", "local", "text", {"key": "value"}))
+        names.append(table.add_body(graph, "F", "local", "text", {"key": "value"}))
     assert names == ["F", "F", "F_1", "F_1", "F_2"]
     assert set(functions) == {("local", "F"), ("local", "F_1"), ("local", "F_2")}
     proto = functions["local", "F"]
@@ -66,11 +66,11 @@ def test_functions_that_nobody_calls_are_dropped(called: bool) -> None:
     table = FunctionTable()
     inner, outer = body(), GraphBuilder(18)
     inner.functions = outer.functions = functions
-    table.add(inner, "Inner", "local")
+    table.add_body(inner, "Inner", "local")
     outer.make_tensor_input("x", FLOAT, (2,))
     outer.make_node("Inner", ["x"], ["y"], domain="local")
     outer.make_tensor_output("y", FLOAT, (2,))
-    table.add(outer, "Outer", "local")
+    table.add_body(outer, "Outer", "local")
     model = GraphBuilder(18)
     model.functions = functions
     x = model.make_tensor_input("x", FLOAT, (2,))

@@ -246,11 +246,11 @@ def test_constants_that_have_no_value_here():
         builder.get_constant(made)
     negative = builder.make_node("Neg", [ones])
     node = builder.nodes[-1]
-    assert constants.computed(builder, node, [np.float32(3)]) == -3
+    assert constants.compute_node(builder, node, [np.float32(3)]) == -3
     with pytest.raises(
         BuilderError, match=rf"Neg\(ones\) -> {negative} cannot be computed by onnx"
     ):
-        constants.computed(builder, node, [None])
+        constants.compute_node(builder, node, [None])
 
 
 def test_an_initializer_of_ours_needs_ir_version_4():

@@ -36,4 +36,4 @@ def test_defaults_are_in_the_range():
     for target in versions.TARGETS:
         assert arguments.chosen_opset(None, target) in supported
     with pytest.raises(BuilderError, match="cannot run in ONNX Runtime"):
-        versions.check({"": versions.ORT_MAX_OPSET + 1}, "onnxruntime")
+        versions.check_opsets({"": versions.ORT_MAX_OPSET + 1}, "onnxruntime")

@@ -109,7 +109,7 @@ class GraphBuilder(Graph):
             imports = [(each.domain, each.version) for each in model.opset_import]
             self.opsets = versions.by_domain(imports)
             versions.imply_main(self.opsets, model.ir_version)
-            versions.check(self.opsets, target)
+            versions.check_opsets(self.opsets, target)
             read_model.read_model(self, model)
 
     # what is known, under the names that users of such a builder print

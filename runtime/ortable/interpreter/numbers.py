@@ -211,7 +211,7 @@ def integer(
         dim = dims.from_torch(value, rename)
     except BuilderError:
         dim = None
-    if dim is not None and (isinstance(dim, int) or graph.dim_results.can_compute(dim, True)):
+    if dim is not None and (isinstance(dim, int) or graph.materializer.can_compute(dim, True)):
         return dim
     if node.target is operator.getitem or only_assertions(node):
         return dim

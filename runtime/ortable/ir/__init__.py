@@ -1,6 +1,7 @@
-"""The graph under construction: results, nodes, inputs, outputs, initializers, with types and
-shapes. In come calls of converters, rules and passes; out goes, through `ir.proto`, a model. Called
-by words, `lowerings`, `passes`, and through `builder` by everybody else."""
+"""The graph under construction: results, nodes, inputs, outputs and initializers.
+
+Lowerings and passes edit it, `ir.proto` reads and writes models, and `builder` is its public face.
+"""
 
 from __future__ import annotations
 

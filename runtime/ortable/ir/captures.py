@@ -1,5 +1,4 @@
-"""Names that the subgraphs of a node read from the graphs around them, and the renaming of
-these."""
+"""Names that the subgraphs of a node read from the graphs around them, and their renaming."""
 
 from __future__ import annotations
 
@@ -17,33 +16,33 @@ from .state import GraphState
 _GRAPHS = (GraphState, GraphProto)
 
 
-def subgraphs(node: Node) -> list[Any]:
-    """The graphs among the attributes of a node: builders or GraphProtos."""
-    found: list[Any] = []
+def find_subgraphs(node: Node) -> list[Any]:
+    """Return the graphs among the attributes of a node: builders or GraphProtos."""
+    graphs: list[Any] = []
     if not node.domain and node.op_type not in HAS_SUBGRAPH:
-        return found  # schemas of ONNX's other operators have no graph: asked of every node
+        return graphs  # hot path: other ONNX operators have no graph attributes
     for value in node.attrs.values():
-        if isinstance(value, list | tuple):  # an attribute's values are of one kind
+        if isinstance(value, list | tuple):  # a list has elements of one kind
             if value and isinstance(value[0], _GRAPHS):
-                found += value
+                graphs += value
         elif isinstance(value, _GRAPHS):
-            found.append(value)
-    return found
+            graphs.append(value)
+    return graphs
 
 
-def captured(node: Node) -> set[str]:
-    """Names that the subgraphs of a node use and do not define."""
+def captured_names(node: Node) -> set[str]:
+    """Return names that the subgraphs of a node use and do not define."""
     names: set[str] = set()
-    for graph in subgraphs(node) if node.attrs else ():
+    for graph in find_subgraphs(node) if node.attrs else ():
         names |= free_names(graph) if isinstance(graph, GraphProto) else _free_of_builder(graph)
     return names
 
 
 def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
-    """Names used inside GraphProtos, which are never rewritten."""
+    """Return names used inside GraphProtos, which are never rewritten."""
     names: set[str] = set()
     for node in nodes:
-        for graph in subgraphs(node) if node.attrs else ():
+        for graph in find_subgraphs(node) if node.attrs else ():
             if isinstance(graph, GraphProto):
                 names |= free_names(graph)
             else:
@@ -57,32 +56,31 @@ def _free_of_builder(graph: GraphState) -> set[str]:
     used = {info.name for info in graph.outputs}
     for node in graph.nodes:
         used.update(node.inputs)
-        used |= captured(node)
+        used |= captured_names(node)
     used.discard("")
     return used - defined
 
 
 def inner_graphs(node: Node) -> list[Any]:
-    """The builders among the subgraphs of a node: passes go into them, GraphProtos stay as they
-    are."""
-    found = subgraphs(node)
-    return [graph for graph in found if isinstance(graph, GraphState)] if found else found
+    """Return the builders among the subgraphs of a node: passes edit them, but not GraphProtos."""
+    graphs = find_subgraphs(node)
+    return [graph for graph in graphs if isinstance(graph, GraphState)] if graphs else graphs
 
 
-def reads(node: Node) -> set[str]:
-    """Names that a node or the graphs inside it read."""
+def read_names(node: Node) -> set[str]:
+    """Return names that a node or the graphs inside it read."""
     names = set(node.inputs)
     names.discard("")
-    if node.attrs and subgraphs(node):
-        names |= captured(node)
+    if node.attrs and find_subgraphs(node):
+        names |= captured_names(node)
     return names
 
 
-def rename_in(graph: GraphState, names: Mapping[str, str]) -> None:
-    """Renames what a subgraph (a builder) reads from outside, and in the graphs inside it."""
+def rename_captured(graph: GraphState, names: Mapping[str, str]) -> None:
+    """Rename what a subgraph (a builder) reads from outside, and in the graphs inside it."""
     graph.use_index = None
     for node in graph.nodes:
         node.inputs = [names.get(name, name) for name in node.inputs]
-        for inner in subgraphs(node):
+        for inner in find_subgraphs(node):
             if isinstance(inner, GraphState):
-                rename_in(inner, names)
+                rename_captured(inner, names)

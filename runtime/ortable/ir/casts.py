@@ -1,5 +1,7 @@
-"""Which inputs of a node to cast, and to what, so that the runtime has a kernel for it.
-Only value-preserving casts to wider types are made; the choice is cached per operator and types."""
+"""Choose which inputs of a node to cast, and to what, so that the runtime has a kernel for it.
+
+Only value-preserving casts to wider types are made; the choice is cached per operator and types.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +28,34 @@ def choose_casts(
     inputs: Sequence[int | None],
     outputs: Sequence[int | None],
 ) -> Moves | None:
-    """Casts to make for a node, ``{}`` when a kernel takes it as it is (or nothing is known).
+    """Choose the casts of a node; ``{}`` when a kernel takes it unchanged (or nothing is known).
 
     ``inputs`` are element types, 0 for an omitted one, None for an unknown one. A half float that
-    ONNX does not allow at this opset is cast, too. None is returned when there is no kernel and no
-    exact way to one."""
-    entry = _entry(table, key, opset)
+    ONNX does not allow at this opset is cast, too. Returns None when neither a kernel nor an exact
+    cast to one exists.
+    """
+    entry = _find_entry(table, key, opset)
     if entry is None:
         return NO_MOVES
     _, formal_inputs, formal_outputs, legal, kernels = entry
     bound: dict[str, int] = {}
     where: dict[str, list[int]] = {}
     for index, dtype in enumerate(inputs):
-        param = _param(formal_inputs, index)
+        param = _type_param(formal_inputs, index)
         if not param or dtype == 0:
             continue
         if dtype is None:
             return NO_MOVES  # cannot choose without knowing
         if dtype not in legal.get(param, ()) and dtype not in HALVES:
-            return NO_MOVES  # the check of the schema says what is wrong
+            return NO_MOVES  # the schema check reports it
         bound[param] = dtype
         where.setdefault(param, []).append(index)
     from_inputs = frozenset(bound)
     for index, dtype in enumerate(outputs):
-        param = _param(formal_outputs, index)
+        param = _type_param(formal_outputs, index)
         if param and dtype and param not in bound:
             bound[param] = dtype
-    best = _cheapest(bound, from_inputs, legal, kernels)
+    best = _find_cheapest(bound, from_inputs, legal, kernels)
     if best is None:
         return None
     if best and key in DTYPE_SENSITIVE:
@@ -60,15 +63,15 @@ def choose_casts(
     return {index: dtype for param, dtype in best.items() for index in where[param]}
 
 
-def _entry(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] | None:
-    found = None
+def _find_entry(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] | None:
+    latest = None
     for entry in table.get(key, ()):
         if entry[0] <= opset:
-            found = entry
-    return found
+            latest = entry
+    return latest
 
 
-def _param(formals: Sequence[Any], index: int) -> str | None:
+def _type_param(formals: Sequence[Any], index: int) -> str | None:
     """Type parameter of an actual input or output; the last formal repeats when it ends with
     ``*``."""
     if index < len(formals):
@@ -80,7 +83,7 @@ def _param(formals: Sequence[Any], index: int) -> str | None:
     return formal.rstrip("*") if isinstance(formal, str) else None
 
 
-def _cheapest(
+def _find_cheapest(
     bound: dict[str, int],
     movable: frozenset[str],
     legal: Mapping[str, Sequence[int]],

@@ -1,5 +1,4 @@
-"""Constant results: which they are, and their values, computed by onnx's reference implementation
-when asked."""
+"""Constant results, and their values computed lazily by onnx's reference implementation."""
 
 from __future__ import annotations
 
@@ -21,12 +20,14 @@ from .node import Node
 from .proto.node_proto import node_proto
 from .state import GraphState
 
-_KEPT_BYTES = 4096  # of a node whose evaluator is kept for others that look the same
+_MAX_CACHED_BYTES = 4096  # of a serialized node whose evaluator is cached
 
 
 class GatherElements(OpRun):
-    """The operator of onnx.reference for indices that are smaller than the data along other axes,
-    and for axes of more elements than 64."""
+    """GatherElements of onnx.reference for more cases.
+
+    These are indices smaller than the data along other axes, and axes of more than 64 elements.
+    """
 
     op_domain = ""
 
@@ -51,7 +52,7 @@ class LazyConstant:
 
 
 def is_constant(graph: GraphState | None, name: str) -> bool:
-    """True for an initializer or a result of constants, in this graph or around it."""
+    """Return True for an initializer or a result of constants, in this graph or around it."""
     while graph is not None:
         if name in graph.constant_names:
             return True
@@ -60,7 +61,7 @@ def is_constant(graph: GraphState | None, name: str) -> bool:
 
 
 def is_constant_node(graph: GraphState, node: Node) -> bool:
-    """True when all outputs of the node are the same at every run and can be computed here."""
+    """Return True when all outputs are the same at every run and can be computed here."""
     if node.domain or node.op_type in RANDOM:
         return False
     if not node.inputs:
@@ -73,7 +74,11 @@ def is_constant_node(graph: GraphState, node: Node) -> bool:
 
 
 def get_constant(graph: GraphState, name: str) -> np.ndarray:
-    """Value of a constant; computed ones are kept. BuilderError when the result is not constant."""
+    """Return the value of a constant; computed ones are cached.
+
+    Raises:
+        BuilderError: the result is not constant.
+    """
     owner: Any = graph
     while owner is not None and name not in owner.constant_names:
         owner = owner.parent
@@ -84,12 +89,12 @@ def get_constant(graph: GraphState, name: str) -> np.ndarray:
     if name in owner.initializers_dict:
         return initializers.to_numpy(owner.initializers_dict[name], name)
     if name not in owner.computed_constants:
-        _compute(owner, name)
+        _compute_constant(owner, name)
     return np.asarray(owner.computed_constants[name])
 
 
-def _compute(graph: GraphState, name: str) -> None:
-    """Computes the nodes that lead to a constant, in order and without recursion."""
+def _compute_constant(graph: GraphState, name: str) -> None:
+    """Compute the nodes that lead to a constant, in order and without recursion."""
     stack = [graph.values[name].producer]
     while stack:
         node = stack[-1]
@@ -106,9 +111,9 @@ def _compute(graph: GraphState, name: str) -> None:
         stack.pop()
         values = [get_constant(graph, n) if n else None for n in node.inputs]
         try:
-            evaluator = _evaluator(graph, node)
+            evaluator = _get_evaluator(graph, node)
             with np.errstate(all="ignore"):  # log(0) is -inf here, as it is when the model runs
-                results = _run(evaluator, values)
+                results = _run_node(evaluator, values)
         except Exception as error:  # the reference implementation raises anything
             raise BuilderError(
                 f"Constant {name!r} cannot be computed by onnx.reference: {node!r}: {error}"
@@ -118,76 +123,79 @@ def _compute(graph: GraphState, name: str) -> None:
                 raise BuilderError(
                     f"Constant {name!r} is a sequence or an optional, no tensor: {node!r}"
                 )
-            graph.computed_constants[output] = _checked(graph, output, np.asarray(result))
+            graph.computed_constants[output] = _check_dtype(graph, output, np.asarray(result))
 
 
-def _evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
-    """An evaluator of one node, at the opset of the model, whose inputs are i0, i1, and so on;
-    nodes that differ in nothing but names share one."""
-    inputs = [f"i{place}" if name else "" for place, name in enumerate(node.inputs)]
-    outputs = [f"o{place}" if name else "" for place, name in enumerate(node.outputs)]
-    alone = Node(node.op_type, inputs, outputs, node.domain, attrs=node.attrs)
-    written = node_proto(graph, alone).SerializeToString(deterministic=True)
+def _get_evaluator(graph: GraphState, node: Node) -> ReferenceEvaluator:
+    """Return an evaluator of one node at the model's opset, with inputs i0, i1, ...
+
+    Nodes that differ only in names share one.
+    """
+    inputs = [f"i{index}" if name else "" for index, name in enumerate(node.inputs)]
+    outputs = [f"o{index}" if name else "" for index, name in enumerate(node.outputs)]
+    renamed = Node(node.op_type, inputs, outputs, node.domain, attrs=node.attrs)
+    serialized = node_proto(graph, renamed).SerializeToString(deterministic=True)
     opsets = tuple(sorted(graph.opsets.items()))
-    make = _kept_evaluator if len(written) <= _KEPT_BYTES else _new_evaluator
-    return make(written, opsets)
+    build = _cached_evaluator if len(serialized) <= _MAX_CACHED_BYTES else _new_evaluator
+    return build(serialized, opsets)
 
 
-def computed(graph: GraphState, node: Node, values: Sequence[np.ndarray | None]) -> np.ndarray:
-    """What a node of one result makes of other values than those of its inputs.
+def compute_node(graph: GraphState, node: Node, values: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Evaluate a node of one result on other values than those of its inputs.
 
     Raises:
-        BuilderError: onnx's reference implementation lacks the operator, or refuses the values.
+        BuilderError: onnx's reference implementation lacks the operator or rejects the values.
     """
     try:
-        (result,) = _run(_evaluator(graph, node), list(values))
+        (result,) = _run_node(_get_evaluator(graph, node), list(values))
     except Exception as error:  # the reference implementation raises anything
         raise BuilderError(f"{node!r} cannot be computed by onnx.reference: {error}") from error
     return np.asarray(result)
 
 
-def _run(evaluator: ReferenceEvaluator, values: list[np.ndarray | None]) -> Sequence[Any]:
-    """The results of an evaluator of one node.
+def _run_node(evaluator: ReferenceEvaluator, values: list[np.ndarray | None]) -> Sequence[Any]:
+    """Run an evaluator of one node.
 
-    Its operator is called by itself where it has one result and no graph: the evaluator goes
-    around every call with checks of names and types that take longer than most operators."""
+    Calls the operator directly where it has one result and no graph: the evaluator's own checks of
+    names and types take longer than most operators.
+    """
     operator = evaluator.rt_nodes_[0]
     if len(operator.output) == 1 and not operator.need_context():
         results: tuple[Any, ...] = operator.run(*values)
         return results[:1]
-    feeds = {f"i{place}": value for place, value in enumerate(values) if value is not None}
-    found: Any = evaluator.run(None, feeds)
-    return list(found)
+    feeds = {f"i{index}": value for index, value in enumerate(values) if value is not None}
+    outputs: Any = evaluator.run(None, feeds)
+    return list(outputs)
 
 
-def _new_evaluator(written: bytes, opsets: tuple[tuple[str, int], ...]) -> ReferenceEvaluator:
-    """The evaluator of a node as bytes.
+def _new_evaluator(serialized: bytes, opsets: tuple[tuple[str, int], ...]) -> ReferenceEvaluator:
+    """Build the evaluator of a serialized node.
 
-    The node is given as a graph: of a node, the evaluator would take the newest opset. Raises
-    NotImplementedError for an operator that has changed since then, and that onnx.reference has
-    only as it is now: up to opset 12 Softmax is one over several axes."""
-    node = NodeProto.FromString(written)
-    alone = GraphProto(node=[node])
+    The node is wrapped in a graph: for a bare node the evaluator would use the newest opset. Raises
+    NotImplementedError for an operator that has changed since and that onnx.reference implements
+    only in its present form: up to opset 12 Softmax normalizes over several axes.
+    """
+    node = NodeProto.FromString(serialized)
+    graph = GraphProto(node=[node])
     for name in filter(None, node.input):
-        alone.input.add().name = name
+        graph.input.add().name = name
     for name in filter(None, node.output):
-        alone.output.add().name = name
-    evaluator = ReferenceEvaluator(alone, opsets=dict(opsets), new_ops=[GatherElements])
+        graph.output.add().name = name
+    evaluator = ReferenceEvaluator(graph, opsets=dict(opsets), new_ops=[GatherElements])
     opset = dict(opsets).get("", 1)
     if opset < versions.OLDEST_OPSET:
         is_versioned = "_" in type(evaluator.rt_nodes_[0]).__name__  # Squeeze_11
-        if not is_versioned and not schemas.same_meaning(
+        if not is_versioned and not schemas.has_same_signature(
             node.op_type, opset, versions.OLDEST_OPSET
         ):
             raise NotImplementedError(f"onnx.reference has no {node.op_type} of opset {opset}")
     return evaluator
 
 
-_kept_evaluator = lru_cache(maxsize=256)(_new_evaluator)
+_cached_evaluator = lru_cache(maxsize=256)(_new_evaluator)
 
 
-def _checked(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:
-    """The array, whose type must be what the graph says."""
+def _check_dtype(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:
     expected = graph.values[name].dtype
     if expected and dtypes.from_numpy(array.dtype) != expected:
         raise BuilderError(

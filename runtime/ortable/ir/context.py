@@ -1,7 +1,8 @@
-"""What lowerings get besides the graph: what the model is for, the conversion of graphs inside the
-graph, other converters, and the account of the conversion. `interpreter` fills it in, the exporter
-adds its record; converters, words and algorithms reach it as ``graph.ctx``, which the children of a
-graph share."""
+"""What lowerings get besides the graph: target, converters, and the record of the conversion.
+
+`interpreter` fills it in, the exporter adds its record; lowerings read it as ``graph.ctx``, which
+the children of a graph share.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from ortable.compat.torch import HigherOrderOperator, OpOverload
 
-# The class of graph: this module says what a graph carries, so it cannot import it.
+# The class of graph, which imports this module.
 G = TypeVar("G")
 G_co = TypeVar("G_co", covariant=True)
 G_contra = TypeVar("G_contra", contravariant=True)
@@ -27,8 +28,10 @@ Converter = Callable[..., Any]
 
 
 class ConvertSubgraph(Protocol[G_co]):
-    """Makes a branch: a child graph whose outputs are those of ``graph_module`` for ``operands``,
-    which are results of the graph around it, numbers and dimensions."""
+    """Makes a branch: a child graph whose outputs are those of ``graph_module`` for ``operands``.
+
+    Operands are results of the graph around it, numbers and dimensions.
+    """
 
     def __call__(
         self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
@@ -36,9 +39,11 @@ class ConvertSubgraph(Protocol[G_co]):
 
 
 class ConvertInto(Protocol[G_contra]):
-    """Returns what ``graph_module`` computes of ``operands``, by nodes of ``graph``: results,
-    numbers and dimensions; no output is declared. ``rename`` gives symbols of the graph module
-    names of their own in ``graph``."""
+    """Converts ``graph_module`` on ``operands`` into nodes of ``graph``; declares no output.
+
+    Operands and results are results, numbers and dimensions. ``rename`` maps symbols of the graph
+    module to names in ``graph``.
+    """
 
     def __call__(
         self,
@@ -50,7 +55,7 @@ class ConvertInto(Protocol[G_contra]):
 
 
 class FindConverter(Protocol):
-    """The converter of an operator that is an argument of another one; None when it has none."""
+    """Finds the converter of an operator that is an argument of another one, or None."""
 
     def __call__(self, target: OpOverload | HigherOrderOperator) -> Converter | None: ...
 

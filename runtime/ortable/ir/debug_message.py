@@ -1,6 +1,8 @@
-"""Text of the graph built so far, for error messages: what is known, then every step in order.
-`[##:#]` says what was known of the inputs and outputs of a node: `#` type and shape, `U` type and
-rank, `-` nothing. It is built only when an error is."""
+"""Text of the graph built so far, for error messages: known facts, then every step in order.
+
+`[##:#]` marks what was known of the inputs and outputs of a node: `#` type and shape, `U` type and
+rank, `-` nothing. The text is built only when an error is.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from . import initializers
 from .node import Node
 from .state import GraphState, describe_value
 
-_MOST_LINES = 1000  # of steps in one message; a longer graph keeps its last ones
-_MOST_KNOWN = 400  # entries of a table of known facts
+_MAX_LINES = 1000  # of steps in one message; a longer graph keeps its last ones
+_MAX_FACTS = 400  # entries of a table of known facts
 
 
 def debug_message(graph: GraphState) -> str:
@@ -30,48 +32,48 @@ def debug_message(graph: GraphState) -> str:
         "--DEBUG--",
         f"{title} Message starts, {counts}",
         "--LOCAL FUNCTIONS--",
-        *_functions(graph),
+        *_function_names(graph),
         "--PARAMETERS--",
         f"opsets={getattr(graph, 'opsets', {})}",
         f"target={getattr(graph, 'target', None)!r}",
         "--SHAPE--",
         "dynamic_objects=",
-        *(f"{name} = {name!r}" for name in _sources(graph)),
-        "dynamic_dimensions_source=" + pformat(_sources(graph)),
-        "_known_value_shape=" + _facts(graph.known_values),
-        "_known_types=" + _facts(graph.known_types),
-        "_known_shapes=" + _facts(graph.known_shapes),
-        "_known_constants=" + pformat(sorted(graph.constant_names)[:_MOST_KNOWN], compact=True),
-        "_known_ranks=" + _facts(graph.known_ranks),
+        *(f"{name} = {name!r}" for name in _dim_sources(graph)),
+        "dynamic_dimensions_source=" + pformat(_dim_sources(graph)),
+        "_known_value_shape=" + _format_facts(graph.known_values),
+        "_known_types=" + _format_facts(graph.known_types),
+        "_known_shapes=" + _format_facts(graph.known_shapes),
+        "_known_constants=" + pformat(sorted(graph.constant_names)[:_MAX_FACTS], compact=True),
+        "_known_ranks=" + _format_facts(graph.known_ranks),
     ]
     for section in graph.debug_sections:
         rows.append(section())
     rows.append("--ONNX--")
-    steps = [_step(graph, kind, item) for kind, item in _history(graph)]
-    if len(steps) > _MOST_LINES:
-        rows.append(f"({len(steps) - _MOST_LINES} earlier steps are left out)")
-    rows.extend(steps[-_MOST_LINES:])
+    steps = [_format_step(graph, kind, item) for kind, item in _build_steps(graph)]
+    if len(steps) > _MAX_LINES:
+        rows.append(f"({len(steps) - _MAX_LINES} earlier steps are left out)")
+    rows.extend(steps[-_MAX_LINES:])
     rows.append(f"{title} Message completed, {counts}")
     return "\n".join(rows)
 
 
-def _functions(graph: GraphState) -> list[str]:
+def _function_names(graph: GraphState) -> list[str]:
     return [f"{domain}.{name}" for domain, name in getattr(graph, "functions", {})]
 
 
-def _sources(graph: GraphState) -> dict[str, str]:
-    table = getattr(graph, "dim_results", None)
-    return {} if table is None else table.describe()
+def _dim_sources(graph: GraphState) -> dict[str, str]:
+    table = getattr(graph, "materializer", None)
+    return {} if table is None else table.describe_sources()
 
 
-def _facts(facts: dict[str, Any]) -> str:
-    if len(facts) <= _MOST_KNOWN:
+def _format_facts(facts: dict[str, Any]) -> str:
+    if len(facts) <= _MAX_FACTS:
         return pformat(facts)
-    last = dict(list(facts.items())[-_MOST_KNOWN:])
-    return f"(last {_MOST_KNOWN} of {len(facts)}) " + pformat(last)
+    last = dict(list(facts.items())[-_MAX_FACTS:])
+    return f"(last {_MAX_FACTS} of {len(facts)}) " + pformat(last)
 
 
-def _history(graph: GraphState) -> list[tuple[str, Any]]:
+def _build_steps(graph: GraphState) -> list[tuple[str, Any]]:
     if not graph.edited:
         return graph.history
     return [
@@ -82,7 +84,7 @@ def _history(graph: GraphState) -> list[tuple[str, Any]]:
     ]
 
 
-def _step(graph: GraphState, kind: str, item: Any) -> str:
+def _format_step(graph: GraphState, kind: str, item: Any) -> str:
     prefix = f"[GraphBuilder-{graph.tag}.{kind}]"
     if kind == "make_node":
         return f"{prefix} {node_text(graph, item)}"
@@ -93,13 +95,13 @@ def _step(graph: GraphState, kind: str, item: Any) -> str:
 
 def node_text(graph: GraphState, node: Node) -> str:
     """``N1 [##:#] MatMul:['X', 'w']->['_onx_matmul0']``"""
-    inputs = "".join(flag(graph.values.get(name)) for name in node.inputs if name)
-    outputs = "".join(flag(graph.values.get(name)) for name in node.outputs if name)
+    inputs = "".join(knowledge_flag(graph.values.get(name)) for name in node.inputs if name)
+    outputs = "".join(knowledge_flag(graph.values.get(name)) for name in node.outputs if name)
     name = f"{node.name} " if node.name else ""
     return f"{name}[{inputs}:{outputs}] {node.key}:{node.inputs}->{node.outputs}"
 
 
-def flag(info: ValueInfo | None) -> str:
+def knowledge_flag(info: ValueInfo | None) -> str:
     """``#`` type and shape known, ``U`` type and rank, ``-`` otherwise."""
     if info is None or not info.dtype:
         return "-"

@@ -1,7 +1,8 @@
-"""Editing a graph: renaming results, redirecting readers, taking nodes away, and dropping what is
-known of results that are gone. In comes a graph and names or nodes; the graph is changed in place.
-Called by `Graph`, `passes` and the rules of rewriting. `Uses` is the index of who reads what: made
-when it is first asked for, so that making nodes costs nothing."""
+"""Edit a graph in place: rename results, redirect readers, remove nodes, drop dead facts.
+
+`Uses` indexes the readers of results. It is built at the first query, so that adding nodes costs
+nothing. `Graph`, passes and rewrite rules call these functions.
+"""
 
 from __future__ import annotations
 
@@ -11,119 +12,125 @@ from typing import Any
 from ortable import dtypes
 from ortable.errors import BuilderError
 
-from .captures import captured, captured_by_protos, inner_graphs, rename_in
+from .captures import captured_by_protos, captured_names, inner_graphs, rename_captured
 from .constants import LazyConstant
 from .interface import GraphInterface
 from .node import Node
 
 
 class Uses:
-    """Readers of the results of one graph, in the order of its nodes. A node that reads a result
-    twice, or inside a graph of its own, is one reader."""
+    """Readers of the results of one graph, in the order of its nodes.
 
-    __slots__ = ("_counted", "_last", "asked", "held", "readers")
+    A node that reads a result twice, or inside a graph of its own, is one reader.
+    """
 
-    def __init__(self, nodes: Iterable[Node] = (), held: bool = False) -> None:
+    __slots__ = ("_counted", "_last", "is_managed", "query_count", "readers")
+
+    def __init__(self, nodes: Iterable[Node] = (), is_managed: bool = False) -> None:
         self.readers: dict[str, dict[Node, None]] = {}
-        self.held = held  # its owner adds and removes nodes, not the graph's list of them
-        self.asked = 0  # how often somebody asked for readers
+        self.is_managed = is_managed  # the owner adds and removes nodes itself
+        self.query_count = 0  # of readers
         self._counted = 0
         self._last: Node | None = None
         for node in nodes:
-            self.add(node)
+            self.add_node(node)
             self._counted += 1
             self._last = node
 
-    def follow(self, nodes: list[Node]) -> bool:
-        """Adds what was appended to the list of nodes; False when the list was changed
-        otherwise."""
-        if self.held:
+    def sync_nodes(self, nodes: list[Node]) -> bool:
+        """Add nodes appended to the list; return False when the list changed otherwise."""
+        if self.is_managed:
             return True
         count = self._counted
         if len(nodes) < count or (count and nodes[count - 1] is not self._last):
             return False
         for node in nodes[count:]:
-            self.add(node)
-        self.settle(nodes)
+            self.add_node(node)
+        self.mark_synced(nodes)
         return True
 
-    def settle(self, nodes: list[Node]) -> None:
-        """Says that all of these nodes are in the index."""
+    def mark_synced(self, nodes: list[Node]) -> None:
+        """Mark all of these nodes as indexed."""
         self._counted = len(nodes)
         self._last = nodes[-1] if nodes else None
 
-    def add(self, node: Node) -> None:
-        """A node that reads what it reads now."""
+    def add_node(self, node: Node) -> None:
+        """Index what a node reads now."""
         readers = self.readers
         for name in node.inputs:
-            found = readers.get(name)
-            if found is not None:
-                found[node] = None
+            node_readers = readers.get(name)
+            if node_readers is not None:
+                node_readers[node] = None
             elif name:
                 readers[name] = {node: None}
-        for name in captured(node) if node.attrs else ():
+        for name in captured_names(node) if node.attrs else ():
             readers.setdefault(name, {})[node] = None
 
-    def remove(self, node: Node) -> None:
-        """Takes a node out; call it before the node's inputs change."""
+    def remove_node(self, node: Node) -> None:
+        """Remove a node; call this before its inputs change."""
         readers = self.readers
-        for name in (*node.inputs, *captured(node)) if node.attrs else node.inputs:
-            found = readers.get(name)
-            if found is not None:
-                found.pop(node, None)
+        for name in (*node.inputs, *captured_names(node)) if node.attrs else node.inputs:
+            node_readers = readers.get(name)
+            if node_readers is not None:
+                node_readers.pop(node, None)
 
-    def redirect(self, old: str, new: str) -> list[Node]:
-        """Every reader of a result reads another one, but for the node that makes that one; these
-        readers."""
-        found = self.readers.pop(old, None)
-        if not found:
+    def redirect_readers(self, old: str, new: str) -> list[Node]:
+        """Make every reader of ``old`` read ``new``, except the node that makes ``new``.
+
+        Returns the redirected readers.
+        """
+        moved = self.readers.pop(old, None)
+        if not moved:
             return []
-        maker = next((node for node in found if new in node.outputs), None)
+        maker = next((node for node in moved if new in node.outputs), None)
         if maker is not None:
-            del found[maker]
+            del moved[maker]
             self.readers[old] = {maker: None}
-        for node in found:
+        for node in moved:
             replace_inputs(node, {old: new})
-        self.readers.setdefault(new, {}).update(found)
-        return list(found)
+        self.readers.setdefault(new, {}).update(moved)
+        return list(moved)
 
 
 def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
-    """The node, and the graphs inside it, read other results."""
+    """Make the node, and the graphs inside it, read other results."""
     if not names.keys().isdisjoint(node.inputs):
-        node.inputs = [names.get(each, each) for each in node.inputs]
+        node.inputs = [names.get(name, name) for name in node.inputs]
     for inner in inner_graphs(node) if node.attrs else ():
-        rename_in(inner, names)
+        rename_captured(inner, names)
 
 
 # -- who reads what
 
 
 def use_index(graph: GraphInterface) -> Uses:
-    """The readers of every result, as they are now."""
+    """Return the up-to-date index of readers."""
     index: Uses | None = graph.use_index
-    if index is None or not index.follow(graph.nodes):
+    if index is None or not index.sync_nodes(graph.nodes):
         index = graph.use_index = Uses(graph.nodes)
     return index
 
 
-def uses(graph: GraphInterface, name: str) -> list[Node]:
-    """Nodes of the graph that read a result, themselves or in a graph inside them, in order."""
+def find_readers(graph: GraphInterface, name: str) -> list[Node]:
+    """Return nodes that read a result, themselves or in a graph inside them, in order."""
     index = use_index(graph)
-    index.asked += 1
+    index.query_count += 1
     return list(index.readers.get(name, ()))
 
 
 def is_output(graph: GraphInterface, name: str) -> bool:
-    """Whether the result is an output of the graph."""
+    """Return whether the result is an output of the graph."""
     return any(info.name == name for info in graph.outputs)
 
 
 def replace_uses(graph: GraphInterface, old: str, new: str) -> list[Node]:
-    """Every node that reads a result reads another one, graphs inside nodes included, but for the
-    node that makes the other one; these nodes. An output of the graph stays what it is.
+    """Make every reader of ``old`` read ``new``, except the node that makes ``new``; return them.
 
-    Raises BuilderError when a subgraph given as GraphProto, which is never changed, reads it."""
+    Graphs inside nodes are included; outputs of the graph stay.
+
+    Raises:
+        BuilderError: a subgraph given as GraphProto, which is never changed, reads it.
+    """
     if old == new:
         return []
     index = use_index(graph)
@@ -132,22 +139,22 @@ def replace_uses(graph: GraphInterface, old: str, new: str) -> list[Node]:
         raise BuilderError(
             f"{old!r} cannot be replaced, a subgraph given as GraphProto reads it ({graph.tag})"
         )
-    readers = index.redirect(old, new)
+    readers = index.redirect_readers(old, new)
     _outdate_around(graph)
     return readers
 
 
 def set_inputs(graph: GraphInterface, node: Node, inputs: list[str]) -> None:
-    """A node reads other results."""
+    """Replace the inputs of a node."""
     index = use_index(graph)
-    index.remove(node)
+    index.remove_node(node)
     node.inputs = inputs
-    index.add(node)
+    index.add_node(node)
     _outdate_around(graph)
 
 
 def _outdate_around(graph: GraphInterface) -> None:
-    """What a subgraph reads of the graphs around it may have changed."""
+    """Invalidate the index of the graph around a subgraph that was edited."""
     if graph.parent is not None:
         graph.parent.outdate_uses()
 
@@ -156,45 +163,52 @@ def _outdate_around(graph: GraphInterface) -> None:
 
 
 def remove_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
-    """Takes nodes out of the graph; what is known of their results stays until `forget`."""
-    gone = set(nodes)
+    """Remove nodes; facts of their results stay until `drop_dead_results`."""
+    removed = set(nodes)
     index: Uses | None = graph.use_index
-    if index is not None and index.follow(graph.nodes):
-        for node in gone:
-            index.remove(node)
-        graph.nodes[:] = [node for node in graph.nodes if node not in gone]
-        index.settle(graph.nodes)
+    if index is not None and index.sync_nodes(graph.nodes):
+        for node in removed:
+            index.remove_node(node)
+        graph.nodes[:] = [node for node in graph.nodes if node not in removed]
+        index.mark_synced(graph.nodes)
     else:
-        graph.nodes[:] = [node for node in graph.nodes if node not in gone]
+        graph.nodes[:] = [node for node in graph.nodes if node not in removed]
         graph.use_index = None
     _outdate_around(graph)
 
 
-def erase(graph: GraphInterface, nodes: Collection[Node]) -> None:
-    """Takes nodes out of the graph, and what is known of their results. BuilderError when a result
-    is an output or is read by a node that stays."""
-    gone = set(nodes)
+def erase_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
+    """Remove nodes and the facts of their results.
+
+    Raises:
+        BuilderError: a result is an output, or a node that stays reads it.
+    """
+    removed = set(nodes)
     for node in nodes:
         for name in node.outputs:
-            readers = [each.name for each in uses(graph, name) if each not in gone] if name else []
+            readers = (
+                [reader.name for reader in find_readers(graph, name) if reader not in removed]
+                if name
+                else []
+            )
             if readers or (name and is_output(graph, name)):
                 why = f"nodes {readers} read" if readers else "the graph returns"
                 raise BuilderError(
                     f"Node {node.name!r} ({node.op_type}) cannot be erased, {why} its result "
                     f"{name!r} ({graph.tag})"
                 )
-    remove_nodes(graph, gone)
-    forget(graph)
+    remove_nodes(graph, removed)
+    drop_dead_results(graph)
 
 
-def place(graph: GraphInterface, node: Node, behind: Node) -> None:
-    """Puts a node, a new one or one of the graph, behind another one; it makes its results."""
+def place_after(graph: GraphInterface, node: Node, after: Node) -> None:
+    """Put a node, new or of the graph, after another one, as producer of its results."""
     index = use_index(graph)
     if node in graph.nodes:
         graph.nodes.remove(node)
-    graph.nodes.insert(graph.nodes.index(behind) + 1, node)
-    index.add(node)
-    index.settle(graph.nodes)
+    graph.nodes.insert(graph.nodes.index(after) + 1, node)
+    index.add_node(node)
+    index.mark_synced(graph.nodes)
     for name in node.outputs:
         if name:
             graph.values[name].producer = node
@@ -202,7 +216,11 @@ def place(graph: GraphInterface, node: Node, behind: Node) -> None:
 
 
 def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> None:
-    """Raises BuilderError when one of the results is made by the node or after it."""
+    """Check that results are made before the node.
+
+    Raises:
+        BuilderError: one is made by the node or after it.
+    """
     for later in graph.nodes[graph.nodes.index(node) :]:
         for name in later.outputs:
             if name and name in names:
@@ -215,8 +233,8 @@ def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> N
 # -- names
 
 
-def rename(graph: GraphInterface, names: Mapping[str, str]) -> None:
-    """Renames results everywhere in the graph and in the subgraphs that read them."""
+def rename_results(graph: GraphInterface, names: Mapping[str, str]) -> None:
+    """Rename results everywhere in the graph and in the subgraphs that read them."""
     fixed = captured_by_protos(graph.nodes)
     for old in names:
         if old in fixed:
@@ -239,7 +257,7 @@ def rename(graph: GraphInterface, names: Mapping[str, str]) -> None:
     graph.constant_names = {names.get(name, name) for name in graph.constant_names}
     graph.small_initializers = _renamed_values(graph.small_initializers, names)
     graph.tied_initializers = _renamed_values(graph.tied_initializers, names)
-    graph.dim_results.rename(names)
+    graph.materializer.rename_results(names)
     for old, info in infos.items():
         if isinstance(info.constant, LazyConstant):
             info.constant = LazyConstant(graph, names[old])
@@ -247,7 +265,7 @@ def rename(graph: GraphInterface, names: Mapping[str, str]) -> None:
 
 
 def rename_new(graph: GraphInterface, old: str, new: str, first: int) -> None:
-    """Gives a free name to a result of the nodes from place ``first`` on: only these read it."""
+    """Give an unused name to a result that only nodes from index ``first`` on read."""
     info = graph.values.pop(old)
     info.name = new
     graph.values[new] = info
@@ -268,7 +286,7 @@ def rename_new(graph: GraphInterface, old: str, new: str, first: int) -> None:
     if old in graph.numbers:
         graph.numbers[new] = graph.numbers.pop(old)
     holds_sizes = info.dtype == dtypes.int64 and (info.rank or 0) < 2
-    graph.dim_results.rename_new(old, new, info.shape, holds_sizes)
+    graph.materializer.rename_new(old, new, info.shape, holds_sizes)
 
 
 def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -280,7 +298,7 @@ def _renamed_values(table: dict[Any, str], names: Mapping[str, str]) -> dict[Any
 
 
 def replace_output(graph: GraphInterface, old: str, new: str) -> None:
-    """Another result is the output of the graph; the old one's name is free from now on."""
+    """Replace an output of the graph; the old result's name becomes unused."""
     before, after = graph.values.pop(old), graph.values[new]
     graph.outputs[:] = [after if info is before else info for info in graph.outputs]
     graph.constant_names.discard(old)
@@ -291,7 +309,7 @@ def replace_output(graph: GraphInterface, old: str, new: str) -> None:
 
 
 def merge_knowledge(graph: GraphInterface, name: str, copy: str) -> None:
-    """What is known of the copy is true of the original."""
+    """Copy facts of an equal result to the original where the original lacks them."""
     info, other = graph.values[name], graph.values[copy]
     info.dtype = info.dtype or other.dtype
     if info.shape is None:
@@ -302,8 +320,8 @@ def merge_knowledge(graph: GraphInterface, name: str, copy: str) -> None:
         info.value = other.value
 
 
-def forget(graph: GraphInterface) -> None:
-    """Drops what is known of results that are gone, and caches that point to them."""
+def drop_dead_results(graph: GraphInterface) -> None:
+    """Drop facts of results that no longer exist, and caches that refer to them."""
     alive = {info.name for info in graph.inputs} | set(graph.initializers_dict)
     alive.update(t.values.name for t in graph.sparse_initializers)
     for node in graph.nodes:
@@ -314,11 +332,11 @@ def forget(graph: GraphInterface) -> None:
     graph.computed_constants = {k: v for k, v in graph.computed_constants.items() if k in alive}
     graph.small_initializers = {k: v for k, v in graph.small_initializers.items() if v in alive}
     graph.tied_initializers = {k: v for k, v in graph.tied_initializers.items() if v in alive}
-    graph.dim_results.forget(alive)
+    graph.materializer.drop_dead(alive)
     outdate_history(graph)
 
 
 def outdate_history(graph: GraphInterface) -> None:
-    """Says that a graph is no longer as it was built: messages list what it has now."""
+    """Mark the graph as edited: messages then list its present state."""
     graph.edited = True
     graph.history.clear()

@@ -1,6 +1,8 @@
-"""The graph under construction that converters, rules and passes see: nodes are made one by one,
-and type and shape of every result are known as soon as it is made. `builder.GraphBuilder` adds what
-users call: reading a model, the passes, writing."""
+"""The graph under construction that converters, rules and passes see.
+
+Nodes are added one by one, and type and shape of every result are known at once.
+`builder.GraphBuilder` adds what users call: reading a model, the passes, writing.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from ortable.errors import BuilderError
 from ortable_generated.kernels import KERNELS_CPU
 
 from . import casts, constants, editing, versions
-from .captures import reads
+from .captures import read_names
 from .context import LoweringContext
 from .debug_message import typed_names
-from .dim_results import DimResults
 from .node import Node
 from .node_maker import NodeMaker
+from .shape_materializer import ShapeMaterializer
 
 _counter = itertools.count()
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -51,7 +53,7 @@ class Graph(NodeMaker):
         parent: Graph | None = None,
         name: str = "ortable",
     ) -> None:
-        super().__init__(parent, _tag(next(_counter)) if parent is None else parent.tag)
+        super().__init__(parent, _graph_tag(next(_counter)) if parent is None else parent.tag)
         self.name = name
         self.ir_version = ir_version
         self.kernel_table = KERNELS_CPU if kernel_table is None else kernel_table
@@ -59,9 +61,9 @@ class Graph(NodeMaker):
         # what lowerings get besides the graph; the interpreter and the exporter replace it
         self.ctx: LoweringContext[Graph] = LoweringContext(target) if parent is None else parent.ctx
         self.is_model = parent is None  # not the body of a local function
-        # which case of its entry the converter that is called takes, counted from 1; 0: it has one
+        # index (from 1) of the case of the current converter's entry; 0: it has only one
         self.case = 0
-        self.dim_results = DimResults(self, None if parent is None else parent.dim_results)
+        self.materializer = ShapeMaterializer(self, None if parent is None else parent.materializer)
         if parent is not None:
             self.opsets = parent.opsets
             return
@@ -70,7 +72,7 @@ class Graph(NodeMaker):
             self.opsets = {"": versions.DEFAULT_OPSET, **self.opsets}
         else:
             self.opsets = versions.by_domain([("", target_opset)])
-        versions.check(self.opsets, target)
+        versions.check_opsets(self.opsets, target)
 
     def __repr__(self) -> str:
         counts = (
@@ -79,7 +81,7 @@ class Graph(NodeMaker):
             (self.nodes, "node"),
             (self.initializers_dict, "initializer"),
         )
-        parts = [f"{len(each)} {name}{'s' * (len(each) != 1)}" for each, name in counts]
+        parts = [f"{len(items)} {name}{'s' * (len(items) != 1)}" for items, name in counts]
         where = "" if self.parent is None else f"{self.name!r}, "
         return f"{type(self).__name__}({where}opset {self.opset}: {', '.join(parts)})"
 
@@ -132,7 +134,7 @@ class Graph(NodeMaker):
         the graph are not among them.
 
         Who changes ``node.inputs`` or ``nodes`` by hand calls `outdate_uses` afterwards."""
-        return editing.uses(self, name)
+        return editing.find_readers(self, name)
 
     def replace_uses(self, old: str, new: str) -> list[Node]:
         """Every node that reads ``old``, graphs inside nodes included, reads ``new``; these nodes.
@@ -145,8 +147,8 @@ class Graph(NodeMaker):
             old: the result that nobody is to read any more.
             new: the result to read in its place.
         """
-        self._info(old)
-        self._info(new)
+        self._get_info(old)
+        self._get_info(new)
         return editing.replace_uses(self, old, new)
 
     def erase(self, *nodes: Node) -> None:
@@ -156,7 +158,7 @@ class Graph(NodeMaker):
         Args:
             nodes: nodes of this graph.
         """
-        editing.erase(self, nodes)
+        editing.erase_nodes(self, nodes)
 
     def insert_before(
         self,
@@ -177,14 +179,14 @@ class Graph(NodeMaker):
             attrs: as in `make_node`.
         """
         names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
-        editing.check_before(self, reads(Node(op_type, names, [], attrs=attrs)), node)
-        place = self.nodes.index(node)
-        rest = self.nodes[place:]
-        del self.nodes[place:]
+        editing.check_before(self, read_names(Node(op_type, names, [], attrs=attrs)), node)
+        index = self.nodes.index(node)
+        later = self.nodes[index:]
+        del self.nodes[index:]
         try:
             return self.make_node(op_type, inputs, outputs, domain, name, **attrs)
         finally:
-            self.nodes.extend(rest)
+            self.nodes.extend(later)
             self.outdate_uses()
 
     def rename(self, names: Mapping[str, str]) -> None:
@@ -198,7 +200,7 @@ class Graph(NodeMaker):
         """
         counts = Counter(names.values())
         for old, new in names.items():
-            self._info(old)
+            self._get_info(old)
             if not new or counts[new] > 1:
                 raise BuilderError(
                     f"{old!r} cannot be renamed {new!r}: every result needs a name of its own "
@@ -209,7 +211,7 @@ class Graph(NodeMaker):
                     f"{old!r} cannot be renamed {new!r}, "
                     f"the graph has a result of this name ({self.tag})"
                 )
-        editing.rename(self, dict(names))
+        editing.rename_results(self, dict(names))
 
     # -- constants
 
@@ -237,13 +239,13 @@ class Graph(NodeMaker):
         Raises:
             BuilderError: the result is unknown, has no such axis, or is no single int64.
         """
-        info = self._info(result)
+        info = self._get_info(result)
         if axis is None:
             what = "the content"
-            several = (info.rank or 0) > 1 or any(
+            is_vector = (info.rank or 0) > 1 or any(
                 type(d) is int and d != 1 for d in info.shape or ()
             )
-            wrong = several or info.dtype not in (None, dtypes.int64)
+            wrong = is_vector or info.dtype not in (None, dtypes.int64)
         else:
             what = f"axis {axis}"
             wrong = axis < 0 or (info.rank is not None and axis >= info.rank)
@@ -252,25 +254,25 @@ class Graph(NodeMaker):
                 f"Dimension {str(symbol)!r} cannot be {what} of {typed_names(self, [result])} "
                 f"({self.tag})"
             )
-        self.dim_results.add_source(symbol, result, axis)
+        self.materializer.add_source(symbol, result, axis)
 
     def dim_as_vector(self, dim: Any) -> str:
         """Name of an int64[1] result that holds a dimension. BuilderError when nothing has its
         symbols."""
-        return self.dim_results.vector(self.to_dim(dim))
+        return self.materializer.dim_vector(self.to_dim(dim))
 
     def shape_as_vector(self, shape: Sequence[Any]) -> str:
         """Name of an int64[n] result that holds all the dimensions."""
-        return self.dim_results.shape([self.to_dim(dim) for dim in shape])
+        return self.materializer.shape_vector([self.to_dim(dim) for dim in shape])
 
     def make_shape_from_results(self, shape: Sequence[Any]) -> str:
         """Name of an int64[n] result made of ints, dimensions, SymInts, and names of integer
         results."""
-        return self.dim_results.from_results(tuple(shape))
+        return self.materializer.from_results(tuple(shape))
 
 
-def _tag(number: int) -> str:
-    """Three letters that tell builders apart in messages."""
+def _graph_tag(number: int) -> str:
+    """Return three letters that distinguish builders in messages."""
     letters = []
     for _ in range(3):
         number, rest = divmod(number, 26)

@@ -1,5 +1,7 @@
-"""Values of initializers: numpy arrays, TensorProtos, or torch tensors kept by reference.
-Torch memory is looked at only here, by duck typing, and never copied before serialisation."""
+"""Values of initializers: numpy arrays, TensorProtos, or torch tensors by reference.
+
+Only this module reads torch memory, by duck typing, and never copies it before serialization.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,10 @@ _NAMED_INTS = 5  # elements up to which integers appear in the initializer's nam
 
 
 class Deferred:
-    """A tensor of known type and shape that is read when it is needed, and kept by nobody.
+    """A tensor of known type and shape that is loaded on demand and not cached.
 
-    ``load()`` returns a numpy array or torch tensor of this type and shape."""
+    ``load()`` returns a numpy array or torch tensor of this type and shape.
+    """
 
     __slots__ = ("dtype", "load", "shape")
 
@@ -34,14 +37,15 @@ class Deferred:
 
 
 def is_torch(value: object) -> bool:
-    """True for a torch tensor, told by its protocol so that torch is not imported."""
+    """Return True for a torch tensor, detected by its protocol so that torch is not imported."""
     return hasattr(value, "untyped_storage") and hasattr(value, "detach")
 
 
 def as_value(value: Any) -> Value:
-    """Arrays, protos and torch tensors as they are; numbers and lists as an array.
+    """Normalize a value: arrays, protos and torch tensors stay, numbers and lists become arrays.
 
-    Python ints are int64, floats float32, bools bool, complex numbers complex64."""
+    Python ints are int64, floats float32, bools bool, complex numbers complex64.
+    """
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             _check_strings(value, value)
@@ -123,10 +127,13 @@ def to_numpy(value: Value, name: str = "") -> np.ndarray:
 
 
 def proto_to_numpy(tensor: TensorProto, name: str = "") -> np.ndarray:
-    """The array of a TensorProto that holds its data.
+    """Return the array of a TensorProto that holds its data.
 
-    Raises BuilderError when its type, its sizes and its data do not fit: sizes are not believed
-    before the data is there, so that nothing is allocated for them."""
+    Sizes are not trusted before the data is checked, so nothing is allocated for wrong ones.
+
+    Raises:
+        BuilderError: type, sizes and data are inconsistent.
+    """
     if any(size < 0 for size in tensor.dims):
         reason = "a size is negative"
     else:
@@ -141,7 +148,7 @@ def proto_to_numpy(tensor: TensorProto, name: str = "") -> np.ndarray:
 
 
 def to_torch(value: Value, name: str = "") -> Any:
-    """The value as a torch tensor: itself, else one in memory that may be written to."""
+    """Return the value as a torch tensor: itself, else one in writable memory."""
     if is_torch(value):
         return value
     array = np.ascontiguousarray(to_numpy(value, name))
@@ -189,8 +196,10 @@ _THROUGH_BITS: dict[int, int] = {
 
 
 def is_readable(value: Value) -> bool:
-    """False when the data is not at hand: external data, or a torch tensor without storage (fake,
-    meta) or on another device than the CPU."""
+    """Return False when the data is not in CPU memory.
+
+    It is external, or a torch tensor without storage (fake, meta) or on another device.
+    """
     if isinstance(value, np.ndarray):
         return True
     if isinstance(value, TensorProto):

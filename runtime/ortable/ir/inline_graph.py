@@ -1,5 +1,4 @@
-"""Copies the nodes of one graph into another: inputs bound, outputs named, the rest renamed where
-taken."""
+"""Copy the nodes of one graph into another: bind inputs, name outputs, rename the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from onnx import GraphProto
 
 from ortable.errors import BuilderError
 
-from .captures import captured
+from .captures import captured_names
 from .state import GraphState
 
 if TYPE_CHECKING:
@@ -24,29 +23,33 @@ def make_nodes(
     output_names: Sequence[str],
     prefix: str,
 ) -> Any:
-    """Adds the nodes of ``other``, which is left as it is; types and shapes are inferred again.
+    """Add the nodes of ``other``, which is not changed; types and shapes are inferred again.
 
-    Raises BuilderError when the numbers of inputs or outputs, or the opsets, do not agree."""
-    _check(builder, other, input_names, output_names)
+    Raises:
+        BuilderError: the numbers of inputs or outputs, or the opsets, do not agree.
+    """
+    _check_compatible(builder, other, input_names, output_names)
     names = dict(zip((info.name for info in other.inputs), input_names, strict=True))
-    wanted: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     aliases: list[tuple[str, str]] = []
     computed = {name for node in other.nodes for name in node.outputs if name}
     for info, name in zip(other.outputs, output_names, strict=True):
-        if info.name in computed and info.name not in wanted:
-            wanted[info.name] = name
+        if info.name in computed and info.name not in renamed:
+            renamed[info.name] = name
         else:
             aliases.append((info.name, name))  # an input or a constant that is an output
     for name, value in other.initializers_dict.items():
         if name not in names:
-            names[name] = _initializer(builder, name, value, prefix)
-    _copy_nodes(builder, other, names, wanted, prefix)
+            names[name] = _copy_initializer(builder, name, value, prefix)
+    _copy_nodes(builder, other, names, renamed, prefix)
     for source, name in aliases:
         builder.make_node("Identity", [names[source]], [name])
     return output_names[0] if len(output_names) == 1 else tuple(output_names)
 
 
-def _check(builder: Graph, other: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+def _check_compatible(
+    builder: Graph, other: Graph, inputs: Sequence[str], outputs: Sequence[str]
+) -> None:
     if len(inputs) != len(other.inputs) or len(outputs) != len(other.outputs):
         raise BuilderError(
             f"The other graph has {len(other.inputs)} inputs and {len(other.outputs)} outputs, "
@@ -63,7 +66,7 @@ def _check(builder: Graph, other: Graph, inputs: Sequence[str], outputs: Sequenc
     builder.function_tensors.update(other.function_tensors)
 
 
-def _initializer(builder: Graph, name: str, value: Any, prefix: str) -> str:
+def _copy_initializer(builder: Graph, name: str, value: Any, prefix: str) -> str:
     if name.startswith("init"):
         return builder.make_initializer("", value)
     return builder.make_initializer(builder.unique_name(prefix + name), value)
@@ -73,7 +76,7 @@ def _copy_nodes(
     builder: Graph,
     other: Graph,
     names: dict[str, str],
-    wanted: Mapping[str, str],
+    renamed: Mapping[str, str],
     prefix: str,
 ) -> None:
     origin, table = builder.origin, builder.kernel_table
@@ -81,11 +84,11 @@ def _copy_nodes(
     try:
         for node in other.nodes:
             outputs = [
-                name and (wanted.get(name) or builder.unique_name(prefix + name))
+                name and (renamed.get(name) or builder.unique_name(prefix + name))
                 for name in node.outputs
             ]
             inputs = [names.get(name, name) for name in node.inputs]
-            attrs = {k: _attribute(builder, v, names) for k, v in node.attrs.items()}
+            attrs = {k: _copy_attribute(builder, v, names) for k, v in node.attrs.items()}
             _check_captured(node, names)
             builder.origin = node.origin if node.origin is not None else origin
             builder.make_node(
@@ -100,27 +103,32 @@ def _copy_nodes(
 
 
 def _copy_knowledge(builder: Graph, other: Graph, before: str, after: str) -> None:
-    """The type, where no rule gave one; sizes have other names in the other graph and stay
-    behind."""
-    info, known = builder.values[after], other.values[before]
-    info.dtype = info.dtype or known.dtype
-    if info.shape is None and known.shape is not None and all(type(d) is int for d in known.shape):
-        info.shape = known.shape
+    """Copy the type where no rule inferred one, and static shapes: symbols differ."""
+    info, source = builder.values[after], other.values[before]
+    info.dtype = info.dtype or source.dtype
+    if (
+        info.shape is None
+        and source.shape is not None
+        and all(type(d) is int for d in source.shape)
+    ):
+        info.shape = source.shape
     if info.rank is None:
-        info.rank = known.rank
+        info.rank = source.rank
 
 
 def _check_captured(node: Any, names: Mapping[str, str]) -> None:
     for value in node.attrs.values():
-        if isinstance(value, GraphProto) and any(names.get(n, n) != n for n in captured(node)):
+        if isinstance(value, GraphProto) and any(
+            names.get(n, n) != n for n in captured_names(node)
+        ):
             raise BuilderError(
                 f"Node {node!r} has a subgraph given as GraphProto that reads "
                 "results which are renamed here."
             )
 
 
-def _attribute(builder: Graph, value: Any, names: Mapping[str, str]) -> Any:
-    """A subgraph is copied, with the names it reads from outside translated."""
+def _copy_attribute(builder: Graph, value: Any, names: Mapping[str, str]) -> Any:
+    """Copy a subgraph, translating the names it reads from outside."""
     if not isinstance(value, GraphState):
         return value
     child = builder.subgraph(value.name)  # type: ignore[attr-defined]

@@ -14,14 +14,14 @@ from ortable.errors import BuilderError
 from ortable.inference.shape import ValueInfo
 
 from . import constants, initializers
-from .dim_results import DimResults
+from .shape_materializer import ShapeMaterializer
 from .state import GraphState, check_element_type, describe_shape
 
 
 class GraphInterface(GraphState):
-    """Part of Graph: what goes in, what comes out, and the constants."""
+    """Part of Graph: inputs, outputs and constants."""
 
-    dim_results: DimResults
+    materializer: ShapeMaterializer
 
     def __init__(self, parent: GraphInterface | None, tag: str) -> None:
         super().__init__(parent, tag)
@@ -56,7 +56,7 @@ class GraphInterface(GraphState):
         _check_indexed(name, indexed)
         self._check_new(name, "input")
         check_element_type(name, elem_type)
-        given = None if shape is None or is_dimension else self.to_shape(shape, name)
+        sizes = None if shape is None or is_dimension else self.to_shape(shape, name)
         if is_dimension:
             self._check_dimension(name, elem_type, shape)
         info = self.new_value(name)
@@ -64,11 +64,11 @@ class GraphInterface(GraphState):
         info.dtype = elem_type or None
         if is_dimension:
             self._set_dimension(info, shape)
-        elif shape is not None and given is not None:
-            info.shape = given
+        elif shape is not None and sizes is not None:
+            info.shape = sizes
             info.rank = len(info.shape)
             self.declared_shapes[name] = tuple(shape)
-            self.dim_results.add_shape(name, info.shape, is_input=True)
+            self.materializer.add_shape(name, info.shape, is_input=True)
         self.history.append(("make_tensor_input", name))
         return name
 
@@ -86,15 +86,15 @@ class GraphInterface(GraphState):
             )
 
     def _set_dimension(self, info: ValueInfo, shape: Sequence[Any] | None) -> None:
-        given = (1,) if shape is None else tuple(shape)
+        sizes = (1,) if shape is None else tuple(shape)
         dim: Dim = dims.make_symbol(info.name)
-        if given and given[0] != 1:
-            dim, given = self.to_dim(given[0]), (1,)
-        info.shape = given
-        info.rank = len(given)
-        info.value = (dim,) if given else dim
+        if sizes and sizes[0] != 1:
+            dim, sizes = self.to_dim(sizes[0]), (1,)
+        info.shape = sizes
+        info.rank = len(sizes)
+        info.value = (dim,) if sizes else dim
         if isinstance(dim, SymDim) and info.dtype == dtypes.int64:
-            self.dim_results.add_source(dim, info.name, None)
+            self.materializer.add_source(dim, info.name, None)
 
     @overload
     def make_tensor_output(
@@ -141,13 +141,13 @@ class GraphInterface(GraphState):
                 self.make_tensor_output(n, elem_type, shape, indexed, is_dimension) for n in name
             ]
         _check_indexed(name, indexed)
-        info = self._info(name)
+        info = self._get_info(name)
         if self.parent is not None and not self.is_own(name):
             raise BuilderError(
                 f"{name!r} is computed outside of subgraph {self.name!r}, which cannot return it "
                 f"as it is; return make_node('Identity', [{name!r}]) ({self.tag})"
             )
-        if any(known is info for known in self.outputs):
+        if any(output is info for output in self.outputs):
             raise BuilderError(
                 f"{name!r} is an output already; give the second one a name of its own with "
                 f"make_node('Identity', [{name!r}], [...]) ({self.tag}){self.get_debug_msg()}"
@@ -170,16 +170,20 @@ class GraphInterface(GraphState):
         return name
 
     def _declare_output(self, info: ValueInfo, shape: Sequence[Any]) -> None:
-        given = self.to_shape(shape, info.name)
+        declared = self.to_shape(shape, info.name)
         self.declared_shapes[info.name] = tuple(shape)
-        if info.shape is None and info.rank in (None, len(given)):
-            info.shape, info.rank = given, len(given)
+        if info.shape is None and info.rank in (None, len(declared)):
+            info.shape, info.rank = declared, len(declared)
             return
-        known = info.shape
-        if known is None or len(known) != len(given) or any(map(dims.always_differ, known, given)):
-            text = f"rank {info.rank}" if known is None else describe_shape(known)
+        computed = info.shape
+        if (
+            computed is None
+            or len(computed) != len(declared)
+            or any(map(dims.always_differ, computed, declared))
+        ):
+            text = f"rank {info.rank}" if computed is None else describe_shape(computed)
             warnings.warn(
-                f"Output {info.name!r} is declared with shape {describe_shape(given)}, "
+                f"Output {info.name!r} is declared with shape {describe_shape(declared)}, "
                 f"but the graph computes {text}; the declared shape is kept.",
                 stacklevel=3,
             )
@@ -194,7 +198,7 @@ class GraphInterface(GraphState):
             )
 
     def new_value(self, name: str) -> ValueInfo:
-        """What is known of a new result: nothing yet."""
+        """Register a new result, of which nothing is known yet."""
         info = ValueInfo(name)
         self.values[name] = info
         self.result_names.taken.add(name)
@@ -220,14 +224,14 @@ class GraphInterface(GraphState):
         """
         value = initializers.as_value(value)
         if not name and isinstance(value, np.ndarray) and value.size <= initializers.SMALL:
-            found = self._find("small_initializers", initializers.content_key(value))
-            if found is not None:
-                return found
+            existing = self._find_equal("small_initializers", initializers.content_key(value))
+            if existing is not None:
+                return existing
         torch_value = initializers.is_torch(value)
-        tied = initializers.storage_key(value) if torch_value else None
-        found = self._find("tied_initializers", tied)
-        if found is not None:
-            return found
+        memory_key = initializers.storage_key(value) if torch_value else None
+        existing = self._find_equal("tied_initializers", memory_key)
+        if existing is not None:
+            return existing
         shape, dtype = initializers.shape_of(value), initializers.dtype_of(value)
         array = None
         if initializers.size_of(value) <= initializers.SMALL and initializers.is_readable(value):
@@ -236,9 +240,9 @@ class GraphInterface(GraphState):
                 array = initializers.to_numpy(value, name)
         if not name:
             key = None if array is None else initializers.content_key(array)
-            found = self._find("small_initializers", key)
-            if found is not None:
-                return found
+            existing = self._find_equal("small_initializers", key)
+            if existing is not None:
+                return existing
             name = self.unique_name(initializers.default_name(dtype, shape, array))
             if array is not None:
                 self.small_initializers[key] = name
@@ -247,8 +251,8 @@ class GraphInterface(GraphState):
                 value = array.copy() if torch_value else value
         else:
             self._check_new(name, "initializer")
-        if tied is not None:
-            self.tied_initializers[tied] = name
+        if memory_key is not None:
+            self.tied_initializers[memory_key] = name
         info = self.new_value(name)
         info.dtype, info.shape, info.rank = dtype, shape, len(shape)
         if array is not None:
@@ -260,13 +264,13 @@ class GraphInterface(GraphState):
         self.history.append(("make_initializer", name))
         return name
 
-    def _find(self, table: str, key: Any) -> str | None:
-        """An equal initializer of this graph or of one around it."""
+    def _find_equal(self, table: str, key: Any) -> str | None:
+        """Find an equal initializer in this graph or around it."""
         graph: Any = self
         while graph is not None and key is not None:
-            found = getattr(graph, table).get(key)
-            if found is not None:
-                return str(found)
+            existing = getattr(graph, table).get(key)
+            if existing is not None:
+                return str(existing)
             graph = graph.parent
         return None
 

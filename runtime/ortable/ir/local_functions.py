@@ -1,5 +1,4 @@
-"""Local functions: bodies that compute the same are one function. Bodies are compared as Python
-values, before any protobuf is written."""
+"""Local functions, deduplicated by comparing bodies as Python values before protobuf is written."""
 
 from __future__ import annotations
 
@@ -10,24 +9,24 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from . import initializers
-from .captures import captured, subgraphs
+from .captures import captured_names, find_subgraphs
 from .graph import Graph
 from .node import Node
 from .proto.walk import graphs_inside
 from .proto.write_model import to_function
 from .state import GraphState
 
-_CONTENT = 4096  # elements up to which weights are compared by content, not by their memory
-_REFERENCED = 1 << 16  # bytes from which constants are copied only when the model is written
+_MAX_COMPARED = 4096  # elements up to which weights are compared by content, not by their memory
+_MIN_REFERENCED = 1 << 16  # bytes from which constants are copied only when the model is written
 
 
 class FunctionTable:
-    """The functions of one model, by what they compute."""
+    """The functions of one model, keyed by what they compute."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], dict[Hashable, str]] = {}
 
-    def add(
+    def add_body(
         self,
         body: Graph,
         name: str,
@@ -35,65 +34,67 @@ class FunctionTable:
         doc_string: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> str:
-        """Make ``body`` a function called ``name``, or ``name_1`` when another one has the name;
-        returns the name of the function, an older one when it computes the same."""
-        known = self._names.setdefault((domain, name), {})
-        key = fingerprint(body)
-        found = known.get(key)
-        if found is not None:
-            return found
-        number = len(known)
-        chosen = f"{name}_{number}" if number else name
-        while (domain, chosen) in body.functions:
+        """Make ``body`` a function called ``name``, or ``name_1`` when the name is taken.
+
+        Returns the name of the function: an existing one when it computes the same.
+        """
+        by_key = self._names.setdefault((domain, name), {})
+        key = graph_fingerprint(body)
+        existing = by_key.get(key)
+        if existing is not None:
+            return existing
+        number = len(by_key)
+        unique = f"{name}_{number}" if number else name
+        while (domain, unique) in body.functions:
             number += 1
-            chosen = f"{name}_{number}"
-        known[key] = chosen
+            unique = f"{name}_{number}"
+        by_key[key] = unique
         within = (metadata or {}).get("module_path", "")
-        proto = to_function(body, chosen, domain, _REFERENCED, within)
+        proto = to_function(body, unique, domain, _MIN_REFERENCED, within)
         domains = {"", *(called for called, _ in called_by_nodes(body.nodes))}
-        imports = [each for each in proto.opset_import if each.domain in domains]
+        imports = [opset for opset in proto.opset_import if opset.domain in domains]
         del proto.opset_import[:]
         proto.opset_import.extend(imports)
         proto.doc_string = doc_string
         for entry, text in (metadata or {}).items():
             proto.metadata_props.add(key=entry, value=text)
-        body.functions[domain, chosen] = proto
-        return chosen
+        body.functions[domain, unique] = proto
+        return unique
 
 
-def fingerprint(graph: GraphState, numbers: dict[str, int] | None = None) -> Hashable:
-    """What a graph computes, whatever its results and nodes are called: equal for equal bodies."""
+def graph_fingerprint(graph: GraphState, numbers: dict[str, int] | None = None) -> Hashable:
+    """Compute a key that is equal for bodies that compute the same, whatever their names."""
     numbers = {"": 0} if numbers is None else numbers
 
-    def number(name: str) -> int:
+    def number_of(name: str) -> int:
         return numbers.setdefault(name, len(numbers))
 
-    inputs = tuple(number(info.name) for info in graph.inputs)
+    inputs = tuple(number_of(info.name) for info in graph.inputs)
     constants = tuple(
-        (number(name), _value_key(value)) for name, value in graph.initializers_dict.items()
+        (number_of(name), _value_key(value)) for name, value in graph.initializers_dict.items()
     )
     nodes = tuple(
         (
             node.domain,
             node.op_type,
-            tuple(map(number, node.inputs)),
+            tuple(map(number_of, node.inputs)),
             tuple((key, _value_key(value, numbers)) for key, value in node.attrs.items()),
-            tuple(map(number, node.outputs)),
+            tuple(map(number_of, node.outputs)),
         )
         for node in graph.nodes
     )
-    return inputs, constants, nodes, tuple(number(info.name) for info in graph.outputs)
+    return inputs, constants, nodes, tuple(number_of(info.name) for info in graph.outputs)
 
 
 def _value_key(value: Any, numbers: dict[str, int] | None = None) -> Hashable:
     if isinstance(value, (list, tuple)):
         return tuple(_value_key(item, numbers) for item in value)
     if isinstance(value, GraphState):
-        return fingerprint(value, numbers)
+        return graph_fingerprint(value, numbers)
     if isinstance(value, np.ndarray):
         return initializers.content_key(value)
     if initializers.is_torch(value):
-        small = initializers.size_of(value) <= _CONTENT and initializers.is_readable(value)
+        small = initializers.size_of(value) <= _MAX_COMPARED and initializers.is_readable(value)
         if small:
             return initializers.content_key(initializers.to_numpy(value))
         return initializers.storage_key(value) or id(value)
@@ -105,39 +106,38 @@ def _value_key(value: Any, numbers: dict[str, int] | None = None) -> Hashable:
 
 
 def drop_unused_inputs(graph: GraphState) -> list[int]:
-    """Remove the inputs that nothing reads; returns the places of those that are left."""
+    """Remove the inputs that nothing reads; return the indices of the others."""
     read = {info.name for info in graph.outputs}
     for node in graph.nodes:
         read.update(node.inputs)
-        read |= captured(node)
-    kept = [place for place, info in enumerate(graph.inputs) if info.name in read]
-    if len(kept) < len(graph.inputs):
-        graph.inputs[:] = [graph.inputs[place] for place in kept]
-    return kept
+        read |= captured_names(node)
+    used = [index for index, info in enumerate(graph.inputs) if info.name in read]
+    if len(used) < len(graph.inputs):
+        graph.inputs[:] = [graph.inputs[index] for index in used]
+    return used
 
 
 def called_by_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """Operators of other domains than ONNX's as (domain, name), in graphs inside the nodes
-    too."""
-    found = []
+    """List operators of other domains than ONNX's as (domain, name), in subgraphs too."""
+    operators = []
     for node in nodes:
         if node.domain:
-            found.append((node.domain, node.op_type))
-        for inner in subgraphs(node):
-            found.extend(
+            operators.append((node.domain, node.op_type))
+        for inner in find_subgraphs(node):
+            operators.extend(
                 called_by_nodes(inner.nodes)
                 if isinstance(inner, GraphState)
                 else called_by_protos(inner.node)
             )
-    return found
+    return operators
 
 
 def called_by_protos(nodes: Iterable[NodeProto]) -> list[tuple[str, str]]:
-    """The same for nodes of protobuf."""
-    found = []
+    """Do the same for NodeProtos."""
+    operators = []
     for node in nodes:
         if node.domain:
-            found.append((node.domain, node.op_type))
+            operators.append((node.domain, node.op_type))
         for inner in graphs_inside(node):
-            found.extend(called_by_protos(inner.node))
-    return found
+            operators.extend(called_by_protos(inner.node))
+    return operators

@@ -1,7 +1,9 @@
-"""A node of the graph under construction: plain Python, about ten times cheaper than a NodeProto,
-which it becomes once, in `ir.proto.node_proto`. And what nodes are made for: the FX node that
-results are named after; for a node that a rewrite made, what the replaced node was made for, and
-the rules."""
+"""A node of the graph under construction, and the origin of nodes.
+
+It is plain Python, about ten times cheaper than a NodeProto, which `ir.proto.node_proto` writes
+once. The origin is the FX node that results are named after; of a node made by a rewrite, the
+origin of the replaced node and the rules.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ class Rewritten:
     rule: str
     source: Any
 
-    def rules(self) -> str:
-        """The rules that led to the node, the last one first, as text."""
+    def rule_chain(self) -> str:
+        """Return the rules that led to the node as text, the last one first."""
         names = [self.rule]
         source = self.source
         while isinstance(source, Rewritten):
@@ -75,20 +77,22 @@ class Rewritten:
 
     @property
     def name(self) -> str | None:
-        """What the results of the node are named after."""
-        return stem(self.original())
+        """The prefix of the names of the node's results."""
+        return name_stem(self.find_original())
 
-    def original(self) -> Any:
-        """What the first replaced node was made for."""
+    def find_original(self) -> Any:
+        """Return the origin of the first replaced node."""
         source = self.source
         while isinstance(source, Rewritten):
             source = source.source
         return source
 
 
-def stem(origin: Any) -> str | None:
-    """The name of the FX node of an origin, which the names of results inside a lowering start
-    with; None where there is none."""
+def name_stem(origin: Any) -> str | None:
+    """Return the FX node's name of an origin, or None.
+
+    Names of results inside a lowering start with it.
+    """
     if origin.__class__ is dict:
         return origin.get("fx_node")
     return getattr(origin, "name", None)

@@ -1,5 +1,4 @@
-"""Making a node: names resolved, schema checked, types and shapes inferred, kernel casts put
-around it."""
+"""Make a node: resolve names, check the schema, infer types and shapes, insert kernel casts."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from . import casts, constants, schemas, versions
 from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
-from .node import Node, stem
+from .node import Node, name_stem
 from .proto.node_proto import node_proto
 from .schemas import Schema, find_schema
 from .state import GraphState
@@ -28,7 +27,7 @@ _UNSEEN: Any = object()
 
 
 class NodeMaker(GraphInterface):
-    """Part of Graph: make_node and what it does on the way."""
+    """Part of Graph: make_node and its steps."""
 
     opsets: dict[str, int]
     ctx: LoweringContext[Any]
@@ -36,7 +35,7 @@ class NodeMaker(GraphInterface):
 
     def __init__(self, parent: NodeMaker | None, tag: str) -> None:
         super().__init__(parent, tag)
-        # nodes of a graph inside are made for what the node around it is made for, unless they say
+        # a subgraph inherits the origin of the node around it
         self.origin: Any = None if parent is None else parent.origin
         self.functions: dict[tuple[str, str], Any] = {} if parent is None else parent.functions
         # large constants of the functions, by the location that stands for them there
@@ -47,7 +46,7 @@ class NodeMaker(GraphInterface):
             self._schemas, self._moves = parent._schemas, parent._moves
 
     def domain_version(self, domain: str) -> int:
-        """The version of a domain in this graph; the first use of a domain of ours decides it."""
+        """Return the version of a domain; the first use of one of ours sets it."""
         version = self.opsets.get(domain)
         if version is None:
             version = self.opsets[domain] = versions.DEFAULTS.get(domain, 1)
@@ -125,16 +124,16 @@ class NodeMaker(GraphInterface):
         attrs = {key: value for key, value in attrs.items() if value is not None}
         version = self.domain_version(domain)
         node = Node(op_type, names, results, domain, name or op_type, attrs, self.origin)
-        schema = self._check(node, version, types)
+        schema = self._check_schema(node, version, types)
         if schema is not None and "" in results:
             self._name_required(node, schema)
-        known = self._infer(node, infos, version, schema, types)
-        moves = self._choose_casts(node, version, types, known, schema)
-        node.name = self.node_names.unique(node.name)
+        facts = self._infer_outputs(node, infos, version, schema, types)
+        moves = self._choose_casts(node, version, types, facts, schema)
+        node.name = self.node_names.make_unique(node.name)
         if moves:
-            self._add_cast_node(node, moves, known, version, schema)
+            self._add_cast_node(node, moves, facts, version, schema)
         else:
-            self.add_node(node, known)
+            self.add_node(node, facts)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _output_names(
@@ -143,7 +142,7 @@ class NodeMaker(GraphInterface):
         if outputs is None:
             return [self._automatic_name(op_type, None)]
         if isinstance(outputs, int):
-            # control flow may leave nothing behind: passes drop it
+            # control flow may have no outputs: passes remove it
             has_graph = any(isinstance(value, GraphState) for value in attrs.values())
             if outputs < (0 if has_graph else 1):
                 raise BuilderError(
@@ -162,19 +161,21 @@ class NodeMaker(GraphInterface):
         return names
 
     def _automatic_name(self, op_type: str, index: int | None) -> str:
-        """A name for a result that torch has none for: after the FX node that is converted."""
-        after = None if self.origin is None else stem(self.origin)
-        if after is None:
-            return self.result_names.unique(f"_onx_{op_type.lower()}{index or 0}")
+        """Name a result that torch does not name, after the FX node being converted."""
+        prefix = None if self.origin is None else name_stem(self.origin)
+        if prefix is None:
+            return self.result_names.make_unique(f"_onx_{op_type.lower()}{index or 0}")
         if index is None:
-            return self.result_names.unique(f"{after}.{op_type.lower()}")
-        return self.result_names.unique(f"{after}.{op_type.lower()}_{index}")
+            return self.result_names.make_unique(f"{prefix}.{op_type.lower()}")
+        return self.result_names.make_unique(f"{prefix}.{op_type.lower()}_{index}")
 
     def _name_required(self, node: Node, schema: Schema) -> None:
-        """Only an optional output may be left out: the others get a name, wanted or not (ONNX
-        Runtime crashes on a Split with an unnamed output)."""
+        """Name outputs that are not optional, even if unused.
+
+        ONNX Runtime crashes on a Split with an unnamed output.
+        """
         for index, name in enumerate(node.outputs):
-            if not name and not schema.output(index).optional:
+            if not name and not schema.formal_output(index).optional:
                 node.outputs[index] = self._automatic_name(node.op_type, index)
 
     def _missing_input(
@@ -186,10 +187,10 @@ class NodeMaker(GraphInterface):
         )
 
     def _dtype_error(self, node: Node, wrong: str) -> BuilderError:
-        """The error for dtypes that do not fit; it says whether the operator lacks one of them."""
-        found = self._node_error(node, wrong)
-        found.without_dtype = schemas.ONLY_THESE in wrong
-        return found
+        """Make a dtype error that records whether the operator lacks a dtype."""
+        error = self._node_error(node, wrong)
+        error.without_dtype = schemas.ONLY_THESE in wrong
+        return error
 
     def _node_error(
         self, node: Node, why: str, kind: type[BuilderError] = BuilderError
@@ -204,9 +205,11 @@ class NodeMaker(GraphInterface):
             f"{self.get_debug_msg()}"
         )
 
-    def _why(self, node: Node, error: Exception) -> str:
-        """What to say of an error of a rule: one of Python's may come from an attribute of another
-        kind than the schema's, and would not name it."""
+    def _describe_error(self, node: Node, error: Exception) -> str:
+        """Format an error of a rule.
+
+        A Python error may come from an attribute of the wrong kind, and would not name it.
+        """
         if not isinstance(error, BuilderError):
             try:
                 node_proto(self, node)
@@ -214,9 +217,8 @@ class NodeMaker(GraphInterface):
                 return str(wrong)
         return f"{error}".rstrip(".") or type(error).__name__
 
-    def _check(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
-        """Schema of the node, after checking against it; the check of types is done once per
-        signature."""
+    def _check_schema(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
+        """Return the schema after checking the node; types are checked once per signature."""
         key = (node.op_type, node.domain, version, len(node.outputs), *types)
         schema = self._schemas.get(key, _UNSEEN)
         if schema is _UNSEEN:
@@ -242,7 +244,7 @@ class NodeMaker(GraphInterface):
                 raise self._node_error(node, wrong)
         return schema
 
-    def _infer(
+    def _infer_outputs(
         self,
         node: Node,
         infos: list[ValueInfo | None],
@@ -253,33 +255,33 @@ class NodeMaker(GraphInterface):
         count = len(node.outputs)
         rule = INFER.get(node.key)
         if rule is None or (node.domain, node.op_type) in self.functions:
-            known: list[tuple[Any, ...]] = [(None, None, None)] * count
+            facts: list[tuple[Any, ...]] = [(None, None, None)] * count
         else:
             try:
-                known = list(rule(infos, node.attrs, count, version))
+                facts = list(rule(infos, node.attrs, count, version))
             except Exception as error:  # a rule is data: whatever it raises is about this node
-                raise self._node_error(node, self._why(node, error)) from error
+                raise self._node_error(node, self._describe_error(node, error)) from error
         if schema is not None:
-            for index, (dtype, shape, value) in enumerate(known):
+            for index, (dtype, shape, value) in enumerate(facts):
                 if not dtype:
-                    known[index] = (schemas.output_type(schema, index, types), shape, value)
-        return known
+                    facts[index] = (schemas.output_type(schema, index, types), shape, value)
+        return facts
 
     def _choose_casts(
         self,
         node: Node,
         version: int,
         types: list[int | None],
-        known: list[tuple[Any, ...]],
+        facts: list[tuple[Any, ...]],
         schema: Schema | None,
     ) -> casts.Moves:
         if not self.kernel_table or not types:
             return casts.NO_MOVES
-        key = (node.key, version, tuple(types), *(k[0] for k in known))
+        key = (node.key, version, tuple(types), *(k[0] for k in facts))
         moves = self._moves.get(key)
         if moves is None:
             moves = casts.choose_casts(
-                self.kernel_table, node.key, version, types, [k[0] for k in known]
+                self.kernel_table, node.key, version, types, [k[0] for k in facts]
             )
             wrong = (
                 schemas.check_types(schema, node.inputs, types) if schema and not moves else None
@@ -302,11 +304,11 @@ class NodeMaker(GraphInterface):
         self,
         node: Node,
         moves: casts.Moves,
-        known: list[tuple[Any, ...]],
+        facts: list[tuple[Any, ...]],
         version: int,
         schema: Schema | None,
     ) -> None:
-        """Adds the node between casts; results get the types that were inferred without them."""
+        """Add the node between casts; results keep the types inferred without them."""
         inputs = list(node.inputs)
         for index, dtype in moves.items():
             inputs[index] = self._cast_input(inputs[index], dtype)
@@ -321,14 +323,16 @@ class NodeMaker(GraphInterface):
             node.attrs,
             node.origin,
         )
-        computed = self._infer(inner, infos, version, schema, types)
+        computed = self._infer_outputs(inner, infos, version, schema, types)
         back: list[tuple[str, str, int]] = []
-        for index, (name, now, wanted) in enumerate(
-            zip(node.outputs, computed, known, strict=True)
+        for index, (name, actual, expected) in enumerate(
+            zip(node.outputs, computed, facts, strict=True)
         ):
-            if name and now[0] and wanted[0] and now[0] != wanted[0]:
-                inner.outputs[index] = self.result_names.unique(f"{name}_{dtypes.name(now[0])}")
-                back.append((inner.outputs[index], name, wanted[0]))
+            if name and actual[0] and expected[0] and actual[0] != expected[0]:
+                inner.outputs[index] = self.result_names.make_unique(
+                    f"{name}_{dtypes.name(actual[0])}"
+                )
+                back.append((inner.outputs[index], name, expected[0]))
         self.add_node(inner, computed)
         for source, name, dtype in back:
             self.make_node("Cast", [source], [name], name=node.name, to=dtype)
@@ -342,17 +346,17 @@ class NodeMaker(GraphInterface):
                 return node.outputs[0]
         return str(self.make_node("Cast", [name], to=dtype))
 
-    def add_node(self, node: Node, known: Sequence[tuple[Any, ...]]) -> None:
+    def add_node(self, node: Node, facts: Sequence[tuple[Any, ...]]) -> None:
         """Appends a node whose outputs are new, with what is known of them.
 
         Args:
-            known: type, shape, rank and content of each output, as far as they are known.
+            facts: type, shape, rank and content of each output, as far as they are known.
         """
         self.nodes.append(node)
         if self.parent is not None:
             self.parent.outdate_uses()  # the node with this graph reads more
         constant = constants.is_constant_node(self, node)
-        for name, (dtype, shape, value) in zip(node.outputs, known, strict=True):
+        for name, (dtype, shape, value) in zip(node.outputs, facts, strict=True):
             if not name:
                 continue
             rank = self._broadcast_rank(node) if shape is None else None
@@ -367,8 +371,10 @@ class NodeMaker(GraphInterface):
         self.history.append(("make_node", node))
 
     def _broadcast_rank(self, node: Node) -> int | None:
-        """The rank of an elementwise result whose shape is unknown, since sizes of two names meet;
-        None where that of an input is unknown."""
+        """Return the rank of an elementwise result of unknown shape, where symbolic sizes meet.
+
+        None where the rank of an input is unknown.
+        """
         if node.op_type not in ELEMENTWISE or node.domain:
             return None
         inputs = [name for name in node.inputs if name]
@@ -377,10 +383,10 @@ class NodeMaker(GraphInterface):
         return max((self.get_rank(name) for name in inputs), default=None)
 
     def _note_shape(self, info: ValueInfo, shape: dims.Shape) -> None:
-        """Makes the sizes of a new result readable, and remembers a result that holds a size."""
+        """Record the sizes that can be read from a new result's shape or content."""
         for dim in shape:
             if type(dim) is not int:
-                self.dim_results.add_shape(info.name, shape)
+                self.materializer.add_shape(info.name, shape)
                 break
         value = info.value
         if (
@@ -389,10 +395,10 @@ class NodeMaker(GraphInterface):
             and type(value[0]) is not int
             and info.dtype == dtypes.int64
         ):
-            self.dim_results.note(value[0], info.name)
+            self.materializer.record_vector(value[0], info.name)
 
     def _shape_known(self, name: str, shape: dims.Shape) -> None:
-        self.dim_results.add_shape(name, shape)
+        self.materializer.add_shape(name, shape)
 
     def set_value_shape(self, name: str, value: Any) -> None:
         """Sets the content of an int64 result: a dim (rank 0) or a tuple of dims (rank 1).
@@ -404,4 +410,4 @@ class NodeMaker(GraphInterface):
         if isinstance(content, tuple) and len(content) == 1:
             content = content[0]
         if isinstance(content, SymDim) and info.dtype == dtypes.int64:
-            self.dim_results.add_source(content, name, None)
+            self.materializer.add_source(content, name, None)

@@ -1,5 +1,7 @@
 """What torch expects of the node being converted: names, types and shapes of its results.
-Converters receive one as `res`."""
+
+Converters receive one as `res`.
+"""
 
 from __future__ import annotations
 

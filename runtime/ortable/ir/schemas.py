@@ -1,6 +1,8 @@
-"""Facts about one operator at one opset, read from `onnx.defs` and kept: type parameters, arity,
-attribute kinds; and checks of a node against them, each of which returns the text of what is wrong,
-or None. Operators of other domains have no schema here and are not checked."""
+"""Facts about one operator at one opset, read from `onnx.defs` and cached; and checks against them.
+
+Each check returns the text of an error, or None. Operators of domains that onnx does not define
+have no schema here and are not checked.
+"""
 
 from __future__ import annotations
 
@@ -71,11 +73,11 @@ class Schema:
     attributes: dict[str, int]
     required: tuple[str, ...]
 
-    def input(self, index: int) -> Formal:
+    def formal_input(self, index: int) -> Formal:
         """The formal input that argument ``index`` is bound to."""
         return self.inputs[min(index, len(self.inputs) - 1)]
 
-    def output(self, index: int) -> Formal:
+    def formal_output(self, index: int) -> Formal:
         """The formal output that result ``index`` is bound to."""
         return self.outputs[min(index, len(self.outputs) - 1)]
 
@@ -94,7 +96,7 @@ def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
     schema: Schema | None = None
     if domain in _domains:
         try:
-            schema = _read(defs.get_schema(op_type, opset, domain))
+            schema = _read_schema(defs.get_schema(op_type, opset, domain))
         except defs.SchemaError:
             raise BuilderError(
                 f"Operator {op_type!r} does not exist in domain {domain!r} at opset {opset}"
@@ -105,8 +107,10 @@ def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
 
 
 def since_version(op_type: str, opset: int) -> int | None:
-    """The opset of the definition of an operator of the main domain that is in force at ``opset``,
-    None when there is none; that of a deprecated operator too."""
+    """Return the opset that introduced the definition in force at ``opset``, or None.
+
+    Deprecated operators of the main domain count, too.
+    """
     try:
         return int(defs.get_schema(op_type, opset, "").since_version)
     except defs.SchemaError:
@@ -114,9 +118,11 @@ def since_version(op_type: str, opset: int) -> int | None:
 
 
 @cache
-def same_meaning(op_type: str, one: int, other: int) -> bool:
-    """Whether an operator of the main domain has the same inputs and attributes, with the same
-    defaults, at two opsets; types may have been added."""
+def has_same_signature(op_type: str, one: int, other: int) -> bool:
+    """Return whether inputs, attributes and their defaults are equal at two opsets.
+
+    Types may have been added.
+    """
     try:
         schemas = [defs.get_schema(op_type, opset, "") for opset in (one, other)]
     except defs.SchemaError:
@@ -124,7 +130,7 @@ def same_meaning(op_type: str, one: int, other: int) -> bool:
     first, second = (
         (
             [parameter.name for parameter in schema.inputs],
-            {name: str(each.default_value) for name, each in schema.attributes.items()},
+            {name: str(attribute.default_value) for name, attribute in schema.attributes.items()},
         )
         for schema in schemas
     )
@@ -155,7 +161,7 @@ def _first_version(op_type: str, domain: str) -> str:
     return f"; it starts with opset {versions_of(op_type, domain)[0]}"
 
 
-def _read(schema: defs.OpSchema) -> Schema:
+def _read_schema(schema: defs.OpSchema) -> Schema:
     if schema.deprecated:
         raise BuilderError(
             f"Operator {schema.name!r} is deprecated since opset {schema.since_version}; "
@@ -171,18 +177,20 @@ def _read(schema: defs.OpSchema) -> Schema:
     inputs, outputs = list(schema.inputs), list(schema.outputs)
     return Schema(
         since=schema.since_version,
-        inputs=tuple(_formal(x, legal) for x in inputs),
-        outputs=tuple(_formal(x, legal) for x in outputs),
+        inputs=tuple(_read_formal(x, legal) for x in inputs),
+        outputs=tuple(_read_formal(x, legal) for x in outputs),
         min_inputs=schema.min_input,
         max_inputs=min(schema.max_input, UNBOUNDED),
         max_outputs=min(schema.max_output, UNBOUNDED),
         legal=legal,
-        attributes={name: _kind(a) for name, a in schema.attributes.items()},
+        attributes={name: _attribute_type(a) for name, a in schema.attributes.items()},
         required=tuple(sorted(name for name, a in schema.attributes.items() if a.required)),
     )
 
 
-def _formal(parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset[int]]) -> Formal:
+def _read_formal(
+    parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset[int]]
+) -> Formal:
     text = parameter.type_str
     heterogeneous = (
         parameter.option == defs.OpSchema.FormalParameterOption.Variadic
@@ -196,7 +204,7 @@ def _formal(parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset
     )
 
 
-def _kind(attribute: Any) -> int:
+def _attribute_type(attribute: Any) -> int:
     """The AttributeProto.AttributeType of an attribute, as a number."""
     return int(attribute.type.value)
 
@@ -208,12 +216,12 @@ ONLY_THESE = "ONNX allows"
 def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
     """Number of inputs (trailing omitted ones not counted) and outputs."""
     if n_inputs > schema.max_inputs or n_inputs < schema.min_inputs:
-        wanted = (
+        expected = (
             f"{schema.min_inputs}"
             if schema.min_inputs == schema.max_inputs
             else f"{schema.min_inputs} to {schema.max_inputs}"
         )
-        return f"it takes {wanted} inputs, {n_inputs} are given"
+        return f"it takes {expected} inputs, {n_inputs} are given"
     if n_outputs > schema.max_outputs:
         return f"it has at most {schema.max_outputs} outputs, {n_outputs} are asked for"
     return None
@@ -221,10 +229,10 @@ def check_arity(schema: Schema, n_inputs: int, n_outputs: int) -> str | None:
 
 def check_attributes(schema: Schema, attributes: Collection[str]) -> str | None:
     """Attribute names, and the presence of required ones."""
-    known = schema.attributes
+    allowed = schema.attributes
     for name in attributes:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
+        if name not in allowed:
+            listed = ", ".join(sorted(allowed)) or "none"
             return f"it has no attribute {name!r}; its attributes are: {listed}"
     for name in schema.required:
         if name not in attributes:
@@ -241,7 +249,7 @@ def check_types(
     for index, dtype in enumerate(types):
         if not dtype or not schema.inputs:
             continue
-        formal = schema.input(index)
+        formal = schema.formal_input(index)
         if formal.param is None:
             if formal.dtype is not None and formal.dtype != dtype:
                 return (
@@ -269,10 +277,10 @@ def output_type(schema: Schema, index: int, types: Sequence[int | None]) -> int 
     """Element type of an output where the schema ties it to an input, else None."""
     if not schema.outputs:
         return None
-    formal = schema.output(index)
+    formal = schema.formal_output(index)
     if formal.param is None:
         return formal.dtype
     for position, dtype in enumerate(types):
-        if dtype and schema.inputs and schema.input(position).param == formal.param:
+        if dtype and schema.inputs and schema.formal_input(position).param == formal.param:
             return dtype
     return None

@@ -1,5 +1,8 @@
-"""Containers of a graph under construction, and what is known of its results: type, shape, rank,
-value. `Graph` adds to this the making of nodes, inputs, outputs and initializers."""
+"""Containers of a graph under construction, and the known facts of its results.
+
+Facts are type, shape, rank and value. `Graph` adds the making of nodes, inputs, outputs and
+initializers.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from .node import Node
 
 
 class Names:
-    """Names already taken, for results or for nodes. Shared by a graph and its subgraphs."""
+    """Unique names for results or for nodes, shared by a graph and its subgraphs."""
 
     __slots__ = ("_next", "taken")
 
@@ -24,39 +27,39 @@ class Names:
         self._next: dict[str, int] = {}
 
     def reserve(self, name: str) -> None:
-        """Takes a name that somebody else chose."""
+        """Reserve a name that was chosen elsewhere."""
         self.taken.add(name)
 
     def release(self, name: str) -> None:
-        """Gives a name back that nobody has any more."""
+        """Release a name that is no longer used."""
         self.taken.discard(name)
 
-    def unique(self, prefix: str) -> str:
-        """Takes and returns the prefix, or the prefix with the first free number behind it."""
-        taken = self.taken
-        if prefix not in taken:
-            taken.add(prefix)
+    def make_unique(self, prefix: str) -> str:
+        """Reserve and return the prefix, with the first free number appended if it is taken."""
+        names = self.taken
+        if prefix not in names:
+            names.add(prefix)
             return prefix
         number = self._next.get(prefix, 2)
         name = f"{prefix}{number}"
-        while name in taken:
+        while name in names:
             number += 1
             name = f"{prefix}{number}"
         self._next[prefix] = number + 1
-        taken.add(name)
+        names.add(name)
         return name
 
 
 class ScopedValues(dict[str, ValueInfo]):
-    """Results of a subgraph: its own, and through look-ups those of the graphs around it."""
+    """Results of a subgraph: its own, and through lookups those of the graphs around it."""
 
     def __init__(self, outer: dict[str, ValueInfo]) -> None:
         super().__init__()
         self.outer = outer
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = super().get(key)
-        return found if found is not None else self.outer.get(key, default)
+        info = super().get(key)
+        return info if info is not None else self.outer.get(key, default)
 
     def __missing__(self, key: str) -> ValueInfo:
         return self.outer[key]
@@ -87,18 +90,20 @@ class GraphState:
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
         # results that stand for Python numbers, and the dtype that torch gives such a number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
-        self.brief_errors = False  # while errors are caught that say what is not known
-        self.use_index: Any = None  # a `uses.Uses`, made when it is asked for
-        self.stores_weights = True  # while rules run: whether what they compute of weights is
+        self.brief_errors = False  # while errors about unknown facts are caught
+        self.use_index: Any = None  # an `editing.Uses`, built at the first query
+        self.stores_weights = (
+            True  # while rules run: whether results computed from weights are stored
+        )
         self.rounding: Any = None  # while rules about weights run: a `weight_quantization.Rounding`
-        # what analyses found, while rules run; emptied whenever the graph changes
+        # results of analyses while rules run; cleared whenever the graph changes
         self.analysed: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []
         self.result_names: Names = Names() if parent is None else parent.result_names
         self.node_names: Names = Names() if parent is None else parent.node_names
         self.constant_names: set[str] = set()
         self.computed_constants: dict[str, Any] = {}
-        # results that passes took away -> those that hold the same: `passes.result_names`
+        # removed results -> equal results that remain: `passes.result_names`
         self.successors: dict[str, str] = {}
         self.declared_shapes: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
         # inputs, initializers, nodes in order, for messages, until the graph is edited
@@ -110,7 +115,7 @@ class GraphState:
     def unique_name(self, prefix: str) -> str:
         """Takes a result name that nobody has: the prefix itself if it is free, else with a
         number."""
-        return self.result_names.unique(prefix)
+        return self.result_names.make_unique(prefix)
 
     def has_name(self, name: str) -> bool:
         """True when the graph, or a graph around it, has this result."""
@@ -125,11 +130,11 @@ class GraphState:
         in the graphs around, is worked out again when it is asked for."""
         graph: GraphState | None = self
         while graph is not None:
-            if graph.use_index is not None and not graph.use_index.held:
+            if graph.use_index is not None and not graph.use_index.is_managed:
                 graph.use_index = None
             graph = graph.parent
 
-    def _info(self, name: str) -> ValueInfo:
+    def _get_info(self, name: str) -> ValueInfo:
         info = self.values.get(name)
         if info is None:
             raise BuilderError(
@@ -141,11 +146,11 @@ class GraphState:
 
     def has_type(self, name: str) -> bool:
         """True when the element type of the result is known."""
-        return bool(self._info(name).dtype)
+        return bool(self._get_info(name).dtype)
 
     def get_type(self, name: str) -> int:
         """Element type of a result. BuilderError when it is unknown."""
-        dtype = self._info(name).dtype
+        dtype = self._get_info(name).dtype
         if not dtype:
             raise BuilderError(
                 f"Type is unknown for result {name!r}; set it with set_type"
@@ -155,7 +160,7 @@ class GraphState:
 
     def set_type(self, name: str, dtype: int) -> None:
         """Sets the element type. BuilderError when it is none, or another one is known already."""
-        info = self._info(name)
+        info = self._get_info(name)
         check_element_type(name, dtype)
         if info.dtype and info.dtype != dtype:
             raise BuilderError(
@@ -180,17 +185,17 @@ class GraphState:
             raise BuilderError(
                 f"{shape!r} is no shape, for {owner!r}: give a tuple of sizes, ('n', 3) for example"
             )
-        made = tuple(
+        sizes = tuple(
             dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
             for axis, dim in enumerate(shape)
         )
-        for dim in made:
+        for dim in sizes:
             if type(dim) is int and dim < 0:
                 raise BuilderError(
-                    f"{dim} is not a size, in shape {describe_shape(made)} of {owner!r}; "
+                    f"{dim} is not a size, in shape {describe_shape(sizes)} of {owner!r}; "
                     "write a name or None for an unknown one."
                 )
-        return made
+        return sizes
 
     def to_dim(self, value: Any, unknown: str = "") -> Dim:
         """A dimension; ``unknown`` is the prefix of the name given to a size that is None.
@@ -203,18 +208,20 @@ class GraphState:
         if isinstance(value, str):
             return dims.make_symbol(value)
         if value is None:
-            return dims.make_symbol(self.result_names.unique(unknown))
+            return dims.make_symbol(self.result_names.make_unique(unknown))
         return dims.from_torch(value, self.rename_dims)
 
     def has_shape(self, name: str) -> bool:
         """True when the shape of the result is known (its sizes may be symbolic)."""
-        return self._info(name).shape is not None
+        return self._get_info(name).shape is not None
 
     def get_shape(self, name: str) -> Shape:
         """Shape of a result. BuilderError when it is unknown."""
-        shape = self._info(name).shape
+        shape = self._get_info(name).shape
         if shape is None:
-            raise self._unknown(f"Shape is unknown for result {name!r}; set it with set_shape")
+            raise self._unknown_error(
+                f"Shape is unknown for result {name!r}; set it with set_shape"
+            )
         return shape
 
     def set_shape(self, name: str, shape: Iterable[Any]) -> None:
@@ -222,50 +229,50 @@ class GraphState:
         replaced.
 
         BuilderError when the known shape is provably another one."""
-        info = self._info(name)
-        given = self.to_shape(shape, name)
-        if info.rank is not None and info.rank != len(given):
-            raise self._shape_error(name, given, f"its rank is {info.rank}")
+        info = self._get_info(name)
+        sizes = self.to_shape(shape, name)
+        if info.rank is not None and info.rank != len(sizes):
+            raise self._shape_error(name, sizes, f"its rank is {info.rank}")
         if info.shape is not None:
-            if any(dims.always_differ(a, b) for a, b in zip(info.shape, given, strict=True)):
-                raise self._shape_error(name, given, f"its shape is {describe_shape(info.shape)}")
-            given = tuple(
-                a if isinstance(a, int) else b for a, b in zip(info.shape, given, strict=True)
+            if any(dims.always_differ(a, b) for a, b in zip(info.shape, sizes, strict=True)):
+                raise self._shape_error(name, sizes, f"its shape is {describe_shape(info.shape)}")
+            sizes = tuple(
+                a if isinstance(a, int) else b for a, b in zip(info.shape, sizes, strict=True)
             )
-        info.shape = given
-        info.rank = len(given)
-        self._shape_known(name, given)
+        info.shape = sizes
+        info.rank = len(sizes)
+        self._shape_known(name, sizes)
 
-    def _unknown(self, message: str) -> BuilderError:
+    def _unknown_error(self, message: str) -> BuilderError:
         error = BuilderError(f"{message} ({self.tag}){self.get_debug_msg()}")
         error.without_shape = True
         return error
 
-    def _shape_error(self, name: str, given: Shape, known: str) -> BuilderError:
+    def _shape_error(self, name: str, sizes: Shape, reason: str) -> BuilderError:
         return BuilderError(
-            f"Shape of {name!r} cannot be set to {describe_shape(given)}, {known}"
+            f"Shape of {name!r} cannot be set to {describe_shape(sizes)}, {reason}"
             f" ({self.tag}){self.get_debug_msg()}"
         )
 
     def _shape_known(self, name: str, shape: Shape) -> None:
-        """Called when a shape is set: the sizes in it can be read from the result."""
+        """Hook: sizes in a shape that was just set can be read from the result."""
 
     def has_rank(self, name: str) -> bool:
         """True when the number of dimensions of the result is known."""
-        return self._info(name).rank is not None
+        return self._get_info(name).rank is not None
 
     def get_rank(self, name: str) -> int:
         """Number of dimensions of a result. BuilderError when it is unknown."""
-        rank = self._info(name).rank
+        rank = self._get_info(name).rank
         if rank is None:
-            known = "" if self.brief_errors else f", known_ranks={self.known_ranks}"
-            raise self._unknown(f"Rank is unknown for result {name!r}{known}")
+            suffix = "" if self.brief_errors else f", known_ranks={self.known_ranks}"
+            raise self._unknown_error(f"Rank is unknown for result {name!r}{suffix}")
         return rank
 
     def set_rank(self, name: str, rank: int) -> None:
         """Sets the number of dimensions. BuilderError when it is none, or another one is known
         already."""
-        info = self._info(name)
+        info = self._get_info(name)
         if type(rank) is not int or rank < 0:
             raise BuilderError(f"{rank!r} is no rank, for result {name!r} ({self.tag})")
         if info.rank is not None and info.rank != rank:
@@ -279,11 +286,11 @@ class GraphState:
 
     def value_shape(self, name: str) -> Any:
         """Known content of an integer result: a dim (rank 0), a tuple of dims (rank 1), or None."""
-        return self._info(name).value
+        return self._get_info(name).value
 
     def set_value_shape(self, name: str, value: Any) -> None:
         """Sets the content of an int64 result of rank 0 (a dim) or 1 (a tuple of dims)."""
-        info = self._info(name)
+        info = self._get_info(name)
         if isinstance(value, (tuple, list)):
             info.value = tuple(v if type(v) is int else self.to_dim(v) for v in value)
         else:
@@ -338,12 +345,15 @@ class GraphState:
         return ""
 
 
-def check_element_type(name: str, given: Any) -> None:
-    """Raises BuilderError where what a caller gives for the type of a result is none: one of
-    torch's or numpy's, for example."""
-    if given and (isinstance(given, bool | float) or given not in dtypes.NAMES):
+def check_element_type(name: str, dtype: Any) -> None:
+    """Check that a result's type is an ONNX element type.
+
+    Raises:
+        BuilderError: it is one of torch or numpy, for example.
+    """
+    if dtype and (isinstance(dtype, bool | float) or dtype not in dtypes.NAMES):
         raise BuilderError(
-            f"{given!r} is no element type of ONNX, for result {name!r}: give a number of "
+            f"{dtype!r} is no element type of ONNX, for result {name!r}: give a number of "
             f"onnx.TensorProto, TensorProto.FLOAT ({dtypes.float32}) for example"
         )
 

@@ -1,7 +1,8 @@
-"""Opsets and IR versions: what ortable writes, what onnx knows, what ONNX Runtime loads, the
-smallest IR for some opsets. In come opsets by domain, out goes an error or a version. Called by the
-graph, the writers, `exporter` and `backend`; codegen, which cannot import it, states its range once
-more in `ortablegen.schemas.onnx` (tests/ir/test_versions.py compares them)."""
+"""Opsets and IR versions: what ortable writes, what onnx knows, what ONNX Runtime loads.
+
+Codegen, which cannot import this module, repeats the opset range in `ortablegen.schemas.onnx`
+(tests/ir/test_versions.py compares them).
+"""
 
 from __future__ import annotations
 
@@ -29,35 +30,40 @@ DEFAULTS = {"ai.onnx.ml": 4}  # versions of domains that a graph uses without sa
 
 
 def by_domain(opsets: Iterable[tuple[str, Any]]) -> dict[str, int]:
-    """Versions by domain, in which the main domain is called "" and never "ai.onnx".
+    """Return versions by domain; the main domain is "" and never "ai.onnx".
 
-    Raises BuilderError for a version that is no integer from 0 on, and for two versions of a
-    domain."""
-    found: dict[str, int] = {}
-    for given, version in opsets:
-        domain = "" if given == "ai.onnx" else given
+    Raises:
+        BuilderError: a version is no integer from 0 on, or a domain has two versions.
+    """
+    versions: dict[str, int] = {}
+    for name, version in opsets:
+        domain = "" if name == "ai.onnx" else name
         try:
             number = operator.index(version)
         except TypeError:
             number = -1
         if number < 0:
             raise BuilderError(
-                f"Opset {reprlib.repr(version)} of domain {given!r} is no version: give an "
+                f"Opset {reprlib.repr(version)} of domain {name!r} is no version: give an "
                 f"integer, {DEFAULT_OPSET} for example, or a model as a ModelProto."
             )
-        if found.setdefault(domain, number) != number:
+        if versions.setdefault(domain, number) != number:
             raise BuilderError(
-                f"Domain {given!r} has the opsets {found[domain]} and {number} ('' and 'ai.onnx' "
+                f"Domain {name!r} has the opsets {versions[domain]} and {number} ('' and 'ai.onnx' "
                 "are the same domain): give one of them."
             )
-    return found
+    return versions
 
 
-def check(opsets: Mapping[str, int], target: str | None) -> None:
-    """Refuses opsets that onnx does not know, or that the target cannot run, and unknown
-    targets.
+def check_opsets(opsets: Mapping[str, int], target: str | None) -> None:
+    """Reject opsets that onnx does not know or the target cannot run, and unknown targets.
 
-    :param opsets: of `by_domain`, with the main domain
+    Args:
+        opsets: from `by_domain`, with the main domain.
+        target: None or ``"onnxruntime"``.
+
+    Raises:
+        BuilderError: an opset or the target is not supported.
     """
     if target not in TARGETS:
         raise BuilderError(
@@ -77,8 +83,10 @@ def check(opsets: Mapping[str, int], target: str | None) -> None:
 
 
 def imply_main(opsets: dict[str, int], ir_version: int) -> None:
-    """Adds the main domain to the imports of a model that uses others only: passes write its
-    operators. The version is the newest one that the model's IR version came with."""
+    """Add the main domain to a model that imports only others: passes write its operators.
+
+    The version is the newest one that the model's IR version supports.
+    """
     if "" in opsets:
         return
     table = [(row[1], row[2]) for row in helper.VERSION_TABLE]  # IR version, main opset
@@ -87,28 +95,28 @@ def imply_main(opsets: dict[str, int], ir_version: int) -> None:
 
 
 def newest_opset() -> int:
-    """The newest opset that the generated converters cover and that the installed onnx knows."""
+    """Return the newest opset that both the converters and the installed onnx support."""
     return min(defs.onnx_opset_version(), ORT_MAX_OPSET)
 
 
 def ir_version(
-    opsets: Mapping[str, int], asked: int | None, target: str | None, functions: bool = False
+    opsets: Mapping[str, int], requested: int | None, target: str | None, functions: bool = False
 ) -> int:
-    """IR version to write: the one asked for, or the smallest one that has these opsets."""
-    if asked is not None:
-        if target == "onnxruntime" and asked > ORT_MAX_IR:
+    """Return the IR version to write: the requested one, or the smallest with these opsets."""
+    if requested is not None:
+        if target == "onnxruntime" and requested > ORT_MAX_IR:
             raise BuilderError(
-                f"IR version {asked} cannot be loaded by ONNX Runtime, "
+                f"IR version {requested} cannot be loaded by ONNX Runtime, "
                 f"the newest it knows is {ORT_MAX_IR}."
             )
-        return asked
+        return requested
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     smallest = int(helper.find_min_ir_version_for(imports, ignore_unknown=True))
     return max(smallest, 8) if functions else smallest  # local functions exist since 8
 
 
 def checked_opset(opset: Any) -> int | dict[str, int]:
-    """The opset that a user asks for: an int for the main domain, or a dict by domain.
+    """Validate the user's opset: an int for the main domain, or a dict by domain.
 
     Raises:
         OptionError: not an int or dict of ints, no main domain in the dict, or outside the
@@ -142,15 +150,14 @@ def checked_opset(opset: Any) -> int | dict[str, int]:
 
 
 def _checked_domain(domain: str, version: int) -> int:
-    """The version of a domain other than the main one: at least 1, and one that exists where the
-    domain is onnx's or ONNX Runtime's."""
+    """Validate the version of a domain other than the main one."""
     newest = 1 if domain == "com.microsoft" else None
     if domain == "ai.onnx.ml":
         newest = defs.onnx_ml_opset_version()
     if version < 1 or (newest is not None and version > newest):
-        known = "1 and more" if newest is None else f"1 to {newest}"
+        allowed = "1 and more" if newest is None else f"1 to {newest}"
         raise OptionError(
-            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+            f"opset {version} of the domain '{domain}' does not exist; it has {allowed}"
         )
     return version
 

@@ -46,7 +46,7 @@ def merge_equal_nodes(graph: Graph) -> int:
         graph.successors.update(readers)
         graph.nodes[:] = kept
         graph.outdate_uses()
-        editing.forget(graph)
+        editing.drop_dead_results(graph)
     return merged
 
 
@@ -95,7 +95,7 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
         del graph.initializers_dict[name]
     if readers:
         graph.outdate_uses()
-        editing.forget(graph)
+        editing.drop_dead_results(graph)
     return merged
 
 

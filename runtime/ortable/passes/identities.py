@@ -49,7 +49,7 @@ def remove_identity_nodes(graph: Graph) -> int:
     if renamed:
         for source, copy in renamed.items():
             editing.replace_output(graph, copy, source)
-        editing.rename(graph, renamed)
+        editing.rename_results(graph, renamed)
     if gone:
-        editing.forget(graph)
+        editing.drop_dead_results(graph)
     return removed + len(gone)

@@ -140,12 +140,12 @@ class _Arrangement:
 
     def _inserted(self, before: Node, op_type: str, inputs: list[str], attrs: Any) -> str:
         """The result of a new node in front of another one: uint8, of the first input's shape."""
-        graph, name = self.graph, self.graph.node_names.unique(op_type)
+        graph, name = self.graph, self.graph.node_names.make_unique(op_type)
         made = Node(op_type, inputs, [""], name=name, attrs=attrs, origin=before.origin)
         made.outputs = [self._new_result(f"{inputs[0]}_{op_type}", inputs[0], made)]
         graph.values[made.outputs[0]].dtype = dtypes.uint8
-        editing.place(graph, made, behind=before)
-        editing.place(graph, before, behind=made)
+        editing.place_after(graph, made, after=before)
+        editing.place_after(graph, before, after=made)
         return made.outputs[0]
 
     def lift_reshape(self, node: Node) -> bool:
@@ -160,13 +160,13 @@ class _Arrangement:
         result, codes = reshape.outputs[0], before.inputs[0]
         moved = self._new_result(f"{codes}_rows", result, reshape)
         graph.values[moved].dtype = graph.values[codes].dtype
-        name = graph.node_names.unique("DequantizeLinear")
+        name = graph.node_names.make_unique("DequantizeLinear")
         after = Node(
             before.op_type, [moved, *before.inputs[1:]], [result], name=name, origin=before.origin
         )
         editing.set_inputs(graph, reshape, [codes, *reshape.inputs[1:]])
         reshape.outputs = [moved]
-        editing.place(graph, after, behind=reshape)
+        editing.place_after(graph, after, after=reshape)
         if not graph.uses(before.outputs[0]) and before.outputs[0] not in self.outputs:
             editing.remove_nodes(graph, [before])
         return True
@@ -197,7 +197,7 @@ class _Arrangement:
         self.graph.values[rows].dtype = self.graph.values[before].dtype
         editing.set_inputs(self.graph, reshape, [rows, *reshape.inputs[1:]])
         last.outputs, reshape.outputs = [rows], [before]
-        editing.place(self.graph, reshape, behind=last)
+        editing.place_after(self.graph, reshape, after=last)
         return True
 
     def _copy_shape(self, source: str, name: str) -> None:
@@ -248,9 +248,9 @@ class _Arrangement:
         editing.set_inputs(graph, node, node.inputs[:2])
         node.outputs = [product]
         node.attrs.pop("beta", None)
-        name = graph.node_names.unique("Add")
+        name = graph.node_names.make_unique("Add")
         added = Node("Add", [product, bias], [result], name=name, origin=node.origin)
-        editing.place(graph, added, behind=node)
+        editing.place_after(graph, added, after=node)
 
     def _dequantized(self, name: str) -> Node | None:
         """The DequantizeLinear of bytes, or of int32, that makes a result."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ortable.ir import Graph, editing
 from ortable.ir.captures import captured_by_protos, inner_graphs
-from ortable.ir.node import stem
+from ortable.ir.node import name_stem
 
 
 def inherit(graph: Graph) -> None:
@@ -27,7 +27,7 @@ def inherit(graph: Graph) -> None:
             names[found] = old
     graph.successors.clear()
     if names:
-        editing.rename(graph, names)
+        editing.rename_results(graph, names)
 
 
 def _last(successors: dict[str, str], name: str) -> str:
@@ -46,5 +46,5 @@ def _is_automatic(graph: Graph, name: str) -> bool:
     if not graph.is_own(name) or "." not in name:
         return False
     producer = graph.values[name].producer
-    origin = None if producer is None else stem(producer.origin)
+    origin = None if producer is None else name_stem(producer.origin)
     return origin is not None and name.startswith(f"{origin}.")

@@ -16,7 +16,7 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, editing
-from ortable.ir.captures import inner_graphs, reads
+from ortable.ir.captures import inner_graphs, read_names
 from ortable.ir.node import Node
 from ortable.passes.analysis.constants import small_constant
 from ortable.prelude.values import consts, permuted
@@ -48,11 +48,15 @@ def _found(graph: Graph, node: Node) -> _Scanned | None:
     if len(steps) != 1 or len(steps[0].inputs) < 4:
         return None
     step, state = steps[0], body.inputs[0].name
-    alone = [each for each in body.nodes if state in reads(each)] == [step]
+    alone = [each for each in body.nodes if state in read_names(each)] == [step]
     if not alone or step.inputs[3] != state or step.inputs.count(state) != 1:
         return None
     last = step.outputs[1] if len(step.outputs) > 1 else ""
-    if not last or body.outputs[0].name != last or any(last in reads(each) for each in body.nodes):
+    if (
+        not last
+        or body.outputs[0].name != last
+        or any(last in read_names(each) for each in body.nodes)
+    ):
         return None
     return _Scanned(graph, node, step)
 
@@ -220,4 +224,4 @@ class _Scanned:
                 graph.values[name].producer = node
                 del graph.values[made]
         graph.outdate_uses()
-        editing.forget(graph)
+        editing.drop_dead_results(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortable.ir import Graph, editing
-from ortable.ir.captures import captured, inner_graphs, subgraphs
+from ortable.ir.captures import captured_names, find_subgraphs, inner_graphs
 from ortable.ir.local_functions import called_by_nodes, called_by_protos
 from ortable.ir.node import Node
 
@@ -19,9 +19,9 @@ def remove_unused(graph: Graph) -> int:
             continue
         needed.update(node.inputs)
         needed.discard("")  # an input or output that is left out
-        if node.attrs and subgraphs(node):
+        if node.attrs and find_subgraphs(node):
             removed += sum(remove_unused(inner) for inner in inner_graphs(node))
-            needed |= captured(node)
+            needed |= captured_names(node)
     if dead:
         editing.remove_nodes(graph, dead)
         removed += len(dead)
@@ -30,7 +30,7 @@ def remove_unused(graph: Graph) -> int:
         del graph.initializers_dict[name]
         removed += 1
     if removed:
-        editing.forget(graph)
+        editing.drop_dead_results(graph)
     return removed
 
 

@@ -38,7 +38,7 @@ def fold_weight_transposes(graph: Graph) -> int:
         del graph.initializers_dict[source]
     if folded:
         editing.remove_nodes(graph, folded)
-        editing.forget(graph)
+        editing.drop_dead_results(graph)
     return len(folded)
 
 

@@ -113,7 +113,7 @@ def as_vec(graph: Graph, value: SymInts) -> Result:
 def as_scalar(graph: Graph, value: Any) -> Result:
     """An int or symbolic int as a 0-d int64 result."""
     if isinstance(value, SymDim):
-        scalar = graph.dim_results.scalar(value)
+        scalar = graph.materializer.find_scalar(value)
         if scalar is not None:
             return scalar
         return graph.make_node(

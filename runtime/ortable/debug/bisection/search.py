@@ -482,7 +482,7 @@ def _place_of_decomposition(name: str, function: Any) -> SourceLocation:
 def _module_and_source(origin: Any) -> tuple[str, str]:
     """The module that an application is in, and the line of the model: of the FX node, or of the
     metadata of a model that was read, behind rewrites."""
-    found = origin.original() if isinstance(origin, Rewritten) else origin
+    found = origin.find_original() if isinstance(origin, Rewritten) else origin
     if isinstance(found, dict):
         return str(found.get("module", "")), str(found.get("source", ""))
     if not isinstance(found, Node):

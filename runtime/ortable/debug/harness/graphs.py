@@ -237,11 +237,11 @@ class _Maker:
         version = self.builder.domain_version(domain)
         schema = find_schema(op, domain, version)
         if schema is not None:
-            formal = schema.input(place)
+            formal = schema.formal_input(place)
             if formal.param is None and formal.dtype:
                 return formal.dtype
             for index, dtype in enumerate(others):
-                if dtype and schema.input(index).param == formal.param:
+                if dtype and schema.formal_input(index).param == formal.param:
                     return dtype
             legal = schema.legal.get(formal.param or "", frozenset())
             if legal and legal <= _INTEGERS:

@@ -274,7 +274,7 @@ class PlanMaker:
     def bind_dims(self) -> None:
         """Sizes that are given to the function and that no input shows are inputs themselves."""
         for dim in self._dims:
-            if not self.body.dim_results.can_compute(dim):
+            if not self.body.materializer.can_compute(dim):
                 name = self.body.unique_name(str(dim) if dims.is_symbol(dim) else "size")
                 self.body.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
                 self._slots[name] = dim
@@ -296,7 +296,7 @@ class PlanMaker:
 
         def result(item: Any) -> Any:
             if isinstance(item, SymDim):
-                if self.caller.dim_results.can_compute(item):
+                if self.caller.materializer.can_compute(item):
                     return item
                 return FunctionOutput(wanted.setdefault(item, len(wanted)), item)
             if not isinstance(item, str) or item not in body.values:
@@ -338,7 +338,7 @@ class PlanMaker:
             call = self.region.call
             about = {"module_path": call.path, "module_type": call.kind}
             text = f"{call.kind}, made for '{call.path}'"
-            plan.name = table.add(body, function_name(call.kind), self.domain, text, about)
+            plan.name = table.add_body(body, function_name(call.kind), self.domain, text, about)
         return plan
 
     def _pass_on_copies(self) -> None:

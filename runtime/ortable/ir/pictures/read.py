@@ -284,7 +284,7 @@ class _GraphReader:
             schema = find_schema(node.op_type, node.domain, self.reader.opsets.get(node.domain, 1))
         except BuilderError:
             return ""
-        return schema.input(place).name if schema is not None and schema.inputs else ""
+        return schema.formal_input(place).name if schema is not None and schema.inputs else ""
 
 
 def _is_weight(value: _Result, box: Box) -> bool:

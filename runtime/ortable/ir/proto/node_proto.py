@@ -25,7 +25,7 @@ from ortable.errors import BuilderError
 from ortable.inference import ValueInfo
 from ortable.ir import initializers
 from ortable.ir.captures import inner_graphs
-from ortable.ir.node import REWRITES, Node, Rewritten, stem
+from ortable.ir.node import REWRITES, Node, Rewritten, name_stem
 from ortable.ir.schemas import find_schema
 from ortable.ir.state import GraphState
 
@@ -135,13 +135,13 @@ class NodeWriter:
         entries = self.metadata.get(id(origin))
         if entries is None:
             found: Mapping[str, str] = {}
-            made_for = origin.original() if isinstance(origin, Rewritten) else origin
+            made_for = origin.find_original() if isinstance(origin, Rewritten) else origin
             if isinstance(made_for, dict):
                 found = made_for
             elif self.graph.origin_metadata is not None and made_for is not None:
                 found = self.graph.origin_metadata(made_for) or {}
             if isinstance(origin, Rewritten):
-                found = {**found, REWRITES: origin.rules()}
+                found = {**found, REWRITES: origin.rule_chain()}
             entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in found.items()]
         for key, value in entries:
             entry = proto.metadata_props.add()
@@ -324,8 +324,10 @@ def name_nodes(graph: GraphState, within: str = "") -> None:
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
             name_nodes(inner, within)
-        made_for = node.origin.original() if isinstance(node.origin, Rewritten) else node.origin
-        source = None if made_for is None else stem(made_for)
+        made_for = (
+            node.origin.find_original() if isinstance(node.origin, Rewritten) else node.origin
+        )
+        source = None if made_for is None else name_stem(made_for)
         if source is None or not _is_automatic(node):
             continue
         if isinstance(made_for, dict):
@@ -338,7 +340,7 @@ def name_nodes(graph: GraphState, within: str = "") -> None:
         path = about.get("module_path", "")
         if within and path.startswith(within):
             path = path[len(within) :].lstrip(".")
-        node.name = graph.node_names.unique(f"{path}/{label}" if path else label)
+        node.name = graph.node_names.make_unique(f"{path}/{label}" if path else label)
 
 
 def _is_automatic(node: Node) -> bool:

@@ -42,7 +42,7 @@ def read_model(builder: Graph, model: ModelProto) -> None:
         builder.inputs.append(info)
         builder.history.append(("make_tensor_input", proto.name))
         if info.shape is not None:
-            builder.dim_results.add_shape(info.name, info.shape, is_input=True)
+            builder.materializer.add_shape(info.name, info.shape, is_input=True)
     defaults = {info.name for info in builder.inputs}
     for tensor in graph.initializer:
         _read_initializer(builder, tensor, tensor.name in defaults)

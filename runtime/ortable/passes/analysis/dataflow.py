@@ -37,12 +37,12 @@ class Analysis(Generic[K, F]):
             stored = graph.analysed[self] = {}
         if key not in stored:
             uses = use_index(graph)
-            asked = uses.asked
+            asked = uses.query_count
             fact = Traversal(graph, self, stored).fact(key)
-            self.asks_readers = self.asks_readers or asked != uses.asked
+            self.asks_readers = self.asks_readers or asked != uses.query_count
             return fact
         if self.asks_readers:
-            use_index(graph).asked += 1  # whoever takes the fact asks, too
+            use_index(graph).query_count += 1  # whoever takes the fact asks, too
         return stored[key]
 
 

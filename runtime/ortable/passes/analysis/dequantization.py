@@ -207,7 +207,7 @@ def _maker(graph: Graph, name: str) -> Node | None:
 
 def _moved(graph: Graph, node: Node, part: np.ndarray) -> np.ndarray:
     rest = [get_constant(graph, name) if name else None for name in node.inputs[1:]]
-    return constants.computed(graph, node, [part, *rest])
+    return constants.compute_node(graph, node, [part, *rest])
 
 
 def _within(values: np.ndarray, spread: int) -> np.ndarray | None:

@@ -15,7 +15,7 @@ from typing import Any
 from ortable.compat.bisector import Application, disabled
 from ortable.errors import BuilderError, OrtableError, RewriteError
 from ortable.ir import editing
-from ortable.ir.captures import subgraphs
+from ortable.ir.captures import find_subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
 
@@ -71,7 +71,7 @@ def _rewrite_graph(
     graph: Any, path: str, stages: list[tuple[Trees, int]], record: RewriteRecord
 ) -> None:
     for node in graph.nodes:
-        for place, inner in enumerate(subgraphs(node) if node.attrs else ()):
+        for place, inner in enumerate(find_subgraphs(node) if node.attrs else ()):
             if isinstance(inner, GraphState):
                 _rewrite_graph(inner, f"{path}{node.name}.{place}/", stages, record)
     if not any(node.key in trees for node in graph.nodes for trees, _ in stages):
@@ -116,11 +116,11 @@ class _Run:
             while (node := walk.take()) is not None:
                 tree = trees[node.key]
                 while node in keys:
-                    asked, refused = uses.asked, self.refused
+                    asked, refused = uses.query_count, self.refused
                     rules = rules_at(tree, node, producers, values)
                     done = self._try(node, rules) if rules else None
                     if done is None:
-                        walk.looked(node, asked != uses.asked or refused != self.refused)
+                        walk.looked(node, asked != uses.query_count or refused != self.refused)
                         break
                     walk.changed(*done, depth, trees)
             if before == self.fired:
@@ -189,4 +189,4 @@ class _Run:
         self.graph.outdate_uses()
         if self.fired:
             self.graph.successors.update(self.index.aliases)
-            editing.forget(self.graph)
+            editing.drop_dead_results(self.graph)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from ortable.ir.captures import captured_by_protos, reads
+from ortable.ir.captures import captured_by_protos, read_names
 from ortable.ir.editing import Uses, replace_inputs
 from ortable.ir.node import Node
 
@@ -31,7 +31,7 @@ class GraphIndex:
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self.uses = Uses(held=True)
+        self.uses = Uses(is_managed=True)
         self.matcher = Matcher(graph, self.uses)
         self.fixed = captured_by_protos(graph.nodes)  # names that nothing can rename
         self.keys: dict[Node, Key] = {}
@@ -69,7 +69,7 @@ class GraphIndex:
         for name in node.outputs:
             if name:
                 self.matcher.producers[name] = node
-        self.uses.add(node)
+        self.uses.add_node(node)
 
     def drop(self, node: Node) -> None:
         """Takes a node away; its results may be produced by another one already."""
@@ -78,7 +78,7 @@ class GraphIndex:
             if name and self.matcher.producers.get(name) is node:
                 del self.matcher.producers[name]
                 self.removed[name] = (node, key)
-        self.uses.remove(node)
+        self.uses.remove_node(node)
 
     def drop_unread(self, names: Iterable[str]) -> list[Node]:
         """Takes away the nodes that make these results if nothing reads any of theirs, and then
@@ -97,7 +97,7 @@ class GraphIndex:
             if node is None or any(map(self.is_read, node.outputs)):
                 continue
             self.drop(node)
-            stack += sorted(reads(node), reverse=True)
+            stack += sorted(read_names(node), reverse=True)
         return alone
 
     def is_read(self, name: str) -> bool:
@@ -114,7 +114,7 @@ class GraphIndex:
             replace_inputs(node, self.aliases)
             self.add(node, key)
             self.revived += 1
-            for each in reads(node):
+            for each in read_names(node):
                 self.revive(each)
 
     def bring_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
@@ -131,7 +131,7 @@ class GraphIndex:
                 return False
             if self.keys[node] >= place:
                 found[node] = None
-                stack += reads(node)
+                stack += read_names(node)
         for node in sorted(found, key=self.keys.__getitem__):
             self.moved += 1
             self.keys[node] = (*place[:-1], place[-1] - 1, _LAST, self.moved)
@@ -139,7 +139,7 @@ class GraphIndex:
 
     def redirect(self, name: str, other: str) -> list[Node]:
         """Every reader of a result reads another one; these readers."""
-        readers = self.uses.redirect(name, other)
+        readers = self.uses.redirect_readers(name, other)
         for old in self._replaced.pop(name, ()):
             if self.aliases[old] == name:
                 self.alias(old, other)

@@ -38,7 +38,7 @@ class Matcher:
     def readers(self, name: str, op: str, place: int | None = None) -> Iterator[Node]:
         """Nodes of that operator that read the result, at that input; in the graph's order of
         making."""
-        self.index.asked += 1
+        self.index.query_count += 1
         for node in list(self.uses.get(name, ())):
             if node.key != op:
                 continue

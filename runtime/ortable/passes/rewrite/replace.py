@@ -10,7 +10,7 @@ from ortable import dims
 from ortable.dtypes import name as dtype_name
 from ortable.errors import OrtableError
 from ortable.inference.shape import ValueInfo
-from ortable.ir.captures import reads
+from ortable.ir.captures import read_names
 from ortable.ir.editing import replace_inputs
 from ortable.ir.node import Node, Rewritten
 from ortable.ir.result import ResultSpec
@@ -111,7 +111,7 @@ class Replacement:
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
             replace_inputs(node, index.aliases)
-            for name in reads(node) - own:
+            for name in read_names(node) - own:
                 if name in index.removed:
                     index.revive(name)
                 maker = index.matcher.producers.get(name)
@@ -205,7 +205,7 @@ class Replacement:
             for name in node.outputs:
                 graph.values.pop(name, None)
                 graph.constant_names.discard(name)
-        graph.dim_results.forget(graph.values)
+        graph.materializer.drop_dead(graph.values)
         graph.values.update(self.old)
         graph.constant_names.update(self.constant)
         if self.rounding is not None:  # codes that nothing reads are no rounded weight
@@ -213,7 +213,7 @@ class Replacement:
 
     def _install(self, nodes: list[Node], targets: list[str]) -> list[Node]:
         index = self.index
-        read = {name for node in self.match.nodes for name in reads(node)}
+        read = {name for node in self.match.nodes for name in read_names(node)}
         for node in self.roots:
             index.drop(node)
             for name in node.outputs:

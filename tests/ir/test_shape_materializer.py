@@ -209,6 +209,6 @@ def test_a_number_of_another_type_is_no_size() -> None:
     builder = GraphBuilder(18)
     for name, dtype in (("n", dtypes.int64), ("m", dtypes.int32)):
         builder.make_tensor_input(name, dtype, ())
-        builder.dim_results.add_source(name, name, None)
-    assert builder.dim_results.scalar(dims.make_symbol("n")) == "n"
-    assert builder.dim_results.scalar(dims.make_symbol("m")) is None
+        builder.materializer.add_source(name, name, None)
+    assert builder.materializer.find_scalar(dims.make_symbol("n")) == "n"
+    assert builder.materializer.find_scalar(dims.make_symbol("m")) is None

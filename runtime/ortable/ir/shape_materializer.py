@@ -1,6 +1,8 @@
-"""Dimensions as results: which int64 vector holds `batch`, `2*s0`, or a whole shape.
+"""Materialize dimensions as results: int64 vectors that hold `batch`, `2*s0`, or a whole shape.
+
 Ints become initializers, symbols are read with Shape from a result that has them, expressions are
-computed."""
+computed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ortable.inference import ValueInfo
 
 
 class Maker(Protocol):
-    """What the vectors of dimensions are made with: a graph under construction."""
+    """The graph under construction in which dimensions are materialized."""
 
     tag: str
     rename_dims: dict[str, str]
@@ -34,25 +36,24 @@ class Maker(Protocol):
 
 
 class Source(NamedTuple):
-    """Where a dimension is read: axis of a result, or (axis None) the content of the result."""
+    """Where a dimension is read: axis of a result, or (axis None) its content."""
 
     result: str
     axis: int | None
 
 
 class Linear(NamedTuple):
-    """A dimension ``factor * symbol + constant`` that an input has, from which the symbol
-    follows."""
+    """A dimension ``factor * symbol + constant`` of an input, which determines the symbol."""
 
     dim: SymDim
     factor: int
     constant: int
 
 
-class DimResults:
+class ShapeMaterializer:
     """Sources of dimensions and the vectors already made of them, for one graph or subgraph."""
 
-    def __init__(self, builder: Maker, outer: DimResults | None) -> None:
+    def __init__(self, builder: Maker, outer: ShapeMaterializer | None) -> None:
         self.builder = builder
         self.outer = outer
         self.sources: dict[str, Source] = {}
@@ -63,13 +64,11 @@ class DimResults:
     # -- sources
 
     def add_source(self, dim: str | SymDim, result: str, axis: int | None) -> None:
-        """Says that a dimension can be read from a result; the first source of a dimension is
-        kept."""
+        """Record that a dimension can be read from a result; the first source wins."""
         self.sources.setdefault(str(dim), Source(result, axis))
 
     def add_shape(self, name: str, shape: Shape, is_input: bool = False) -> None:
-        """Makes the symbols of a shape readable from its result; for an input, expressions as
-        well."""
+        """Record a result as source of the symbols in its shape; an input also of expressions."""
         for axis, dim in enumerate(shape):
             if type(dim) is int or str(dim) in self.sources:
                 continue
@@ -78,10 +77,10 @@ class DimResults:
                 self._add_linear(dim)
 
     def _add_linear(self, dim: Dim) -> None:
-        found = dims.free_symbols(dim)
-        if len(found) != 1 or dims.is_symbol(dim):
+        names = dims.free_symbols(dim)
+        if len(names) != 1 or dims.is_symbol(dim):
             return
-        (name,) = found
+        (name,) = names
         try:
             constant, one = (
                 dims.substitute_symbols(dim, {name: 0}),
@@ -95,22 +94,23 @@ class DimResults:
                 self.linear.setdefault(name, Linear(dim, factor, constant))
 
     def find_source(self, text: str) -> Source | None:
-        """Source of a dimension in this graph or around it."""
-        found = self.sources.get(text)
-        if found is None and self.outer is not None:
+        """Find the source of a dimension in this graph or around it."""
+        source = self.sources.get(text)
+        if source is None and self.outer is not None:
             return self.outer.find_source(text)
-        return found
+        return source
 
     def find_linear(self, name: str) -> Linear | None:
-        found = self.linear.get(name)
-        if found is None and self.outer is not None:
+        linear = self.linear.get(name)
+        if linear is None and self.outer is not None:
             return self.outer.find_linear(name)
-        return found
+        return linear
 
     def can_compute(self, dim: Any, any_symbol: bool = False) -> bool:
-        """Whether nodes can compute a dimension of sizes that can be read here: no part of it is a
-        function without an ONNX form. ``any_symbol``: a symbol is taken to be readable, though its
-        result may come later."""
+        """Return whether nodes can compute a dimension from sizes that are readable here.
+
+        ``any_symbol``: assume that every symbol is readable, as its result may come later.
+        """
         if not isinstance(dim, SymDim) or self.find_source(str(dim)) is not None:
             return True
         for _, atoms in dims.split_terms(dim):
@@ -126,22 +126,22 @@ class DimResults:
                     return False
         return True
 
-    def describe(self) -> dict[str, str]:
-        """Sources as text."""
+    def describe_sources(self) -> dict[str, str]:
+        """Return the sources as text."""
         return {
             name: source.result if source.axis is None else f"{source.result}.shape[{source.axis}]"
             for name, source in self.sources.items()
         }
 
-    def forget(self, alive: Any) -> None:
-        """Drops what refers to results that the graph no longer has."""
+    def drop_dead(self, alive: Any) -> None:
+        """Drop what refers to results that the graph no longer has."""
         self.sources = {k: s for k, s in self.sources.items() if s.result in alive}
         self.vectors = {k: name for k, name in self.vectors.items() if name in alive}
         self.shapes = {k: name for k, name in self.shapes.items() if name in alive}
         self.linear = {k: x for k, x in self.linear.items() if str(x.dim) in self.sources}
 
-    def rename(self, names: Mapping[str, str]) -> None:
-        """Follows results that get other names."""
+    def rename_results(self, names: Mapping[str, str]) -> None:
+        """Follow results that get other names."""
         self.vectors = {key: names.get(name, name) for key, name in self.vectors.items()}
         self.shapes = {key: names.get(name, name) for key, name in self.shapes.items()}
         self.sources = {
@@ -150,10 +150,12 @@ class DimResults:
         }
 
     def rename_new(self, old: str, new: str, shape: Shape | None, holds_sizes: bool) -> None:
-        """Follows one result that was just made: sizes are read from its shape, or
-        (``holds_sizes``) from what it holds."""
+        """Follow one result that was just made.
+
+        Sizes are read from its shape, or (``holds_sizes``) from its content.
+        """
         if holds_sizes:
-            self.rename({old: new})
+            self.rename_results({old: new})
             return
         for dim in shape or ():
             if type(dim) is not int:
@@ -163,147 +165,152 @@ class DimResults:
 
     # -- vectors
 
-    def vector(self, dim: Dim) -> str:
-        """Name of an int64[1] result that holds the dimension. BuilderError when it has no
-        source."""
-        found = self._cached(dim)
-        if found is None:
-            found = self.vectors[dim] = self._make(dim)
-        return found
+    def dim_vector(self, dim: Dim) -> str:
+        """Return the name of an int64[1] result that holds the dimension.
 
-    def scalar(self, dim: Dim) -> str | None:
-        """The 0-d int64 result that holds a dimension; None when it is found elsewhere."""
+        Raises:
+            BuilderError: it has no source.
+        """
+        name = self._find_vector(dim)
+        if name is None:
+            name = self.vectors[dim] = self._make_vector(dim)
+        return name
+
+    def find_scalar(self, dim: Dim) -> str | None:
+        """Find a 0-d int64 result that holds a dimension, or None."""
         source = self.find_source(str(dim))
         if source is None or source.axis is not None:
             return None
         info = self.builder.values[source.result]
         return source.result if info.rank == 0 and info.dtype == dtypes.int64 else None
 
-    def _cached(self, dim: Dim) -> str | None:
-        found = self.vectors.get(dim)
-        if found is None and self.outer is not None:
-            return self.outer._cached(dim)
-        return found
+    def _find_vector(self, dim: Dim) -> str | None:
+        name = self.vectors.get(dim)
+        if name is None and self.outer is not None:
+            return self.outer._find_vector(dim)
+        return name
 
-    def note(self, dim: Dim, name: str) -> None:
-        """Remembers an int64[1] result whose content is known to be the dimension."""
-        if self._cached(dim) is None:
+    def record_vector(self, dim: Dim, name: str) -> None:
+        """Record an int64[1] result whose content is known to be the dimension."""
+        if self._find_vector(dim) is None:
             self.vectors[dim] = name
 
-    def _make(self, dim: Dim) -> str:
+    def _make_vector(self, dim: Dim) -> str:
         if isinstance(dim, int):
-            return self._ints([dim])
+            return self._make_ints([dim])
         source = self.find_source(str(dim))
         if source is not None:
-            return self._read(source, source.axis)
+            return self._read_sizes(source, source.axis)
         if not dims.is_symbol(dim):
-            return self._expression(dim)
+            return self._make_sum(dim)
         linear = self.find_linear(str(dim))
         if linear is not None:
-            value = self.vector(linear.dim)
+            value = self.dim_vector(linear.dim)
             if linear.constant:
-                value = self._op("Sub", value, self._ints([linear.constant]))
+                value = self._make_op("Sub", value, self._make_ints([linear.constant]))
             if linear.factor == 1:
                 return value
-            return self._op("Div", value, self._ints([linear.factor]))
-        known = ", ".join(sorted(self.describe())) or "none"
+            return self._make_op("Div", value, self._make_ints([linear.factor]))
+        listed = ", ".join(sorted(self.describe_sources())) or "none"
         raise BuilderError(
-            f"No result of the graph has dimension {str(dim)!r} (known: {known}). "
+            f"No result of the graph has dimension {str(dim)!r} (known: {listed}). "
             "Give it to an input's shape, or call add_dim_source(name, result, axis) or "
             f"make_tensor_input(name, INT64, (1,), is_dimension=True)"
             f" ({self.builder.tag}){self.builder.get_debug_msg()}"
         )
 
-    def _read(self, source: Source, last: int | None) -> str:
-        """Sizes of the source from its axis to ``last`` included."""
+    def _read_sizes(self, source: Source, last: int | None) -> str:
+        """Read the sizes of the source from its axis to ``last`` included."""
         if source.axis is None or last is None:
             info = self.builder.values[source.result]
             if info.rank == 0:
-                return self._make_node("Reshape", [source.result, self._ints([1])])
+                return self._make_node("Reshape", [source.result, self._make_ints([1])])
             return source.result
         return self._make_node("Shape", [source.result], start=source.axis, end=last + 1)
 
-    def _expression(self, dim: SymDim) -> str:
+    def _make_sum(self, dim: SymDim) -> str:
         total: str | None = None
         for factor, atoms in dims.split_terms(dim):
-            term = self._product(abs(factor), atoms)
+            term = self._make_product(abs(factor), atoms)
             if total is None:
-                total = term if factor > 0 else self._op("Neg", term)
+                total = term if factor > 0 else self._make_op("Neg", term)
             else:
-                total = self._op("Add" if factor > 0 else "Sub", total, term)
+                total = self._make_op("Add" if factor > 0 else "Sub", total, term)
         assert total is not None
         return total
 
-    def _product(self, factor: int, atoms: Sequence[dims.Factor]) -> str:
-        term = self._ints([factor]) if factor != 1 or not atoms else None
+    def _make_product(self, factor: int, atoms: Sequence[dims.Factor]) -> str:
+        term = self._make_ints([factor]) if factor != 1 or not atoms else None
         for atom in atoms:
-            value = self._atom(atom)
-            term = value if term is None else self._op("Mul", value, term)
+            value = self._factor_vector(atom)
+            term = value if term is None else self._make_op("Mul", value, term)
         assert term is not None
         return term
 
-    def _atom(self, atom: dims.Factor) -> str:
-        found = self._cached(atom.dim)
-        if found is not None:
-            return found
-        made = self._make_atom(atom)
-        self.vectors[atom.dim] = made
-        return made
+    def _factor_vector(self, atom: dims.Factor) -> str:
+        cached = self._find_vector(atom.dim)
+        if cached is not None:
+            return cached
+        name = self._make_factor(atom)
+        self.vectors[atom.dim] = name
+        return name
 
-    def _make_atom(self, atom: dims.Factor) -> str:
+    def _make_factor(self, atom: dims.Factor) -> str:
         if atom.kind == "symbol" or self.find_source(str(atom.dim)) is not None:
-            return self._make(atom.dim)
+            return self._make_vector(atom.dim)
         if atom.kind == "opaque":
-            found = dims.recipe_of(atom.dim)
-            if found is not None:
-                return self._make_node("Cast", [self._computed(*found)], to=dtypes.int64)
+            recipe = dims.recipe_of(atom.dim)
+            if recipe is not None:
+                return self._make_node("Cast", [self._evaluate_recipe(*recipe)], to=dtypes.int64)
             raise BuilderError(
                 f"Dimension {atom.dim} is computed by a function that has no ONNX form, and "
                 f"no result of the graph has it ({self.builder.tag}){self.builder.get_debug_msg()}"
             )
-        args = [self.vector(arg) for arg in atom.args]
+        args = [self.dim_vector(arg) for arg in atom.args]
         if atom.kind in ("max", "min"):
-            return self._op(atom.kind.capitalize(), *args)
+            return self._make_op(atom.kind.capitalize(), *args)
         if atom.kind == "mod":
-            return self._op("Mod", *args)
+            return self._make_op("Mod", *args)
         a, b = atom.args
         if a >= 0 and b >= 0:
-            return self._op("Div", *args)
+            return self._make_op("Div", *args)
         # Div rounds towards zero, // towards minus infinity; (a - a % b) divides exactly
-        return self._op("Div", self._op("Sub", args[0], self._op("Mod", *args)), args[1])
+        return self._make_op(
+            "Div", self._make_op("Sub", args[0], self._make_op("Mod", *args)), args[1]
+        )
 
-    def _computed(self, recipe: dims.Recipe, args: Sequence[Dim]) -> str:
-        """A float64[1] result: what ``recipe`` makes of dimensions."""
+    def _evaluate_recipe(self, recipe: dims.Recipe, args: Sequence[Dim]) -> str:
+        """Make a float64[1] result: ``recipe`` applied to dimensions."""
         if isinstance(recipe, int):
-            return self._make_node("Cast", [self.vector(args[recipe])], to=dtypes.float64)
+            return self._make_node("Cast", [self.dim_vector(args[recipe])], to=dtypes.float64)
         if isinstance(recipe, float):
             return self.builder.make_initializer("", np.array([recipe]))
         op_type, *parts = recipe
-        found = [self._computed(part, args) for part in parts]
+        inputs = [self._evaluate_recipe(part, args) for part in parts]
         if op_type == "Trunc":
-            whole = self._make_node("Cast", found, to=dtypes.int64)
-            return self._make_node("Cast", [whole], to=dtypes.float64)
-        return self._make_node(op_type, found)
+            truncated = self._make_node("Cast", inputs, to=dtypes.int64)
+            return self._make_node("Cast", [truncated], to=dtypes.float64)
+        return self._make_node(op_type, inputs)
 
     # -- whole shapes
 
-    def shape(self, shape: Sequence[Dim]) -> str:
-        """Name of an int64[n] result that holds all the dimensions."""
+    def shape_vector(self, shape: Sequence[Dim]) -> str:
+        """Return the name of an int64[n] result that holds all the dimensions."""
         key = tuple(shape)
-        found = self._cached_shape(key)
-        if found is None:
-            found = self._concat(self._pieces(key), key)
-            self.shapes[key] = found
-        return found
+        name = self._cached_shape(key)
+        if name is None:
+            name = self._concat_pieces(self._shape_pieces(key), key)
+            self.shapes[key] = name
+        return name
 
     def _cached_shape(self, key: tuple[Any, ...]) -> str | None:
-        found = self.shapes.get(key)
-        if found is None and self.outer is not None:
+        name = self.shapes.get(key)
+        if name is None and self.outer is not None:
             return self.outer._cached_shape(key)
-        return found
+        return name
 
-    def _pieces(self, shape: Sequence[Dim]) -> list[str]:
-        """Vectors to concatenate: adjacent ints are one, adjacent axes of one result are one."""
+    def _shape_pieces(self, shape: Sequence[Dim]) -> list[str]:
+        """Make vectors to concatenate, merging adjacent ints and adjacent axes of one result."""
         pieces: list[str] = []
         start = 0
         while start < len(shape):
@@ -312,36 +319,36 @@ class DimResults:
                 while end < len(shape) and isinstance(shape[end], int):
                     end += 1
                 # type: ignore[call-overload]
-                pieces.append(self._ints([d for d in shape[start:end] if isinstance(d, int)]))
+                pieces.append(self._make_ints([d for d in shape[start:end] if isinstance(d, int)]))
             else:
                 end = self._run_end(shape, start)
                 if end == start + 1:
-                    pieces.append(self.vector(shape[start]))
+                    pieces.append(self.dim_vector(shape[start]))
                 else:
                     source = self.find_source(str(shape[start]))
                     assert source is not None and source.axis is not None
-                    pieces.append(self._read(source, source.axis + end - start - 1))
+                    pieces.append(self._read_sizes(source, source.axis + end - start - 1))
             start = end
-        return pieces or [self._ints([])]
+        return pieces or [self._make_ints([])]
 
     def _run_end(self, shape: Sequence[Dim], start: int) -> int:
-        """End of the run of sizes that are consecutive axes of one result."""
+        """Find the end of the run of sizes that are consecutive axes of one result."""
         first = self.find_source(str(shape[start]))
         end = start + 1
         if first is None or first.axis is None:
             return end
-        known = self.builder.values[first.result].shape
+        sizes = self.builder.values[first.result].shape
         while (
             end < len(shape)
-            and known is not None
-            and first.axis + end - start < len(known)
-            and dims.always_equal(known[first.axis + end - start], shape[end])
+            and sizes is not None
+            and first.axis + end - start < len(sizes)
+            and dims.always_equal(sizes[first.axis + end - start], shape[end])
             and not isinstance(shape[end], int)
         ):
             end += 1
         return end
 
-    def _concat(self, pieces: list[str], value: Shape | None) -> str:
+    def _concat_pieces(self, pieces: list[str], value: Shape | None) -> str:
         if len(pieces) == 1:
             return pieces[0]
         name = self._make_node("Concat", pieces, axis=0)
@@ -350,7 +357,7 @@ class DimResults:
         return name
 
     def from_results(self, items: Sequence[Any]) -> str:
-        """int64[n] result made of ints, dimensions, torch.SymInts, and names of integer results."""
+        """Make an int64[n] result of ints, dimensions, SymInts and names of integer results."""
         builder = self.builder
         resolved: list[Any] = []
         for item in items:
@@ -365,14 +372,14 @@ class DimResults:
                 item if isinstance(item, str) else dims.from_torch(item, builder.rename_dims)
             )
         if not any(isinstance(item, str) for item in resolved):
-            return self.shape(resolved)
-        # a dimension equals its text: a result that has this name is another thing
+            return self.shape_vector(resolved)
+        # a dimension equals its text, so results with such a name need a distinct key
         key = tuple(("result", item) if isinstance(item, str) else item for item in resolved)
-        found = self._cached_shape(key)
-        if found is None:
-            found = self._concat(self._mixed_pieces(resolved), None)
-            self.shapes[key] = found
-        return found
+        name = self._cached_shape(key)
+        if name is None:
+            name = self._concat_pieces(self._mixed_pieces(resolved), None)
+            self.shapes[key] = name
+        return name
 
     def _mixed_pieces(self, items: Sequence[Any]) -> list[str]:
         pieces: list[str] = []
@@ -380,27 +387,27 @@ class DimResults:
         for item in items:
             if isinstance(item, str):
                 if pending:
-                    pieces.extend(self._pieces(pending))
+                    pieces.extend(self._shape_pieces(pending))
                     pending = []
                 pieces.append(self._as_vector(item))
             else:
                 pending.append(item)
         if pending:
-            pieces.extend(self._pieces(pending))
+            pieces.extend(self._shape_pieces(pending))
         return pieces
 
     def _as_vector(self, name: str) -> str:
         info = self.builder.values[name]
         if info.dtype != dtypes.int64:
             name = self._make_node("Cast", [name], to=dtypes.int64)
-        return name if info.rank == 1 else self._make_node("Reshape", [name, self._ints([1])])
+        return name if info.rank == 1 else self._make_node("Reshape", [name, self._make_ints([1])])
 
     # -- nodes
 
-    def _ints(self, values: list[int]) -> str:
+    def _make_ints(self, values: list[int]) -> str:
         return self.builder.make_initializer("", np.array(values, dtype=np.int64))
 
-    def _op(self, op_type: str, *names: str) -> str:
+    def _make_op(self, op_type: str, *names: str) -> str:
         return self._make_node(op_type, list(names))
 
     def _make_node(self, op_type: str, names: list[str], **attrs: Any) -> str:
