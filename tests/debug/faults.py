@@ -240,13 +240,13 @@ def changed_entry(fault: Changed, folder: Path) -> Iterator[None]:
 def changed_rule(fault: Changed, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the block the changed rule stands in the place of the real one."""
     text = _with_change(fault, f"rewrite: {fault.name}")
-    rows = iter(rule_selection._compiled(text, Path(fault.file).name, ""))
+    rows = iter(rule_selection._compile_rules(text, Path(fault.file).name, ""))
     made = [
         replace(next(rows), file=fault.file) if rule.name == fault.name else rule
-        for rule in rule_selection.packaged()
+        for rule in rule_selection.package_rules()
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(rule_selection, "packaged", lambda: tuple(made))
-        rule_selection._of_package.cache_clear()
+        patch.setattr(rule_selection, "package_rules", lambda: tuple(made))
+        rule_selection._select_package_rules.cache_clear()
         yield
-    rule_selection._of_package.cache_clear()
+    rule_selection._select_package_rules.cache_clear()

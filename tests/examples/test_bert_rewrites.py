@@ -13,7 +13,7 @@ import ortable
 from ortable.debug.harness.entries import run_onnx
 from ortable.debug.harness.trial import Trial, operators
 from ortable.debug.plot import to_dot
-from ortable.passes.rewrite.rule_selection import load
+from ortable.passes.rewrite.rule_selection import load_rules
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites_text
@@ -165,7 +165,7 @@ def test_together_with_the_default_rules(example, model_and_inputs, expected):
     model, inputs = model_and_inputs
     proto, counts = example.export(model, inputs, example.CHOICE)
     torch.testing.assert_close(run_onnx(proto, inputs)[0], expected, **TOLERANCE)
-    assert set(counts) & {rule.name for rule in load(RULES)}
+    assert set(counts) & {rule.name for rule in load_rules(RULES)}
     fast = example.compiled(model, example.CHOICE)
     with torch.no_grad():
         torch.testing.assert_close(fast(**inputs), expected, **TOLERANCE)
@@ -244,7 +244,7 @@ def cases() -> list[tuple[Rewrite, RewriteCase]]:
 )
 def test_cases_of_the_rules(rewrite: Rewrite, case: RewriteCase, opset: int) -> None:
     trial = Trial(rewrite, case, opset, None)
-    record = trial.apply([rule for rule in load(RULES) if rule.name == rewrite.name])
+    record = trial.apply([rule for rule in load_rules(RULES) if rule.name == rewrite.name])
     if case.unchanged is not None:
         assert not record.fired
         reasons = record.statistics[rewrite.name].refused

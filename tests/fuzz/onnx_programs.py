@@ -23,7 +23,7 @@ from ortable.debug.harness import trial as harness
 from ortable.debug.harness.runs import Declared, Runner, checked_model, declared, same_declarations
 from ortable.debug.harness.values import GROWTH, concrete_shape, draw, is_free, symbolic_shape
 from ortable.ir.versions import ORT_MAX_OPSET
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from tests.passes.rewrite.harness import all_rewrites
 
@@ -218,7 +218,7 @@ def check(program: GraphProgram) -> tuple[Outcome, bytes]:
     try:
         if program.target == "onnxruntime":
             graph.builder.kernel_table = harness.KERNELS_CPU
-        record = rewrite(graph.builder, rules)
+        record = rewrite_graph(graph.builder, rules)
         graph.builder.remove_unused()
         same_declarations(inputs, declared(graph.builder.inputs))
         _same_where_it_runs(outputs, declared(graph.builder.outputs), graph.symbols)
@@ -345,8 +345,8 @@ import onnx
 import torch
 
 from ortable.builder import GraphBuilder
-from ortable.passes.rewrite import choose
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
+from ortable.passes.rewrite.rule_selection import select_rules
 from ortable.debug.harness.runs import Runner, same_values
 
 MODEL = base64.b64decode({base64.b64encode(model).decode()!r})
@@ -355,7 +355,8 @@ MODEL = base64.b64decode({base64.b64encode(model).decode()!r})
 def compare():
     before = onnx.load_model_from_string(MODEL)
     builder = GraphBuilder(before, target={target!r})
-    rewrite(builder, [each for each in choose.rules("all") if each.target in ("", {target!r})])
+    rules = [rule for rule in select_rules("all") if rule.target in ("", {target!r})]
+    rewrite_graph(builder, rules)
     builder.remove_unused()
     after = builder.to_onnx(optimize=False)
     print(onnx.printer.to_text(after))

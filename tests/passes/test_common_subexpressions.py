@@ -49,7 +49,7 @@ def test_bytes_decide_and_not_numbers(gr):
 
 
 def test_large_arrays_are_not_looked_into(gr):
-    large = np.zeros((common_subexpressions.COMPARED // 12 + 1, 3), dtype=np.float32)
+    large = np.zeros((common_subexpressions.MAX_COMPARED_BYTES // 12 + 1, 3), dtype=np.float32)
     use(gr, large, large.copy(), large)
     assert common_subexpressions.merge_equal_initializers(gr) == 1
     assert list(gr.initializers_dict) == ["w0", "w1"]

@@ -189,4 +189,4 @@ def test_a_builder_of_the_user_keeps_the_names_of_equal_initializers(ran):
 def test_unknown_names_of_rules_are_refused_with_optimize_or_without():
     for optimize in (True, False):
         with pytest.raises(OptionError, match="no rule or file of rules 'nothing'"):
-            pipeline.chosen(optimize, "nothing")
+            pipeline.select_passes(optimize, "nothing")

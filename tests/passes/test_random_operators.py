@@ -52,7 +52,7 @@ def test_every_pass_leaves_both_draws(op: str, seed: float | None) -> None:
     builder, drawn = _draws(op, seed)
     assert not any(builder.is_constant(name) for name in drawn)
     assert not same_result(builder, *drawn)
-    options = pipeline.chosen(True, "all", folding=True, weight_transposes=True)
+    options = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
     pipeline.run_passes(builder, options)
     assert [node.op_type for node in builder.nodes].count(op) == 2
 
@@ -74,7 +74,7 @@ def test_a_graph_that_is_read_keeps_both_draws(op: str) -> None:
     opsets = [onnx.helper.make_opsetid("", 18)]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
     read = GraphBuilder(model)
-    options = pipeline.chosen(True, "all", folding=True, weight_transposes=True)
+    options = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
     pipeline.run_passes(read, options)
     (kept,) = read.to_onnx(optimize=False).graph.node
     for attribute in kept.attribute:

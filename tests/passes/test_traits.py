@@ -15,7 +15,7 @@ import pytest
 from ortable import GraphBuilder, dtypes
 from ortable.ir.node import Node
 from ortable.passes.qdq import arrange_quantized
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.model import OnnxModel
 from ortablegen.onnx.read import load_onnx_rules
@@ -153,7 +153,7 @@ def _rewritten(rules: str) -> list[str]:
     graph = GraphBuilder(20)
     x, y = (graph.make_tensor_input(name, dtypes.int32, (2,)) for name in "xy")
     graph.make_tensor_output(graph.make_node("Mod", [y, graph.make_node("Relu", [x])]))
-    rewrite(graph, namespace["RULES"])
+    rewrite_graph(graph, namespace["RULES"])
     return [node.op_type for node in graph.nodes]
 
 

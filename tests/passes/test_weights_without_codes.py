@@ -7,7 +7,7 @@ import torch
 
 import ortable
 from ortable.errors import UnsupportedCase
-from ortable.passes.weight_quantization import WeightOptions, rounded
+from ortable.passes.weight_quantization import WeightOptions, quantize_matrix
 from tests.onnx_runs import run
 
 
@@ -18,7 +18,7 @@ def test_a_weight_with_one_number_that_is_none_has_no_codes(number: float, symme
     weight[5, 40] = number
     words = "NaN, infinities or numbers near them have no codes"
     with pytest.raises(UnsupportedCase, match=words):
-        rounded(weight, WeightOptions(symmetric=symmetric))
+        quantize_matrix(weight, WeightOptions(symmetric=symmetric))
 
 
 def test_a_model_with_such_a_weight_rounds_the_others() -> None:

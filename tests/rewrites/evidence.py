@@ -38,13 +38,13 @@ EVERY = 5  # of torch's module tests, which are many and small
 def collected() -> Iterator[list[RewriteRecord]]:
     """Records of all graphs that are rewritten meanwhile."""
     found: list[RewriteRecord] = []
-    own = pipeline.rewrite
+    own = pipeline.rewrite_graph
 
     def kept(graph: Any, rules: Any, record: RewriteRecord) -> Any:
         found.append(record)
         return own(graph, rules, record)
 
-    with mock.patch.object(pipeline, "rewrite", kept):
+    with mock.patch.object(pipeline, "rewrite_graph", kept):
         yield found
 
 

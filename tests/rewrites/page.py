@@ -77,7 +77,7 @@ def used() -> tuple[Counter[str], Counter[str]]:
 def table() -> str:
     """The rules by how far they are proven, each with its graphs, programs and nodes saved."""
     known, (programs, saved) = proofs.recorded(), used()
-    off = {rule.name for rule in rule_selection.rules("all") if rule.off}
+    off = {rule.name for rule in rule_selection.select_rules("all") if rule.off}
     groups: dict[str, list[str]] = {words: [] for words in WORDS.values()}
     for name in sorted(rewrite.name for rewrite in all_rewrites()):
         found: dict[str, Any] = known.get(name, {"verdict": "NONE", "graphs": 0})

@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from ortable.debug.harness import trial as harness
-from ortable.passes.rewrite.engine import rewrite as run_engine
+from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortablegen.rewrites.model import Rewrite
 from tests.passes.rewrite.harness import FOLDER, all_rewrites
 

@@ -20,7 +20,7 @@ from .fuzz.mutate import CODE, KINDS, MARK, WORDS, Input, entries, made
 from .fuzz.worker import marked, problem
 
 COUNT = 150  # files of a run, of a number that follows from what is tested
-LOADERS: tuple[Callable[[Path], object], ...] = (check_spec_file, rule_selection.load)
+LOADERS: tuple[Callable[[Path], object], ...] = (check_spec_file, rule_selection.load_rules)
 
 
 def _laughs(levels: int) -> str:

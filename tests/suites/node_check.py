@@ -140,7 +140,7 @@ def _check_rewritten(
 ) -> None:
     model, feeds = form
     builder = GraphBuilder(model, target=target)
-    passes = pipeline.chosen(True, "all", folding=True, weight_transposes=True)
+    passes = pipeline.select_passes(True, "all", folding=True, weight_transposes=True)
     done = pipeline.run_passes(builder, passes)
     for rule in done.rewrites.counts():
         record.facts.setdefault("rules", {}).setdefault(rule, 0)

@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 from ortable import WeightOptions
 from ortable.builder import GraphBuilder
 from ortable.errors import OptionError
-from ortable.passes.quantize_weights import round_weights
-from ortable.passes.weight_quantization import checked_weights, rounded
+from ortable.passes.quantize_weights import quantize_weights
+from ortable.passes.weight_quantization import parse_weights, quantize_matrix
 
 CHOICES = [
     (kind, size, symmetric)
@@ -42,7 +42,7 @@ def test_no_code_is_further_off_than_half_a_step(kind, size, symmetric, inner) -
     weight[2] = 0
     weight[3] = weight[3].abs()
     options = WeightOptions(kind=kind, group_size=size, symmetric=symmetric)
-    found = rounded(weight, options)
+    found = quantize_matrix(weight, options)
     steps = torch.from_numpy(found.scales).abs().repeat_interleave(size, 1)[:, :inner]
     gap = (back(found, size) - weight).abs()
     # the largest number of a symmetric group has the code on its own side; one of the same size on
@@ -58,7 +58,7 @@ def test_codes_have_the_types_of_their_kind() -> None:
     weight = torch.randn(4, 32)
     kinds = {
         (kind, symmetric): str(
-            rounded(weight, WeightOptions(kind, symmetric=symmetric)).codes.dtype
+            quantize_matrix(weight, WeightOptions(kind, symmetric=symmetric)).codes.dtype
         )
         for kind in ("int4", "int8")
         for symmetric in (True, False)
@@ -71,7 +71,7 @@ def test_codes_have_the_types_of_their_kind() -> None:
 
 def test_a_weight_of_other_strides_is_rounded_as_its_copy() -> None:
     weight = torch.randn(32, 6).t()
-    one, other = (rounded(each, WeightOptions()) for each in (weight, weight.contiguous()))
+    one, other = (quantize_matrix(each, WeightOptions()) for each in (weight, weight.contiguous()))
     assert np.array_equal(one.codes.view(np.uint8), other.codes.view(np.uint8))
     assert np.array_equal(one.scales, other.scales)
 
@@ -100,13 +100,13 @@ def test_names_choose_weights() -> None:
 )
 def test_what_is_not_accepted_is_said(given, words) -> None:
     with pytest.raises(OptionError, match=words):
-        checked_weights(given)
+        parse_weights(given)
 
 
 def test_a_word_a_dict_and_a_record_are_the_same() -> None:
-    assert checked_weights("int8") == checked_weights({"kind": "int8"}) == WeightOptions("int8")
-    assert checked_weights(None) is None
-    assert checked_weights({"include": "a.*"}).include == ("a.*",)
+    assert parse_weights("int8") == parse_weights({"kind": "int8"}) == WeightOptions("int8")
+    assert parse_weights(None) is None
+    assert parse_weights({"include": "a.*"}).include == ("a.*",)
 
 
 def test_a_place_that_rules_refuse_is_in_no_account() -> None:
@@ -129,7 +129,7 @@ def test_a_place_that_rules_refuse_is_in_no_account() -> None:
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("foreign", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     builder = GraphBuilder(model, target="onnxruntime")
-    rounding = round_weights(builder, checked_weights("int4"))
+    rounding = quantize_weights(builder, parse_weights("int4"))
     assert [node.op_type for node in builder.nodes] == [
         "Strange",
         "MatMul",
@@ -144,7 +144,7 @@ def test_weights_that_are_codes_times_a_scale_are_kept(kind: str, half: int) -> 
     """The largest number is one code less than the smallest."""
     wanted = torch.randint(-half, half, (2, 64))
     wanted[:, ::32] = -half  # in every group
-    codes = rounded(wanted / 4, WeightOptions(kind, symmetric=True))  # type: ignore[arg-type]
+    codes = quantize_matrix(wanted / 4, WeightOptions(kind, symmetric=True))  # type: ignore[arg-type]
     assert codes.error == 0.0
     found = np.asarray(codes.codes, np.int32).reshape(wanted.shape)
     assert np.array_equal(found, wanted.numpy())

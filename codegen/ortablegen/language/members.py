@@ -392,7 +392,7 @@ def _listed(names: list[str]) -> str:
 _INT64 = frozenset({dtypes.int64})
 # Besides `SAME` and `FIXED`: the argument whose dtype the result has.
 _LIKE = {
-    "merged_heads": "heads", "ones": "like",
+    "merged_heads": "heads", "make_ones": "like",
     "dtype_of": "x",
     **dict.fromkeys(
         (

@@ -18,7 +18,7 @@ from .pattern import Made, Number, Numbers, Pattern, PatternNode, read_patterns
 CONSTANT = "="  # in a path, in place of an operator: a number
 _PACKAGE = "ortable_generated/rewrites"
 _FIRST = "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
-_RULE_IMPORT = "from ortable.passes.rewrite.rule import Rule, rows_of"
+_RULE_IMPORT = "from ortable.passes.rewrite.rule import Rule, make_rules"
 _INIT = f'''{_FIRST.format("specs/rewrites")}
 """Matchers and makers of graph rewrites; ``dispatch`` holds the table."""
 '''
@@ -134,7 +134,7 @@ def _dispatch(displays: list[str], rows: list[str]) -> str:
 
 
 def _partial(name: str, display: str, home: str) -> str:
-    return f"{name} = partial(rows_of, file={display!r}, home={home})"
+    return f"{name} = partial(make_rules, file={display!r}, home={home})"
 
 
 def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) -> list[str]:

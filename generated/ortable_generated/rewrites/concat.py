@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.shapes import known_rank
-from ortable.passes.rewrite.helpers.slices import concat_slices, concatenated, flattened_concat
+from ortable.passes.rewrite.helpers.slices import concat_slices, flattened_concat, make_concat
 from ortable.passes.rewrite.rule import Match
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def match_concat_of_pieces(m: Matcher, root: Node) -> Match | None:
 
 
 def make_concat_of_pieces(graph: Graph, res: ResultSpec, axis: Any, inputs: Any) -> Any:
-    return concatenated(graph, inputs, axis)
+    return make_concat(graph, inputs, axis)
 
 
 def match_concat_one(m: Matcher, root: Node) -> Match | None:

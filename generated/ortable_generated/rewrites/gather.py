@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.helpers.indices import composed_indices, enumerates_elements
 from ortable.passes.rewrite.helpers.numbers import constant_as, int_constant, ints_of
 from ortable.passes.rewrite.helpers.shapes import known_rank, one_axis, shape_run
-from ortable.passes.rewrite.helpers.views import view_to, viewed
+from ortable.passes.rewrite.helpers.views import apply_view, view_to
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_constant, is_static, shape_of, transpose_perm
 from ortable.prelude.shapes import as_flat, moved_axes
@@ -208,4 +208,4 @@ def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:
 
 
 def make_gathernd_whole(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
-    return viewed(graph, x, view)
+    return apply_view(graph, x, view)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
 from ortable.passes.rewrite.helpers.normalization import is_channels, one_row_axis, trailing_axes
-from ortable.passes.rewrite.helpers.numbers import are_moderate, is_filled, is_float32, number_of, ones
+from ortable.passes.rewrite.helpers.numbers import are_moderate, is_filled, is_float32, make_ones, number_of
 from ortable.passes.rewrite.helpers.shapes import has_shape, same_shape
 from ortable.passes.rewrite.helpers.weights import are_weights, as_vector_of, broadcasts_along
 from ortable.passes.rewrite.matcher import literal_equals
@@ -438,7 +438,7 @@ def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
 
 
 def make_layer_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
-    return graph.make_node('LayerNormalization', [x, ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
+    return graph.make_node('LayerNormalization', [x, make_ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
 
 
 def match_layer_norm_bias(m: Matcher, root: Node) -> Match | None:
@@ -577,7 +577,7 @@ def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
 
 
 def make_rms_norm(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
-    return graph.make_node('RMSNormalization', [x, ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
+    return graph.make_node('RMSNormalization', [x, make_ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
 
 
 def finish_rms_norm_of_one_row_1(m: Matcher, nodes: tuple[Node, ...], x: Any, mean: Any, count: Any, eps: Any, root_: Any) -> Match | None:
@@ -682,7 +682,7 @@ def match_rms_norm_of_one_row_2(m: Matcher, root_: Node) -> Match | None:
 
 
 def make_rms_norm_of_one_row(graph: Graph, res: ResultSpec, x: Result, axis: Any, small: Any) -> Any:
-    return graph.make_node('RMSNormalization', [x, ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
+    return graph.make_node('RMSNormalization', [x, make_ones(graph, shape_of(graph, x)[axis:], x)], res.outputs, axis=axis, epsilon=small)
 
 
 def match_rms_norm_scale(m: Matcher, root: Node) -> Match | None:

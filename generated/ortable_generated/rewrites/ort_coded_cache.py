@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.attention import attention_scale, repeats_heads
 from ortable.passes.rewrite.helpers.numbers import for_cpu
-from ortable.passes.rewrite.helpers.quantized_caches import coded_attention, is_coded_cache, share_coded_heads
+from ortable.passes.rewrite.helpers.quantized_caches import is_quantized_cache, quantized_attention, share_quantized_heads
 from ortable.passes.rewrite.helpers.shapes import broadcasts_into
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
@@ -34,14 +34,14 @@ def finish_ort_coded_cache_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, fac
     if not scale:
         m.refuse('scale')
         return None
-    if not is_coded_cache(graph, present_k, k, inverse_k, scale_k, lowest, highest):
-        m.refuse('is_coded_cache(present_k, k, inverse_k, scale_k, lowest, highest)')
+    if not is_quantized_cache(graph, present_k, k, inverse_k, scale_k, lowest, highest):
+        m.refuse('is_quantized_cache(present_k, k, inverse_k, scale_k, lowest, highest)')
         return None
-    if not is_coded_cache(graph, present_v, v, inverse_v, scale_v, lowest, highest):
-        m.refuse('is_coded_cache(present_v, v, inverse_v, scale_v, lowest, highest)')
+    if not is_quantized_cache(graph, present_v, v, inverse_v, scale_v, lowest, highest):
+        m.refuse('is_quantized_cache(present_v, v, inverse_v, scale_v, lowest, highest)')
         return None
-    if not share_coded_heads(graph, query, k, v, past_k):
-        m.refuse('share_coded_heads(query, k, v, past_k)')
+    if not share_quantized_heads(graph, query, k, v, past_k):
+        m.refuse('share_quantized_heads(query, k, v, past_k)')
         return None
     shown = mask if bias is None else bias
     if not broadcasts_into(graph, shown, product):
@@ -340,7 +340,7 @@ def match_ort_coded_cache(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_coded_cache(graph: Graph, res: ResultSpec, k: Result, past_k: Result, v: Result, past_v: Result, scale_k: Result, scale_v: Result, query: Result, scale: Any, shown: Any) -> Any:
-    return coded_attention(graph, query, k, v, past_k, past_v, shown, scale_k, scale_v, scale)
+    return quantized_attention(graph, query, k, v, past_k, past_v, shown, scale_k, scale_v, scale)
 
 
 def finish_ort_coded_cache_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, divisor: Any, present_k: Any, k: Any, inverse_k: Any, scale_k: Any, lowest: Any, highest: Any, present_v: Any, v: Any, inverse_v: Any, scale_v: Any, keys: Any, wide_k: Any, values: Any, wide_v: Any, query: Any, past_k: Any, mask: Any, bias: Any, product: Any, root: Any, past_v: Any) -> Match | None:
@@ -355,11 +355,11 @@ def finish_ort_coded_cache_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis:
     if not scale:
         m.refuse('scale')
         return None
-    if not is_coded_cache(graph, present_k, k, inverse_k, scale_k, lowest, highest):
-        m.refuse('is_coded_cache(present_k, k, inverse_k, scale_k, lowest, highest)')
+    if not is_quantized_cache(graph, present_k, k, inverse_k, scale_k, lowest, highest):
+        m.refuse('is_quantized_cache(present_k, k, inverse_k, scale_k, lowest, highest)')
         return None
-    if not is_coded_cache(graph, present_v, v, inverse_v, scale_v, lowest, highest):
-        m.refuse('is_coded_cache(present_v, v, inverse_v, scale_v, lowest, highest)')
+    if not is_quantized_cache(graph, present_v, v, inverse_v, scale_v, lowest, highest):
+        m.refuse('is_quantized_cache(present_v, v, inverse_v, scale_v, lowest, highest)')
         return None
     if not repeats_heads(graph, keys, wide_k):
         m.refuse('repeats_heads(keys, wide_k)')
@@ -367,8 +367,8 @@ def finish_ort_coded_cache_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis:
     if not repeats_heads(graph, values, wide_v):
         m.refuse('repeats_heads(values, wide_v)')
         return None
-    if not share_coded_heads(graph, query, k, v, past_k):
-        m.refuse('share_coded_heads(query, k, v, past_k)')
+    if not share_quantized_heads(graph, query, k, v, past_k):
+        m.refuse('share_quantized_heads(query, k, v, past_k)')
         return None
     shown = mask if bias is None else bias
     if not broadcasts_into(graph, shown, product):
@@ -784,4 +784,4 @@ def match_ort_coded_cache_repeated(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_coded_cache_repeated(graph: Graph, res: ResultSpec, k: Result, past_k: Result, v: Result, past_v: Result, scale_k: Result, scale_v: Result, query: Result, scale: Any, shown: Any) -> Any:
-    return coded_attention(graph, query, k, v, past_k, past_v, shown, scale_k, scale_v, scale)
+    return quantized_attention(graph, query, k, v, past_k, past_v, shown, scale_k, scale_v, scale)

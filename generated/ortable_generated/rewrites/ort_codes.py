@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.numbers import for_cpu, is_float32
-from ortable.passes.rewrite.helpers.prequantized import coded_weight_of, dequantized, scaled_codes, with_shifts
+from ortable.passes.rewrite.helpers.prequantized import make_dequantize, quantized_weight_of, scaled_codes, with_shifts
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import rank_of
@@ -32,7 +32,7 @@ def match_ort_codes_of_gather(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    weight = coded_weight_of(graph, w, True, whole=True)
+    weight = quantized_weight_of(graph, w, True, table=True)
     if not weight is not None:
         m.refuse('weight is not None')
         return None
@@ -40,7 +40,7 @@ def match_ort_codes_of_gather(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_codes_of_gather(graph: Graph, res: ResultSpec, indices: Result, weight: Any) -> Any:
-    return graph.make_node('Gather', [dequantized(graph, weight), indices], res.outputs, axis=0)
+    return graph.make_node('Gather', [make_dequantize(graph, weight), indices], res.outputs, axis=0)
 
 
 def match_ort_codes_of_gemm(m: Matcher, root: Node) -> Match | None:
@@ -57,7 +57,7 @@ def match_ort_codes_of_gemm(m: Matcher, root: Node) -> Match | None:
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
         return None
-    weight = coded_weight_of(graph, w, transposed == 1)
+    weight = quantized_weight_of(graph, w, transposed == 1)
     if not weight is not None:
         m.refuse('weight is not None')
         return None
@@ -65,7 +65,7 @@ def match_ort_codes_of_gemm(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_codes_of_gemm(graph: Graph, res: ResultSpec, x: Result, bias: Result | None, weight: Any) -> Any:
-    return with_shifts(graph, graph.make_node('Gemm', [x, dequantized(graph, weight), bias], transB=1), x, weight)
+    return with_shifts(graph, graph.make_node('Gemm', [x, make_dequantize(graph, weight), bias], transB=1), x, weight)
 
 
 def match_ort_codes_of_matmul(m: Matcher, root: Node) -> Match | None:
@@ -83,7 +83,7 @@ def match_ort_codes_of_matmul(m: Matcher, root: Node) -> Match | None:
     if not rank_of(graph, x) >= 2:
         m.refuse('rank_of(x) >= 2')
         return None
-    weight = coded_weight_of(graph, w, False)
+    weight = quantized_weight_of(graph, w, False)
     if not weight is not None:
         m.refuse('weight is not None')
         return None
@@ -91,7 +91,7 @@ def match_ort_codes_of_matmul(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_codes_of_matmul(graph: Graph, res: ResultSpec, x: Result, weight: Any) -> Any:
-    return with_shifts(graph, graph.make_node('MatMul', [x, graph.make_node('Transpose', [dequantized(graph, weight)], perm=[1, 0])]), x, weight)
+    return with_shifts(graph, graph.make_node('MatMul', [x, graph.make_node('Transpose', [make_dequantize(graph, weight)], perm=[1, 0])]), x, weight)
 
 
 def finish_ort_codes_scaled_1(m: Matcher, nodes: tuple[Node, ...], product: Any, scales: Any, rows: Any, root: Any, shape: Any) -> Match | None:
@@ -137,5 +137,5 @@ def match_ort_codes_scaled(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_codes_scaled(graph: Graph, res: ResultSpec, x: Result, shape: Result | None, weight: Any) -> Any:
-    whole = graph.make_node('MatMul', [x, graph.make_node('Transpose', [dequantized(graph, weight)], perm=[1, 0])])
+    whole = graph.make_node('MatMul', [x, graph.make_node('Transpose', [make_dequantize(graph, weight)], perm=[1, 0])])
     return whole if shape is None else graph.make_node('Reshape', [whole, shape], res.outputs)

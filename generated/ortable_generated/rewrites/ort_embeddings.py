@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.numbers import for_cpu
-from ortable.passes.rewrite.helpers.quantized_weights import bits_rows, packing, rounded_weight, rounds_weight
+from ortable.passes.rewrite.helpers.quantized_weights import bits_rows, can_quantize_weight, packed_weight_of, quantize_weight
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 
@@ -37,7 +37,7 @@ def match_ort_bits_embedding(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    weight = packing(graph, codes, scales, zeros, axis, size, True, whole=True)
+    weight = packed_weight_of(graph, codes, scales, zeros, axis, size, True, whole=True)
     if not weight is not None:
         m.refuse('weight is not None')
         return None
@@ -59,11 +59,11 @@ def match_ort_weights_of_gather(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not rounds_weight(graph, w, True, table=True):
-        m.refuse('rounds_weight(w, True, table=True)')
+    if not can_quantize_weight(graph, w, True, table=True):
+        m.refuse('can_quantize_weight(w, True, table=True)')
         return None
     return Match((root,), (root.outputs[0],), (w, indices))
 
 
 def make_ort_weights_of_gather(graph: Graph, res: ResultSpec, w: Result, indices: Result) -> Any:
-    return graph.make_node('Gather', [rounded_weight(graph, w, True, axis=1), indices], res.outputs, axis=0)
+    return graph.make_node('Gather', [quantize_weight(graph, w, True, axis=1), indices], res.outputs, axis=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.numbers import for_cpu
-from ortable.passes.rewrite.helpers.quantized_weights import rounded_weight, rounds_weight
+from ortable.passes.rewrite.helpers.quantized_weights import can_quantize_weight, quantize_weight
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import dtype_of
@@ -30,11 +30,11 @@ def match_ort_half_weights_of_gather(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not rounds_weight(graph, w, True, half=True, table=True):
-        m.refuse('rounds_weight(w, True, half=True, table=True)')
+    if not can_quantize_weight(graph, w, True, half=True, table=True):
+        m.refuse('can_quantize_weight(w, True, half=True, table=True)')
         return None
     return Match((root,), (root.outputs[0],), (w, indices))
 
 
 def make_ort_half_weights_of_gather(graph: Graph, res: ResultSpec, w: Result, indices: Result) -> Any:
-    return graph.make_node('Cast', [graph.make_node('Gather', [rounded_weight(graph, w, True, axis=1), indices], axis=0)], res.outputs, to=dtype_of(graph, w))
+    return graph.make_node('Cast', [graph.make_node('Gather', [quantize_weight(graph, w, True, axis=1), indices], axis=0)], res.outputs, to=dtype_of(graph, w))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int64
-from ortable.passes.rewrite.helpers.experts import are_places, counts_of, pays_by_expert, rows_by_expert
+from ortable.passes.rewrite.helpers.experts import are_nonnegative, counts_of, pays_by_expert, rows_by_expert
 from ortable.passes.rewrite.helpers.numbers import for_cpu, is_filled, number_of
 from ortable.passes.rewrite.helpers.shapes import has_shape
 from ortable.passes.rewrite.matcher import literal_equals
@@ -280,8 +280,8 @@ def match_ort_expert_rows(m: Matcher, root: Node) -> Match | None:
         for r8, r9 in m.orders(n7):
             if r8 != quotient or r9 != count:
                 continue
-            if not are_places(graph, place):
-                m.refuse('are_places(place)')
+            if not are_nonnegative(graph, place):
+                m.refuse('are_nonnegative(place)')
                 continue
             if not number_of(graph, count) > 0:
                 m.refuse('number_of(count) > 0')
@@ -309,8 +309,8 @@ def match_ort_experts_of_columns(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_places(graph, ids):
-        m.refuse('are_places(ids)')
+    if not are_nonnegative(graph, ids):
+        m.refuse('are_nonnegative(ids)')
         return None
     if not pays_by_expert(graph, weight, ids):
         m.refuse('pays_by_expert(weight, ids)')
@@ -341,8 +341,8 @@ def match_ort_experts_of_rows(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not are_places(graph, ids):
-        m.refuse('are_places(ids)')
+    if not are_nonnegative(graph, ids):
+        m.refuse('are_nonnegative(ids)')
         return None
     if not pays_by_expert(graph, weight, ids):
         m.refuse('pays_by_expert(weight, ids)')

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.helpers.half_weights import float32_weight, is_half_weight, is_read_as_it_is
+from ortable.passes.rewrite.helpers.half_weights import float32_weight, is_half_weight, is_stored_half_matrix
 from ortable.passes.rewrite.helpers.numbers import for_cpu
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
@@ -53,8 +53,8 @@ def match_ort_half_cast_first(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_read_as_it_is(graph, w):
-        m.refuse('is_read_as_it_is(w)')
+    if not is_stored_half_matrix(graph, w):
+        m.refuse('is_stored_half_matrix(w)')
         return None
     return Match((root, n1), (root.outputs[0],), (w,), (n1,))
 

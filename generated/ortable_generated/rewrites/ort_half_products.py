@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.helpers.half_weights import is_read_as_it_is
+from ortable.passes.rewrite.helpers.half_weights import is_stored_half_matrix
 from ortable.passes.rewrite.helpers.numbers import for_cpu
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
@@ -30,8 +30,8 @@ def match_ort_half_gemm(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_read_as_it_is(graph, w):
-        m.refuse('is_read_as_it_is(w)')
+    if not is_stored_half_matrix(graph, w):
+        m.refuse('is_stored_half_matrix(w)')
         return None
     return Match((root,), (root.outputs[0],), (x, w, bias, transposed))
 
@@ -52,8 +52,8 @@ def match_ort_half_matmul(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_read_as_it_is(graph, w):
-        m.refuse('is_read_as_it_is(w)')
+    if not is_stored_half_matrix(graph, w):
+        m.refuse('is_stored_half_matrix(w)')
         return None
     return Match((root,), (root.outputs[0],), (x, w))
 
@@ -77,8 +77,8 @@ def match_ort_half_transposed_matmul(m: Matcher, root: Node) -> Match | None:
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
-    if not is_read_as_it_is(graph, w):
-        m.refuse('is_read_as_it_is(w)')
+    if not is_stored_half_matrix(graph, w):
+        m.refuse('is_stored_half_matrix(w)')
         return None
     return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 

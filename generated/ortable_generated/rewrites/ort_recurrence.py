@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.numbers import for_cpu, number_of
-from ortable.passes.rewrite.helpers.recurrence import as_place, is_depthwise_sequence, is_state, log_of_decay, same_vectors
+from ortable.passes.rewrite.helpers.recurrence import as_one_token, is_depthwise_sequence, is_state, log_of_decay, same_vectors
 from ortable.passes.rewrite.helpers.shapes import has_shape, same_shape
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import dim_of, is_static, shape_of, static
@@ -300,8 +300,8 @@ def match_ort_delta_step(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_delta_step(graph: Graph, res: ResultSpec, state: Result, key: Result, value: Result, rate: Result, batch: Any, heads: Any, keys: Any, values: Any, asked: Any) -> Any:
-    q, k = (as_place(graph, asked, batch, heads * keys), as_place(graph, key, batch, heads * keys))
-    v, b = (as_place(graph, value, batch, heads * values), as_place(graph, rate, batch, heads))
+    q, k = (as_one_token(graph, asked, batch, heads * keys), as_one_token(graph, key, batch, heads * keys))
+    v, b = (as_one_token(graph, value, batch, heads * values), as_one_token(graph, rate, batch, heads))
     read, last = graph.make_node('LinearAttention', [q, k, v, state, None, b], 2, domain='com.microsoft', q_num_heads=heads, kv_num_heads=heads, scale=1.0, update_rule='delta')
     return (last, reshape_to(graph, read, shape_of(graph, res[1])))
 
@@ -511,9 +511,9 @@ def match_ort_gated_delta_step(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_gated_delta_step(graph: Graph, res: ResultSpec, state: Result, key: Result, value: Result, rate: Result, batch: Any, heads: Any, keys: Any, values: Any, asked: Any, decay: Any, count: Any) -> Any:
-    q, k = (as_place(graph, asked, batch, heads * keys), as_place(graph, key, batch, heads * keys))
-    v, b = (as_place(graph, value, batch, heads * values), as_place(graph, rate, batch, heads))
-    g = as_place(graph, decay, batch, count)
+    q, k = (as_one_token(graph, asked, batch, heads * keys), as_one_token(graph, key, batch, heads * keys))
+    v, b = (as_one_token(graph, value, batch, heads * values), as_one_token(graph, rate, batch, heads))
+    g = as_one_token(graph, decay, batch, count)
     read, last = graph.make_node('LinearAttention', [q, k, v, state, g, b], 2, domain='com.microsoft', q_num_heads=heads, kv_num_heads=heads, scale=1.0, update_rule='gated_delta')
     return (last, reshape_to(graph, read, shape_of(graph, res[1])))
 
@@ -595,7 +595,7 @@ def match_ort_gated_step(m: Matcher, root: Node) -> Match | None:
 
 
 def make_ort_gated_step(graph: Graph, res: ResultSpec, state: Result, key: Result, line: Result, batch: Any, heads: Any, keys: Any, values: Any, asked: Any, decay: Any, count: Any) -> Any:
-    q, k = (as_place(graph, asked, batch, heads * keys), as_place(graph, key, batch, heads * keys))
-    v, g = (as_place(graph, line, batch, heads * values), as_place(graph, decay, batch, count))
+    q, k = (as_one_token(graph, asked, batch, heads * keys), as_one_token(graph, key, batch, heads * keys))
+    v, g = (as_one_token(graph, line, batch, heads * values), as_one_token(graph, decay, batch, count))
     read, last = graph.make_node('LinearAttention', [q, k, v, state, g], 2, domain='com.microsoft', q_num_heads=heads, kv_num_heads=heads, scale=1.0, update_rule='gated')
     return (last, reshape_to(graph, read, shape_of(graph, res[1])))

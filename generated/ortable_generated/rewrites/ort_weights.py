@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.numbers import for_cpu, is_float32
-from ortable.passes.rewrite.helpers.quantized_weights import bits_product, packing
+from ortable.passes.rewrite.helpers.quantized_weights import bits_product, packed_weight_of
 from ortable.passes.rewrite.helpers.shapes import has_shape
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
@@ -69,7 +69,7 @@ def match_ort_bits_gemm(m: Matcher, root: Node) -> Match | None:
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
         return None
-    weight = packing(graph, codes, scales, zeros, axis, size, transposed == 1)
+    weight = packed_weight_of(graph, codes, scales, zeros, axis, size, transposed == 1)
     if not weight is not None:
         m.refuse('weight is not None')
         return None
@@ -101,7 +101,7 @@ def match_ort_bits_matmul(m: Matcher, root: Node) -> Match | None:
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
         return None
-    weight = packing(graph, codes, scales, zeros, axis, size, False)
+    weight = packed_weight_of(graph, codes, scales, zeros, axis, size, False)
     if not weight is not None:
         m.refuse('weight is not None')
         return None
@@ -137,7 +137,7 @@ def match_ort_bits_transposed_matmul(m: Matcher, root: Node) -> Match | None:
     if not is_float32(graph, x):
         m.refuse('is_float32(x)')
         return None
-    weight = packing(graph, codes, scales, zeros, axis, size, True)
+    weight = packed_weight_of(graph, codes, scales, zeros, axis, size, True)
     if not weight is not None:
         m.refuse('weight is not None')
         return None

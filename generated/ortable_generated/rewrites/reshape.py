@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.shapes import known_rank, producer_of, same_shape, with_inputs
-from ortable.passes.rewrite.helpers.views import may_copy_dims, view_to, viewed
+from ortable.passes.rewrite.helpers.views import apply_view, may_copy_dims, view_to
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import dim_of, is_constant, shape_of
 
@@ -38,7 +38,7 @@ def match_reshape_constant_target(m: Matcher, root: Node) -> Match | None:
 
 
 def make_reshape_constant_target(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
-    return viewed(graph, x, view)
+    return apply_view(graph, x, view)
 
 
 def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
@@ -82,7 +82,7 @@ def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
 
 
 def make_reshape_gemm_reshape(graph: Graph, res: ResultSpec, x: Result, w: Result, bias: Result, view: Any) -> Any:
-    return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, view), w]), bias], res.outputs)
+    return graph.make_node('Add', [graph.make_node('MatMul', [apply_view(graph, x, view), w]), bias], res.outputs)
 
 
 def finish_reshape_given_target_1(m: Matcher, nodes: tuple[Node, ...], n1: Any, target: Any, zero: Any, root: Any) -> Match | None:
@@ -213,7 +213,7 @@ def match_view_again_4(m: Matcher, root: Node) -> Match | None:
 
 
 def make_view_again(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
-    return viewed(graph, x, view)
+    return apply_view(graph, x, view)
 
 
 def finish_view_same_1(m: Matcher, nodes: tuple[Node, ...], root: Any) -> Match | None:
@@ -423,7 +423,7 @@ def match_view_unary_view(m: Matcher, root: Node) -> Match | None:
 
 
 def make_view_unary_view(graph: Graph, res: ResultSpec, x: Result, view: Any, node: Any) -> Any:
-    return viewed(graph, with_inputs(graph, node, [x]), view)
+    return apply_view(graph, with_inputs(graph, node, [x]), view)
 
 
 def finish_views_side_by_side_1(m: Matcher, nodes: tuple[Node, ...], first: Any, second: Any, out: Any, root: Any) -> Match | None:
@@ -490,4 +490,4 @@ def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
 
 
 def make_views_side_by_side(graph: Graph, res: ResultSpec, x: Result, y: Result, view: Any, node: Any) -> Any:
-    return viewed(graph, with_inputs(graph, node, [x, y]), view)
+    return apply_view(graph, with_inputs(graph, node, [x, y]), view)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.passes.rewrite.helpers.numbers import ints_of
 from ortable.passes.rewrite.helpers.shapes import known_rank, one_axis, same_shape
-from ortable.passes.rewrite.helpers.slices import composed_slice, concatenated, has_unit_steps, slice_of, slice_of_concat, split_sizes
+from ortable.passes.rewrite.helpers.slices import composed_slice, has_unit_steps, make_concat, slice_of, slice_of_concat, split_sizes
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import dim_of
 from ortable.prelude.values import as_vec, const
@@ -40,7 +40,7 @@ def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
 
 
 def make_slice_of_concat(graph: Graph, res: ResultSpec, axis: Any, parts: Any) -> Any:
-    return concatenated(graph, parts, axis)
+    return make_concat(graph, parts, axis)
 
 
 def match_slice_slice(m: Matcher, root: Node) -> Match | None:
@@ -69,7 +69,7 @@ def match_slice_slice(m: Matcher, root: Node) -> Match | None:
 
 
 def make_slice_slice(graph: Graph, res: ResultSpec, both: Any) -> Any:
-    return concatenated(graph, [both], 0)
+    return make_concat(graph, [both], 0)
 
 
 def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.helpers.shapes import known_rank, producer_of, with_inputs
-from ortable.passes.rewrite.helpers.views import moves_unit_axes_only, perm_of, view_to, viewed
+from ortable.passes.rewrite.helpers.views import apply_view, moves_unit_axes_only, perm_of, view_to
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import shape_of
 
@@ -91,7 +91,7 @@ def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
 
 
 def make_transpose_of_ones(graph: Graph, res: ResultSpec, x: Result, view: Any) -> Any:
-    return viewed(graph, x, view)
+    return apply_view(graph, x, view)
 
 
 def match_transpose_same(m: Matcher, root: Node) -> Match | None:

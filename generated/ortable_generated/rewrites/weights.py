@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.helpers.quantized_weights import rounded_weight, rounds_weight
+from ortable.passes.rewrite.helpers.quantized_weights import can_quantize_weight, quantize_weight
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 
@@ -25,14 +25,14 @@ def match_weights_of_gemm(m: Matcher, root: Node) -> Match | None:
     transposed = root.attrs.get('transB', 0)
     x, w = root.inputs[:2]
     bias = root.inputs[2] or None if len(root.inputs) > 2 else None
-    if not rounds_weight(graph, w, transposed == 1):
-        m.refuse('rounds_weight(w, transposed == 1)')
+    if not can_quantize_weight(graph, w, transposed == 1):
+        m.refuse('can_quantize_weight(w, transposed == 1)')
         return None
     return Match((root,), (root.outputs[0],), (x, w, bias, transposed))
 
 
 def make_weights_of_gemm(graph: Graph, res: ResultSpec, x: Result, w: Result, bias: Result | None, transposed: Any) -> Any:
-    rows = graph.make_node('MatMul', [x, rounded_weight(graph, w, transposed == 1)])
+    rows = graph.make_node('MatMul', [x, quantize_weight(graph, w, transposed == 1)])
     return rows if bias is None else graph.make_node('Add', [rows, bias], res.outputs)
 
 
@@ -42,14 +42,14 @@ def match_weights_of_matmul(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or root.attrs:
         return None
     x, w = root.inputs
-    if not rounds_weight(graph, w, False):
-        m.refuse('rounds_weight(w, False)')
+    if not can_quantize_weight(graph, w, False):
+        m.refuse('can_quantize_weight(w, False)')
         return None
     return Match((root,), (root.outputs[0],), (x, w))
 
 
 def make_weights_of_matmul(graph: Graph, res: ResultSpec, x: Result, w: Result) -> Any:
-    return graph.make_node('MatMul', [x, rounded_weight(graph, w, False)], res.outputs)
+    return graph.make_node('MatMul', [x, quantize_weight(graph, w, False)], res.outputs)
 
 
 def match_weights_of_transposed_matmul(m: Matcher, root: Node) -> Match | None:
@@ -64,11 +64,11 @@ def match_weights_of_transposed_matmul(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('perm'), [1, 0]):
         return None
     w = n1.inputs[0]
-    if not rounds_weight(graph, w, True):
-        m.refuse('rounds_weight(w, True)')
+    if not can_quantize_weight(graph, w, True):
+        m.refuse('can_quantize_weight(w, True)')
         return None
     return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 
 
 def make_weights_of_transposed_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:
-    return graph.make_node('MatMul', [x, rounded_weight(graph, w, True)], res.outputs)
+    return graph.make_node('MatMul', [x, quantize_weight(graph, w, True)], res.outputs)

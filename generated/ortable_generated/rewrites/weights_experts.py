@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.helpers.experts import rounded_expert, rounds_expert
+from ortable.passes.rewrite.helpers.experts import can_quantize_expert, quantize_expert
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 
@@ -30,14 +30,14 @@ def match_weights_of_expert(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('axis', 0), 0):
         return None
     w, index = n1.inputs
-    if not rounds_expert(graph, w, index, False):
-        m.refuse('rounds_expert(w, index, False)')
+    if not can_quantize_expert(graph, w, index, False):
+        m.refuse('can_quantize_expert(w, index, False)')
         return None
     return Match((root, n1), (root.outputs[0],), (w, index, x))
 
 
 def make_weights_of_expert(graph: Graph, res: ResultSpec, w: Result, index: Result, x: Result) -> Any:
-    return graph.make_node('MatMul', [x, rounded_expert(graph, w, index, False)], res.outputs)
+    return graph.make_node('MatMul', [x, quantize_expert(graph, w, index, False)], res.outputs)
 
 
 def match_weights_of_expert_in_gemm(m: Matcher, root: Node) -> Match | None:
@@ -54,14 +54,14 @@ def match_weights_of_expert_in_gemm(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('axis', 0), 0):
         return None
     w, index = n1.inputs
-    if not rounds_expert(graph, w, index, True):
-        m.refuse('rounds_expert(w, index, True)')
+    if not can_quantize_expert(graph, w, index, True):
+        m.refuse('can_quantize_expert(w, index, True)')
         return None
     return Match((root, n1), (root.outputs[0],), (w, index, x))
 
 
 def make_weights_of_expert_in_gemm(graph: Graph, res: ResultSpec, w: Result, index: Result, x: Result) -> Any:
-    return graph.make_node('MatMul', [x, rounded_expert(graph, w, index, True)], res.outputs)
+    return graph.make_node('MatMul', [x, quantize_expert(graph, w, index, True)], res.outputs)
 
 
 def match_weights_of_transposed_expert(m: Matcher, root: Node) -> Match | None:
@@ -82,11 +82,11 @@ def match_weights_of_transposed_expert(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n2.attrs.get('perm'), [0, 2, 1]):
         return None
     w = n2.inputs[0]
-    if not rounds_expert(graph, w, index, True):
-        m.refuse('rounds_expert(w, index, True)')
+    if not can_quantize_expert(graph, w, index, True):
+        m.refuse('can_quantize_expert(w, index, True)')
         return None
     return Match((root, n1, n2), (root.outputs[0],), (w, index, x), (n2,))
 
 
 def make_weights_of_transposed_expert(graph: Graph, res: ResultSpec, w: Result, index: Result, x: Result) -> Any:
-    return graph.make_node('MatMul', [x, rounded_expert(graph, w, index, True)], res.outputs)
+    return graph.make_node('MatMul', [x, quantize_expert(graph, w, index, True)], res.outputs)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.passes.rewrite.helpers.quantized_weights import rounded_weight, rounds_weight
+from ortable.passes.rewrite.helpers.quantized_weights import can_quantize_weight, quantize_weight
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match
 from ortable.prelude.facts import dtype_of
@@ -33,14 +33,14 @@ def match_half_weights_of_gemm(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('to'), 1):
         return None
     w = n1.inputs[0]
-    if not rounds_weight(graph, w, transposed == 1, half=True):
-        m.refuse('rounds_weight(w, transposed == 1, half=True)')
+    if not can_quantize_weight(graph, w, transposed == 1, half=True):
+        m.refuse('can_quantize_weight(w, transposed == 1, half=True)')
         return None
     return Match((root, n1), (root.outputs[0],), (w, x, bias, transposed), (n1,))
 
 
 def make_half_weights_of_gemm(graph: Graph, res: ResultSpec, w: Result, x: Result, bias: Result | None, transposed: Any) -> Any:
-    rows = graph.make_node('MatMul', [x, rounded_weight(graph, w, transposed == 1)])
+    rows = graph.make_node('MatMul', [x, quantize_weight(graph, w, transposed == 1)])
     return rows if bias is None else graph.make_node('Add', [rows, bias], res.outputs)
 
 
@@ -52,14 +52,14 @@ def match_half_weights_of_gemm_in_half(m: Matcher, root: Node) -> Match | None:
     transposed = root.attrs.get('transB', 0)
     x, w = root.inputs[:2]
     bias = root.inputs[2] or None if len(root.inputs) > 2 else None
-    if not rounds_weight(graph, w, transposed == 1, half=True):
-        m.refuse('rounds_weight(w, transposed == 1, half=True)')
+    if not can_quantize_weight(graph, w, transposed == 1, half=True):
+        m.refuse('can_quantize_weight(w, transposed == 1, half=True)')
         return None
     return Match((root,), (root.outputs[0],), (x, w, bias, transposed))
 
 
 def make_half_weights_of_gemm_in_half(graph: Graph, res: ResultSpec, x: Result, w: Result, bias: Result | None, transposed: Any) -> Any:
-    rows = graph.make_node('MatMul', [graph.make_node('Cast', [x], to=1), rounded_weight(graph, w, transposed == 1)])
+    rows = graph.make_node('MatMul', [graph.make_node('Cast', [x], to=1), quantize_weight(graph, w, transposed == 1)])
     whole = rows if bias is None else graph.make_node('Add', [rows, graph.make_node('Cast', [bias], to=1)])
     return graph.make_node('Cast', [whole], res.outputs, to=dtype_of(graph, x))
 
@@ -76,14 +76,14 @@ def match_half_weights_of_matmul(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n1.attrs.get('to'), 1):
         return None
     w = n1.inputs[0]
-    if not rounds_weight(graph, w, False, half=True):
-        m.refuse('rounds_weight(w, False, half=True)')
+    if not can_quantize_weight(graph, w, False, half=True):
+        m.refuse('can_quantize_weight(w, False, half=True)')
         return None
     return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 
 
 def make_half_weights_of_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:
-    return graph.make_node('MatMul', [x, rounded_weight(graph, w, False)], res.outputs)
+    return graph.make_node('MatMul', [x, quantize_weight(graph, w, False)], res.outputs)
 
 
 def match_half_weights_of_matmul_in_half(m: Matcher, root: Node) -> Match | None:
@@ -92,21 +92,21 @@ def match_half_weights_of_matmul_in_half(m: Matcher, root: Node) -> Match | None
     if len(root.inputs) != 2 or root.attrs:
         return None
     x, w = root.inputs
-    if not rounds_weight(graph, w, False, half=True):
-        m.refuse('rounds_weight(w, False, half=True)')
+    if not can_quantize_weight(graph, w, False, half=True):
+        m.refuse('can_quantize_weight(w, False, half=True)')
         return None
     return Match((root,), (root.outputs[0],), (x, w))
 
 
 def make_half_weights_of_matmul_in_half(graph: Graph, res: ResultSpec, x: Result, w: Result) -> Any:
-    return graph.make_node('Cast', [graph.make_node('MatMul', [graph.make_node('Cast', [x], to=1), rounded_weight(graph, w, False)])], res.outputs, to=dtype_of(graph, x))
+    return graph.make_node('Cast', [graph.make_node('MatMul', [graph.make_node('Cast', [x], to=1), quantize_weight(graph, w, False)])], res.outputs, to=dtype_of(graph, x))
 
 
 def finish_half_weights_of_transposed_matmul_1(m: Matcher, nodes: tuple[Node, ...], n2: Any, root: Any, x: Any, n1: Any) -> Match | None:
     graph = m.graph
     w = n2.inputs[0]
-    if not rounds_weight(graph, w, True, half=True):
-        m.refuse('rounds_weight(w, True, half=True)')
+    if not can_quantize_weight(graph, w, True, half=True):
+        m.refuse('can_quantize_weight(w, True, half=True)')
         return None
     return Match(nodes, (root.outputs[0],), (w, x), (n1,))
 
@@ -141,7 +141,7 @@ def match_half_weights_of_transposed_matmul(m: Matcher, root: Node) -> Match | N
 
 
 def make_half_weights_of_transposed_matmul(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:
-    return graph.make_node('MatMul', [x, rounded_weight(graph, w, True)], res.outputs)
+    return graph.make_node('MatMul', [x, quantize_weight(graph, w, True)], res.outputs)
 
 
 def match_half_weights_of_transposed_matmul_in_half(m: Matcher, root: Node) -> Match | None:
@@ -156,11 +156,11 @@ def match_half_weights_of_transposed_matmul_in_half(m: Matcher, root: Node) -> M
     if not literal_equals(n1.attrs.get('perm'), [1, 0]):
         return None
     w = n1.inputs[0]
-    if not rounds_weight(graph, w, True, half=True):
-        m.refuse('rounds_weight(w, True, half=True)')
+    if not can_quantize_weight(graph, w, True, half=True):
+        m.refuse('can_quantize_weight(w, True, half=True)')
         return None
     return Match((root, n1), (root.outputs[0],), (w, x), (n1,))
 
 
 def make_half_weights_of_transposed_matmul_in_half(graph: Graph, res: ResultSpec, w: Result, x: Result) -> Any:
-    return graph.make_node('Cast', [graph.make_node('MatMul', [graph.make_node('Cast', [x], to=1), rounded_weight(graph, w, True)])], res.outputs, to=dtype_of(graph, x))
+    return graph.make_node('Cast', [graph.make_node('MatMul', [graph.make_node('Cast', [x], to=1), quantize_weight(graph, w, True)])], res.outputs, to=dtype_of(graph, x))

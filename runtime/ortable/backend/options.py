@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, 
 
 from ortable.errors import OptionError
 from ortable.ir.versions import checked_opset
-from ortable.passes.weight_quantization import Stored, WeightOptions, checked_weights
+from ortable.passes.weight_quantization import Stored, WeightOptions, parse_weights
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -350,15 +350,15 @@ def _check_export_options(name: str, value: Any) -> Any:
 
 
 def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
-    from ortable.passes.rewrite.rule_selection import rules
+    from ortable.passes.rewrite.rule_selection import select_rules
 
-    rules(value)
+    select_rules(value)
     return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _check_weights(name: str, value: Any) -> WeightOptions | Stored | None:
     try:
-        return checked_weights(value)
+        return parse_weights(value)
     except OptionError as error:
         raise OptionError(f"Option {name!r}: {error}.") from None
 

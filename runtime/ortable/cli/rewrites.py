@@ -64,10 +64,10 @@ def add_rewrites(commands: Any) -> None:
 
 def named_rules(args: argparse.Namespace) -> list[str]:
     """Rules that ``--rewrites`` names themselves, or by their file."""
-    from ortable.passes.rewrite.rule_selection import SETS, rules
+    from ortable.passes.rewrite.rule_selection import SETS, select_rules
 
     names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
-    return [rule.name for rule in _by_name(rules(names))]
+    return [rule.name for rule in _by_name(select_rules(names))]
 
 
 # -- list
@@ -76,9 +76,9 @@ def named_rules(args: argparse.Namespace) -> list[str]:
 def _list(args: argparse.Namespace) -> int:
     from ortable.debug.explain_records import counted
     from ortable.passes.rewrite.rule import STAGES
-    from ortable.passes.rewrite.rule_selection import rules
+    from ortable.passes.rewrite.rule_selection import select_rules
 
-    chosen = _by_name(rules(args.names or "all"))
+    chosen = _by_name(select_rules(args.names or "all"))
     wanted = [
         rule
         for rule in chosen
@@ -130,15 +130,15 @@ def _by_name(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from ortable.passes.rewrite.rule_selection import rules
+    from ortable.passes.rewrite.rule_selection import select_rules
 
-    known = rules("all") if args.file is None else rules([args.file])
+    known = select_rules("all") if args.file is None else select_rules([args.file])
     rows = [rule for rule in known if rule.name == args.name]
     if not rows:
         if args.file is not None:
             raise OptionError(f"{args.file} has no rule {args.name!r}")
-        rules([args.name])  # raises with the closest name, unless it is that of a file
-        names = ", ".join(rule.name for rule in _by_name(rules([args.name])))
+        select_rules([args.name])  # raises with the closest name, unless it is that of a file
+        names = ", ".join(rule.name for rule in _by_name(select_rules([args.name])))
         raise OptionError(f"{args.name!r} is a file of rules; it has {names}")
     rule = rows[0]
     state = f"off by default: {rule.off}" if rule.off else "on by default"
@@ -189,10 +189,10 @@ def _check(args: argparse.Namespace) -> int:
 def check_rules(file: str) -> int:
     """Prints the rules of a file of yours, or what is wrong with it; the exit status."""
     from ortable.debug.explain_records import counted
-    from ortable.passes.rewrite.rule_selection import load
+    from ortable.passes.rewrite.rule_selection import load_rules
 
     try:
-        found = _by_name(load(file))
+        found = _by_name(load_rules(file))
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1

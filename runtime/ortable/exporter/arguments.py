@@ -40,7 +40,7 @@ from ortable.ir.versions import (
     checked_opset,
 )
 from ortable.passes import pipeline
-from ortable.passes.weight_quantization import Stored, WeightOptions, checked_weights
+from ortable.passes.weight_quantization import Stored, WeightOptions, parse_weights
 
 PathName: TypeAlias = str | os.PathLike[str]
 Model: TypeAlias = torch.nn.Module | torch.export.ExportedProgram | PathName
@@ -144,7 +144,7 @@ def checked_request(
     weights = _checked_rounding(given["weights"], given["max_error"], validate, modules)
     target = checked_target(given["target"])
     opsets = chosen_opset(given["target_opset"], target, isinstance(weights, WeightOptions))
-    passes = pipeline.chosen(
+    passes = pipeline.select_passes(
         given["optimize"],
         given["rewrites"],
         folding=options.constant_folding,
@@ -301,7 +301,7 @@ def _checked_rounding(
     Raises:
         OptionError: an argument that is not one of these, or two that contradict each other.
     """
-    options = checked_weights(weights)
+    options = parse_weights(weights)
     if max_error is not None:
         number = isinstance(max_error, int | float) and not isinstance(max_error, bool)
         if not number or not 0 <= max_error < math.inf:

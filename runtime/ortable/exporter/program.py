@@ -353,7 +353,7 @@ class OnnxProgram:
         request, model = self._made.request, self._made.model
         chosen = request.target if target is None else checked_target(target)
         folding, large = request.options.constant_folding, isinstance(model, LargeModel)
-        passes = pipeline.chosen(
+        passes = pipeline.select_passes(
             True, rewrites, folding=folding, weight_transposes=folding and not request.large_model
         )
         builder = GraphBuilder(

@@ -1,3 +1,4 @@
 """Passes over a graph: unused nodes, identities, constant folding, equal nodes, quantized parts,
-and `rewrite`, the rules of specs/rewrites. In comes a graph, out goes the same graph and how much
-was removed or rewritten. Called by `builder`, `exporter` and `backend`."""
+and `rewrite`, the rules of specs/rewrites. They edit the graph in place and return how much
+they changed. Called by `builder`, `exporter` and `backend`.
+"""

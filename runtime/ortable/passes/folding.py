@@ -13,7 +13,7 @@ from ortable.ir.node import Node, Rewritten
 from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 
 _NO_LIMIT = float("inf")
-_QUANTISED = frozenset(
+_QUANTIZED = frozenset(
     {
         dtypes.int8,
         dtypes.uint8,
@@ -27,13 +27,14 @@ _QUANTISED = frozenset(
 
 
 def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int:
-    """Replaces nodes whose inputs are constants by initializers of at most ``max_bytes``.
+    """Replace nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
-    ``weights``: those that rules made in place of a weight may be of any size. Results read by
-    nobody else than folded nodes vanish in `remove_unused`. Random operators stay, and so does
-    what would store a weight once more, or quantised weights as floats."""
+    ``weights``: those that rules made in place of a weight may be of any size. Results that only
+    folded nodes read are removed by `remove_unused`. Random operators stay, and so does what would
+    store a weight twice, or quantized weights as floats.
+    """
     folded = 0
-    gone: list[Node] = []
+    removed: list[Node] = []
     stay: set[str] = set()
     outputs = {info.name for info in graph.outputs}
     for node in graph.nodes:
@@ -47,22 +48,25 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
             try:
                 arrays = [constants.get_constant(graph, n) if n else None for n in node.outputs]
             except BuilderError:
-                continue  # the reference implementation lacks it: the runtime has it
+                continue  # missing in the reference implementation
             if all(a is None or a.nbytes <= limit for a in arrays):
                 for name, array in zip(node.outputs, arrays, strict=True):
                     if name and array is not None:
-                        _become_initializer(graph, name, array)
-                gone.append(node)
-    if gone:
-        editing.remove_nodes(graph, gone)
-    if folded or gone:
+                        _replace_by_initializer(graph, name, array)
+                removed.append(node)
+    if removed:
+        editing.remove_nodes(graph, removed)
+    if folded or removed:
         editing.outdate_history(graph)
-    return folded + len(gone)
+    return folded + len(removed)
 
 
 def _stores_more(graph: Graph, node: Node) -> bool:
-    """Whether the node reads a weight of 8 bits or less, or one of half floats as something larger,
-    or turns one: what others read as it is would be stored twice (see `weight_transposes`)."""
+    """Whether folding the node would store a weight twice.
+
+    It reads a weight of 8 bits or less, or widens one of half floats, or transposes one that others
+    read (see `weight_transposes`).
+    """
     if graph.initializers_dict.keys().isdisjoint(node.inputs):
         return False
     if node.key in KEEPS_WEIGHTS:
@@ -70,19 +74,19 @@ def _stores_more(graph: Graph, node: Node) -> bool:
     for name in node.inputs:
         value = graph.initializers_dict.get(name)
         dtype = None if value is None else initializers.dtype_of(value)
-        if dtype in _QUANTISED:
+        if dtype in _QUANTIZED:
             size = initializers.size_of(value)
-            return size > 1 and any(_bytes_of(graph, each) >= size for each in node.outputs)
+            return size > 1 and any(_bytes_of(graph, output) >= size for output in node.outputs)
         if dtype in HALVES:  # of more elements than a number or two: its name is kept as well
             size = initializers.size_of(value)
             if size > initializers.SMALL:
                 wide = size * dtypes.ITEMSIZE[dtype]
-                return any(_bytes_of(graph, each) > wide for each in node.outputs)
+                return any(_bytes_of(graph, output) > wide for output in node.outputs)
     return False
 
 
 def _bytes_of(graph: Graph, name: str) -> float:
-    """How many bytes a result takes; infinity when that is not known."""
+    """The size of a result in bytes; infinity when it is unknown."""
     info = graph.values.get(name) if name else None
     if info is None or info.shape is None:
         return 0 if not name else float("inf")
@@ -105,7 +109,7 @@ def _can_fold(graph: Graph, node: Node, max_bytes: float) -> bool:
     return True
 
 
-def _become_initializer(graph: Graph, name: str, array: np.ndarray) -> None:
+def _replace_by_initializer(graph: Graph, name: str, array: np.ndarray) -> None:
     info = graph.values[name]
     graph.initializers_dict[name] = array
     graph.computed_constants.pop(name, None)

@@ -1,5 +1,6 @@
-"""Removes Identity nodes; names of graph inputs and outputs, and names read inside subgraphs that
-are protobuf, are kept."""
+"""Remove Identity nodes; names of graph inputs and outputs, and names read inside subgraphs that
+are protobuf, are kept.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from ortable.ir.node import Node
 
 
 def remove_identity_nodes(graph: Graph) -> int:
-    """Removes Identity nodes: readers of the copy read the original. A copy that is a graph
-    output gives its name to the original, unless that is an input, an initializer, another
-    output, or from outside."""
+    """Remove Identity nodes: readers of the copy read the original.
+
+    A copy that is a graph output gives its name to the original, unless that is an input, an
+    initializer, another output, or from an outer graph.
+    """
     removed = sum(
         remove_identity_nodes(inner)
         for node in graph.nodes
@@ -23,33 +26,33 @@ def remove_identity_nodes(graph: Graph) -> int:
         return removed
     fixed = captured_by_protos(graph.nodes)
     outputs = {info.name for info in graph.outputs}
-    gone: list[Node] = []
-    kept: list[Node] = []
+    dropped: list[Node] = []
+    remaining: list[Node] = []
     for node in copies:
         source, copy = node.inputs[0], node.outputs[0]
         if not source or copy in outputs or copy in fixed:
-            kept.append(node)
+            remaining.append(node)
             continue
         editing.replace_uses(graph, copy, source)
         graph.successors[copy] = source
         editing.merge_knowledge(graph, source, copy)
-        gone.append(node)
-    own = {name for node in graph.nodes for name in node.outputs} if kept else set()
-    own.difference_update(node.outputs[0] for node in gone)
+        dropped.append(node)
+    local = {name for node in graph.nodes for name in node.outputs} if remaining else set()
+    local.difference_update(node.outputs[0] for node in dropped)
     renamed: dict[str, str] = {}
-    for node in kept:
+    for node in remaining:
         source, copy = node.inputs[0], node.outputs[0]
-        free = source in own and source not in outputs and source not in fixed
+        free = source in local and source not in outputs and source not in fixed
         if copy in outputs and free and source not in renamed and copy not in fixed:
             renamed[source] = copy
             editing.merge_knowledge(graph, source, copy)
-            gone.append(node)
-    if gone:
-        editing.remove_nodes(graph, gone)
+            dropped.append(node)
+    if dropped:
+        editing.remove_nodes(graph, dropped)
     if renamed:
         for source, copy in renamed.items():
             editing.replace_output(graph, copy, source)
         editing.rename_results(graph, renamed)
-    if gone:
+    if dropped:
         editing.drop_dead_results(graph)
-    return removed + len(gone)
+    return removed + len(dropped)

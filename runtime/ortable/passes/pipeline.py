@@ -1,9 +1,9 @@
-"""The passes that make a converted graph smaller or faster, as one list in the order in which they
-run, and the one function that runs it.
+"""The passes that make a converted graph smaller or faster, in the order in which they run, and
+the function that runs them.
 
-In comes a graph and `PassOptions`, out goes the same graph, changed in place, and a `PassResult`.
-Called by `builder` (GraphBuilder.optimize), `exporter` (models and the bodies of local functions)
-and `backend`: which passes run follows from the options alone, never from the caller."""
+Called by `builder` (GraphBuilder.optimize), `exporter` (models and the bodies of local
+functions) and `backend`: the options alone decide which passes run, never the caller.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ from . import (
     weight_transposes,
 )
 from .rewrite import rule_selection
-from .rewrite.engine import rewrite
+from .rewrite.engine import rewrite_graph
 from .rewrite.record import RewriteRecord
 from .rewrite.rule import Rule
 
 FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
-_CODES = "ort_codes"  # the file of rules about weights that arrive as codes
-_ALWAYS_ON = ("rewrites", "remove_unused", "remove_unused_functions")  # rules are asked one by one
+_CODES = "ort_codes"  # the file of rules about weights that are quantized already
+_ALWAYS_ON = (
+    "rewrites",
+    "remove_unused",
+    "remove_unused_functions",
+)  # rules are disabled one by one
 _CODE_TYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 
 
@@ -41,12 +45,12 @@ _CODE_TYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 class PassOptions:
     """Which passes run.
 
-    ``optimize``: False runs none of them, whatever the other options say: the graph stays as the
-    converters made it. ``rules``: the rules of rewriting, none leaves the basic passes.
-    ``quantized``: arrange QDQ parts as ONNX Runtime fuses them. ``folding``: compute what depends
-    on constants only, up to `FOLDED_BYTES` a result. ``weight_transposes``: store weights that are
-    only read transposed transposed, and, with ``folding``, what rules compute of weights.
-    ``equal_initializers``: keep one of the initializers that hold the same."""
+    ``optimize``: False runs none of them and ignores the other options. ``rules``: the rewrite
+    rules; without any only the basic passes run. ``quantized``: arrange QDQ parts as ONNX Runtime
+    fuses them. ``folding``: fold constants of up to `FOLDED_BYTES` each. ``weight_transposes``:
+    store weights that are only read transposed transposed, and, with ``folding``, what rules
+    compute of weights. ``equal_initializers``: merge equal initializers.
+    """
 
     optimize: bool = True
     rules: tuple[Rule, ...] = ()
@@ -57,36 +61,38 @@ class PassOptions:
 
     @property
     def stores_weights(self) -> bool:
-        """Whether rules may store weights that they compute of others."""
+        """Whether rules may store weights that they compute from others."""
         return self.folding and self.weight_transposes
 
 
-def chosen(
+def select_passes(
     optimize: bool,
     rewrites: str | Sequence[str],
     *,
     folding: bool = False,
     weight_transposes: bool = False,
 ) -> PassOptions:
-    """The options that the arguments ``optimize`` and ``rewrites`` of to_onnx and of the backend
-    stand for: without a rule, quantized parts stay as the model has them too.
+    """Make the options of the arguments ``optimize`` and ``rewrites`` of to_onnx and of the
+    backend.
 
-    Raises what `choose.rules` raises for names that it does not know."""
-    rules = rule_selection.rules(rewrites)
+    Without a rule, quantized parts stay as in the model too. Raises like `select_rules`.
+    """
+    rules = rule_selection.select_rules(rewrites)
     return PassOptions(optimize, rules, bool(rules), folding, weight_transposes)
 
 
 @dataclass(frozen=True)
 class PassResult:
-    """What passes did: ``counts`` of what each removed, made or rewrote, by its name, and the
-    account of the rules."""
+    """The result of the passes: ``counts`` of changes by name of the pass, and the record of
+    rules.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _PassRun:
     """A run over one graph, as the passes see it."""
 
     graph: Any
@@ -94,72 +100,73 @@ class _Run:
     result: PassResult
 
 
-def _always(_: _Run) -> bool:
+def _run_always(_: _PassRun) -> bool:
     return True
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One step: ``run`` changes the graph and says how much of it, where ``when`` says so.
+    """One step: ``run`` changes the graph if ``when`` is true, and returns the number of changes.
 
     ``name`` is the key of its count; steps of one name add up. A count of zero is left out of the
-    result where the step is ``quiet``. A search for a fault switches steps off, but for those that
-    only drop what nobody reads; rules are asked one by one."""
+    result where the step is ``quiet``. The bisector disables steps, except those that only remove
+    unused parts; rules are disabled one by one.
+    """
 
     name: str
-    run: Callable[[_Run], int]
-    when: Callable[[_Run], bool] = _always
+    run: Callable[[_PassRun], int]
+    when: Callable[[_PassRun], bool] = _run_always
     quiet: bool = False
 
 
-def _is_off(step: Pass) -> bool:
-    """Whether a search for a fault has switched a step off."""
+def _is_disabled(step: Pass) -> bool:
+    """Whether the bisector has disabled a step."""
     if step.name in _ALWAYS_ON:
         return False
     return disabled("passes", lambda: Application(step.name, subject=step.run))
 
 
-def _apply_rules(run: _Run) -> int:
+def _apply_rules(run: _PassRun) -> int:
     record = run.result.rewrites
     before = len(record.fired)
     run.graph.stores_weights = run.options.stores_weights
-    rewrite(run.graph, run.options.rules, record)
+    rewrite_graph(run.graph, run.options.rules, record)
     return len(record.fired) - before
 
 
-def _arrange_codes(run: _Run) -> int:
+def _arrange_codes(run: _PassRun) -> int:
     record = run.result.rewrites
     before = len(record.fired)
-    rewrite(run.graph, _of_codes(run.options.rules), record)
+    rewrite_graph(run.graph, _code_rules(run.options.rules), record)
     return len(record.fired) - before
 
 
 @cache
-def _of_codes(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    own = set(rule_selection.rules(_CODES))
+def _code_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    own = set(rule_selection.select_rules(_CODES))
     return tuple(rule for rule in rules if rule in own)
 
 
-def _has_codes(run: _Run) -> bool:
-    """Whether there may be weights that are codes, packed or not, which folding would unpack."""
+def _has_codes(run: _PassRun) -> bool:
+    """Whether there may be quantized weights, packed or not, which folding would unpack."""
     if not run.options.folding or run.graph.target != "onnxruntime" or not run.options.rules:
         return False
-    stored = run.graph.initializers_dict.values()
+    values = run.graph.initializers_dict.values()
     return any(
-        initializers.dtype_of(each) in _CODE_TYPES and len(initializers.shape_of(each)) > 1
-        for each in stored
+        initializers.dtype_of(value) in _CODE_TYPES and len(initializers.shape_of(value)) > 1
+        for value in values
     )
 
 
-def _has_rules(run: _Run) -> bool:
+def _has_rules(run: _PassRun) -> bool:
     return bool(run.options.rules)
 
 
-def _merged_scans(run: _Run) -> bool:
+def _has_merged_scans(run: _PassRun) -> bool:
     return bool(run.result.counts.get("merge_scanned_attention"))
 
 
-def _rewritten(run: _Run) -> bool:
+def _has_rewritten(run: _PassRun) -> bool:
     return bool(run.result.counts.get("rewrites"))
 
 
@@ -183,7 +190,7 @@ PASSES: tuple[Pass, ...] = (
         when=lambda run: run.options.folding,
     ),
     Pass(_EQUAL_NODES.name, _EQUAL_NODES.run, when=_has_rules),
-    Pass(_UNUSED.name, _UNUSED.run, when=_has_rules),  # what nobody reads would be a reader
+    Pass(_UNUSED.name, _UNUSED.run, when=_has_rules),  # unused nodes would count as readers
     Pass("rewrites", _apply_rules, when=_has_rules),
     Pass(  # after the rules: these make linear attention of a step
         "merge_scanned_attention",
@@ -191,14 +198,14 @@ PASSES: tuple[Pass, ...] = (
         when=_has_rules,
         quiet=True,
     ),
-    Pass("rewrites", _apply_rules, when=_merged_scans),  # views between it and what is around
-    Pass(_IDENTITIES.name, _IDENTITIES.run, when=_rewritten),
+    Pass("rewrites", _apply_rules, when=_has_merged_scans),  # views around the merged attention
+    Pass(_IDENTITIES.name, _IDENTITIES.run, when=_has_rewritten),
     Pass(
         "constant_folding",
         lambda run: folding.constant_folding(
             run.graph, FOLDED_BYTES, weights=run.options.weight_transposes
         ),
-        when=lambda run: _rewritten(run) and run.options.folding,
+        when=lambda run: _has_rewritten(run) and run.options.folding,
     ),
     Pass(  # after the rules: gemm_add would undo it
         "arrange_quantized",
@@ -226,22 +233,22 @@ PASSES: tuple[Pass, ...] = (
 
 
 def run_passes(graph: Any, options: PassOptions, record: RewriteRecord | None = None) -> PassResult:
-    """Runs `PASSES` over a graph, in place.
+    """Run `PASSES` over a graph, in place.
 
     Args:
         graph: the graph.
         options: which of them run.
-        record: takes the account of the rules; a new one without it.
+        record: receives the record of the rules; a new one by default.
     """
     result = PassResult(rewrites=record if record is not None else RewriteRecord())
     if not options.optimize:
         return result
-    run, counts = _Run(graph, options, result), result.counts
+    run, counts = _PassRun(graph, options, result), result.counts
     for step in PASSES:
-        if not step.when(run) or _is_off(step):
+        if not step.when(run) or _is_disabled(step):
             continue
         count = step.run(run)
         if count or not step.quiet:
             counts[step.name] = counts.get(step.name, 0) + count
-    result_names.inherit(graph)
+    result_names.inherit_names(graph)
     return result

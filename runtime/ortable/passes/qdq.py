@@ -1,5 +1,6 @@
-"""A quantized graph in the form that ONNX Runtime turns into integer kernels. Values stay as they
-are: codes of activations become unsigned, a Reshape or a bias moves behind what is in its way."""
+"""Arrange a quantized graph so that ONNX Runtime uses integer kernels. Values do not change: codes
+of activations become unsigned, and a Reshape or a bias moves out of fused patterns.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +22,25 @@ _BYTES = (dtypes.uint8, dtypes.int8)
 
 
 def arrange_quantized(graph: Graph) -> int:
-    """Rewrites the quantized parts of a graph for ONNX Runtime; returns how many were rewritten."""
+    """Rewrite the quantized parts of a graph for ONNX Runtime; return how many were rewritten."""
     changed = 0
-    found = False
+    has_dequantize = False
     for node in graph.nodes:
-        found = found or node.op_type == "DequantizeLinear"
+        has_dequantize = has_dequantize or node.op_type == "DequantizeLinear"
         for inner in inner_graphs(node) if node.attrs else ():
             changed += arrange_quantized(inner)
-    if not found:
+    if not has_dequantize:
         return changed
     remove_unused(graph)
-    here = _Arrangement(graph)
+    arrangement = _Arrangement(graph)
     products = [node for node in graph.nodes if node.op_type == "Gemm"]
-    count = sum(here.lift_reshape(node) for node in products)
-    count += sum(here.unsigned(node) for node in graph.nodes if node.op_type == "QuantizeLinear")
-    count += here.unsigned_weights()
-    count += sum(here.sink_reshape(node) for node in products)
-    count += here.free_biases()
+    count = sum(arrangement.lift_reshape(node) for node in products)
+    count += sum(
+        arrangement.make_unsigned(node) for node in graph.nodes if node.op_type == "QuantizeLinear"
+    )
+    count += arrangement.make_weights_unsigned()
+    count += sum(arrangement.sink_reshape(node) for node in products)
+    count += arrangement.free_biases()
     if count:
         editing.outdate_history(graph)
     return changed + count
@@ -50,12 +53,13 @@ class _Arrangement:
         self.graph = graph
         self.outputs = {info.name for info in graph.outputs}
 
-    def unsigned(self, node: Node) -> bool:
-        """int8 codes that only DequantizeLinear reads, behind a Clip or what moves values at most,
-        become uint8: 128 is added to codes, zero points and bounds.
+    def make_unsigned(self, node: Node) -> bool:
+        """Turn int8 codes into uint8 by adding 128 to codes, zero points and bounds.
 
-        On x86 ONNX Runtime has integer convolutions for unsigned activations only."""
-        graph, results, places = self.graph, [node.outputs[0]], [(node, 2)]
+        Only DequantizeLinear may read them, behind at most a Clip or operators that move values. On
+        x86 ONNX Runtime has integer convolutions for unsigned activations only.
+        """
+        graph, results, operands = self.graph, [node.outputs[0]], [(node, 2)]
         if graph.values[results[0]].dtype != dtypes.int8 or graph.is_constant(results[0]):
             return False
         for name in results:  # grows on the way
@@ -64,58 +68,63 @@ class _Arrangement:
                 return False
             for reader in readers:
                 if reader.op_type == "DequantizeLinear":
-                    places.append((reader, 2))
+                    operands.append((reader, 2))
                 elif reader.op_type == "Clip" and len(reader.inputs) == 3:
-                    places += [(reader, 1), (reader, 2)]
+                    operands += [(reader, 1), (reader, 2)]
                 elif reader.key not in REARRANGES:
                     return False
                 if reader.op_type != "DequantizeLinear":
                     results.append(reader.outputs[0])
-        moved = [self._shifted(*place) for place in places]
+        moved = [self._shift_constant(*operand) for operand in operands]
         if any(value is None for value in moved):
             return False
-        for (each, place), value in zip(places, moved, strict=True):
-            inputs = each.inputs + [""] * (place + 1 - len(each.inputs))
-            inputs[place] = graph.make_initializer("", value)
-            editing.set_inputs(graph, each, inputs)
+        for (target, index), value in zip(operands, moved, strict=True):
+            inputs = target.inputs + [""] * (index + 1 - len(target.inputs))
+            inputs[index] = graph.make_initializer("", value)
+            editing.set_inputs(graph, target, inputs)
         for name in results:
             graph.values[name].dtype = dtypes.uint8
         return True
 
-    def _shifted(self, node: Node, place: int) -> np.ndarray | None:
-        """A constant of codes plus 128; without a zero point it is 0. None when unknown."""
-        name = node.inputs[place] if place < len(node.inputs) else ""
+    def _shift_constant(self, node: Node, index: int) -> np.ndarray | None:
+        """A constant of codes plus 128, where a missing zero point is 0; None when it is
+        unknown.
+        """
+        name = node.inputs[index] if index < len(node.inputs) else ""
         if name == "":
             return np.array(128, np.uint8)
-        value = self._constant(name)
+        value = self._constant_value(name)
         return None if value is None else (value.astype(np.int16) + 128).astype(np.uint8)
 
-    def unsigned_weights(self) -> int:
-        """int8 codes become uint8 where a product of them with uint8 codes is taken: 128 is added
-        to codes and zero points.
+    def make_weights_unsigned(self) -> int:
+        """Turn int8 codes that are multiplied by uint8 codes into uint8: add 128 to codes and zero
+        points.
 
         Without VNNI, ONNX Runtime's products of uint8 with int8 add two products in 16 bits, which
-        overflow; its products of uint8 with uint8 are exact everywhere."""
-        found: dict[Node, None] = {}
+        overflow; its products of uint8 with uint8 are exact everywhere.
+        """
+        nodes: dict[Node, None] = {}
         for node in self.graph.nodes:
             if node.key in MULTIPLIES_CODES:
                 first, second = (self._codes_of(name) for name in node.inputs[:2])
                 if first is not None and second is not None:
-                    kinds = [self.graph.values[each.inputs[0]].dtype for each in (first, second)]
+                    types = [
+                        self.graph.values[source.inputs[0]].dtype for source in (first, second)
+                    ]
                     here = self.graph.is_own(second.outputs[0])
-                    if here and kinds == [dtypes.uint8, dtypes.int8]:
-                        found[second] = None
-        return sum(self._unsigned_codes(node) for node in found)
+                    if here and types == [dtypes.uint8, dtypes.int8]:
+                        nodes[second] = None
+        return sum(self._make_codes_unsigned(node) for node in nodes)
 
     def _codes_of(self, name: str) -> Node | None:
-        """The DequantizeLinear that a result comes from, values at most moved in between."""
+        """The DequantizeLinear that a result comes from, through operators that move values."""
         node: Any = self.graph.values[name].producer
         while node is not None and node.key in REARRANGES:
             node = self.graph.values[node.inputs[0]].producer
-        return None if node is None else self._dequantized(node.outputs[0])
+        return None if node is None else self._find_dequantize(node.outputs[0])
 
-    def _unsigned_codes(self, node: Node) -> bool:
-        """One DequantizeLinear reads uint8 codes of the same values."""
+    def _make_codes_unsigned(self, node: Node) -> bool:
+        """Make one DequantizeLinear read uint8 codes of the same values."""
         graph, inputs = self.graph, list(node.inputs)
         if len(inputs) < 3 or not inputs[2]:
             scale = graph.get_shape(inputs[1]) if graph.has_shape(inputs[1]) else None
@@ -131,30 +140,32 @@ class _Arrangement:
 
     def _plus_128(self, codes: str, before: Node) -> str:
         """int8 codes plus 128 as uint8: another constant, or nodes before their reader."""
-        graph, value = self.graph, self._constant(codes)
+        graph, value = self.graph, self._constant_value(codes)
         if value is not None:
             return graph.make_initializer("", (value.astype(np.int16) + 128).astype(np.uint8))
         upper = graph.make_initializer("", np.array(128, np.uint8))
-        cast = self._inserted(before, "Cast", [codes], {"to": int(dtypes.uint8)})
-        return self._inserted(before, "BitwiseXor", [cast, upper], {})
+        cast = self._insert_node(before, "Cast", [codes], {"to": int(dtypes.uint8)})
+        return self._insert_node(before, "BitwiseXor", [cast, upper], {})
 
-    def _inserted(self, before: Node, op_type: str, inputs: list[str], attrs: Any) -> str:
-        """The result of a new node in front of another one: uint8, of the first input's shape."""
+    def _insert_node(self, before: Node, op_type: str, inputs: list[str], attrs: Any) -> str:
+        """Insert a node before another one; its result is uint8 with the shape of the first
+        input.
+        """
         graph, name = self.graph, self.graph.node_names.make_unique(op_type)
-        made = Node(op_type, inputs, [""], name=name, attrs=attrs, origin=before.origin)
-        made.outputs = [self._new_result(f"{inputs[0]}_{op_type}", inputs[0], made)]
-        graph.values[made.outputs[0]].dtype = dtypes.uint8
-        editing.place_after(graph, made, after=before)
-        editing.place_after(graph, before, after=made)
-        return made.outputs[0]
+        inserted = Node(op_type, inputs, [""], name=name, attrs=attrs, origin=before.origin)
+        inserted.outputs = [self._new_result(f"{inputs[0]}_{op_type}", inputs[0], inserted)]
+        graph.values[inserted.outputs[0]].dtype = dtypes.uint8
+        editing.place_after(graph, inserted, after=before)
+        editing.place_after(graph, before, after=inserted)
+        return inserted.outputs[0]
 
     def lift_reshape(self, node: Node) -> bool:
-        """DequantizeLinear, Reshape, Gemm: it is the codes that are reshaped."""
+        """DequantizeLinear, Reshape, Gemm: reshape the codes instead."""
         graph = self.graph
         reshape: Any = graph.values[node.inputs[0]].producer
         if reshape is None or reshape.op_type != "Reshape" or not graph.is_own(node.inputs[0]):
             return False
-        before = self._dequantized(reshape.inputs[0])
+        before = self._find_dequantize(reshape.inputs[0])
         if before is None or graph.get_rank(before.inputs[1]) > 0:
             return False
         result, codes = reshape.outputs[0], before.inputs[0]
@@ -172,8 +183,9 @@ class _Arrangement:
         return True
 
     def sink_reshape(self, node: Node) -> bool:
-        """Gemm, Reshape, perhaps Relu, QuantizeLinear: the Reshape becomes the last, so that the
-        product ends in codes."""
+        """Gemm, Reshape, perhaps Relu, QuantizeLinear: move the Reshape to the end, so that the
+        product ends in codes.
+        """
         reshape = self._only_reader(node.outputs[0])
         if reshape is None or reshape.op_type != "Reshape":
             return False
@@ -184,13 +196,13 @@ class _Arrangement:
             last = self._only_reader(last.outputs[0])
         if last is None or last.op_type != "QuantizeLinear":
             return False
-        if self._dequantized(node.inputs[1]) is None or self.graph.get_rank(last.inputs[1]) > 0:
+        if self._find_dequantize(node.inputs[1]) is None or self.graph.get_rank(last.inputs[1]) > 0:
             return False
         before = node.outputs[0]
-        for each in (*between, last):
-            editing.set_inputs(self.graph, each, [before, *each.inputs[1:]])
-            before = each.outputs[0]
-            if each is not last:
+        for moved in (*between, last):
+            editing.set_inputs(self.graph, moved, [before, *moved.inputs[1:]])
+            before = moved.outputs[0]
+            if moved is not last:
                 self._copy_shape(node.outputs[0], before)
         del self.graph.values[reshape.outputs[0]]
         rows = self._new_result(f"{before}_rows", node.outputs[0], last)
@@ -201,48 +213,49 @@ class _Arrangement:
         return True
 
     def _copy_shape(self, source: str, name: str) -> None:
-        known, other = self.graph.values[source], self.graph.values[name]
-        other.shape, other.rank = known.shape, known.rank
+        info, other = self.graph.values[source], self.graph.values[name]
+        other.shape, other.rank = info.shape, info.rank
 
     def _new_result(self, prefix: str, like: str, producer: Node) -> str:
         """A free name for a result with the type and shape of another one."""
-        name, known = self.graph.unique_name(prefix), self.graph.values[like]
+        name, info = self.graph.unique_name(prefix), self.graph.values[like]
         self.graph.values[name] = ValueInfo(
-            name, known.dtype, known.shape, known.rank, None, None, producer
+            name, info.dtype, info.shape, info.rank, None, None, producer
         )
         return name
 
     def free_biases(self) -> int:
-        """The float bias of a quantized Gemm becomes an Add where no QuantizeLinear follows: with
-        it, ONNX Runtime would compute the product in floats."""
+        """Turn the float bias of a quantized Gemm into an Add where no QuantizeLinear follows: with
+        it, ONNX Runtime would compute the product in floats.
+        """
         products = [node for node in self.graph.nodes if node.op_type == "Gemm"]
-        split = [node for node in products if self._bias_is_in_the_way(node)]
+        split = [node for node in products if self._blocks_integer_kernel(node)]
         for node in split:
-            self._split(node)
+            self._split_bias(node)
         return len(split)
 
-    def _bias_is_in_the_way(self, node: Node) -> bool:
+    def _blocks_integer_kernel(self, node: Node) -> bool:
         if len(node.inputs) < 3 or node.attrs.get("beta", 1.0) != 1.0:
             return False
-        first, second, bias = (self._dequantized(name) for name in node.inputs)
+        first, second, bias = (self._find_dequantize(name) for name in node.inputs)
         if first is None or second is None or bias is not None:
             return False
-        return self._constant(first.inputs[1]) is None or not self._is_requantized(node)
+        return self._constant_value(first.inputs[1]) is None or not self._is_requantized(node)
 
     def _is_requantized(self, node: Node) -> bool:
-        """Whether codes are made of the product, at most with a Relu before that changes none."""
+        """Whether the product is quantized again, at most behind a Relu that changes no code."""
         after = self._only_reader(node.outputs[0])
         relu = after is not None and after.op_type == "Relu"
         if after is not None and relu:
             after = self._only_reader(after.outputs[0])
         if after is None or after.op_type != "QuantizeLinear":
             return False
-        if self._constant(after.inputs[1]) is None:
+        if self._constant_value(after.inputs[1]) is None:
             return False
-        zero = self._constant(after.inputs[2]) if len(after.inputs) > 2 else np.uint8(0)
+        zero = self._constant_value(after.inputs[2]) if len(after.inputs) > 2 else np.uint8(0)
         return not relu or (zero is not None and int(zero.max()) == np.iinfo(zero.dtype).min)
 
-    def _split(self, node: Node) -> None:
+    def _split_bias(self, node: Node) -> None:
         graph, result, bias = self.graph, node.outputs[0], node.inputs[2]
         product = self._new_result(f"{result}_product", result, node)
         editing.set_inputs(graph, node, node.inputs[:2])
@@ -252,7 +265,7 @@ class _Arrangement:
         added = Node("Add", [product, bias], [result], name=name, origin=node.origin)
         editing.place_after(graph, added, after=node)
 
-    def _dequantized(self, name: str) -> Node | None:
+    def _find_dequantize(self, name: str) -> Node | None:
         """The DequantizeLinear of bytes, or of int32, that makes a result."""
         node: Any = self.graph.values[name].producer
         if node is None or node.op_type != "DequantizeLinear":
@@ -265,8 +278,8 @@ class _Arrangement:
             return None
         return readers[0]
 
-    def _constant(self, name: str) -> Any:
-        """The value of a constant that has data, else None."""
+    def _constant_value(self, name: str) -> Any:
+        """The value of a readable constant, else None."""
         try:
             return self.graph.get_constant(name) if self.graph.is_constant(name) else None
         except BuilderError:

@@ -1,59 +1,58 @@
-"""Rounds the weights of a graph to integer codes, by the rules of the tables about weights, and
-hands codes that a model has already to kernels. In come a graph and `WeightOptions`, out goes the
-same graph, changed in place, and what was rounded. Called by the exporter and by the backend: to
-round when somebody asks for it with `weights=`, which no other pass does; to arrange codes that
-arrive where weights become constants."""
+"""Quantize the weights of a graph by the weight rules, and repack weights that are quantized
+already for kernels. Called by the exporter and the backend: to quantize where users request it
+with `weights=`, which no other pass does; to repack where weights become constants.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .rewrite import rule_selection
-from .rewrite.engine import rewrite
+from .rewrite.engine import rewrite_graph
 from .rewrite.record import RewriteRecord
 from .unused_nodes import remove_unused
 from .weight_quantization import QuantizationRun, QuantizedTensor, WeightOptions
 
-# Files of rules: products first, whose codes tables of embeddings share where they are tied.
+# Files of rules: products first; tied embeddings share their codes.
 _PRODUCTS = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
-_ARRIVING = ("ort_codes", "ort_weights", "ort_embeddings")
+_PREQUANTIZED = ("ort_codes", "ort_weights", "ort_embeddings")
 _TABLES = ("ort_embeddings", "ort_embeddings_half")
 
 
-def round_weights(
+def quantize_weights(
     graph: Any,
     options: WeightOptions,
     record: RewriteRecord | None = None,
-    made: dict[tuple[str, bool], QuantizedTensor] | None = None,
+    tensors: dict[tuple[str, bool], QuantizedTensor] | None = None,
 ) -> QuantizationRun:
-    """Rounds the weights that the options choose, in place.
+    """Quantize the weights that the options select, in place.
 
     Args:
         graph: the graph, after all other passes.
         options: which weights, and how.
-        record: takes the account of the rules.
-        made: codes of weights that were rounded before with such options, by name and whether the
-            matrix was transposed; takes those of this run too.
+        record: receives the record of the rules.
+        tensors: weights that were quantized before with such options, by name and whether the
+            matrix was transposed; those of this run are added.
     """
-    rounding = QuantizationRun(options, made={} if made is None else made)
+    rounding = QuantizationRun(options, tensors={} if tensors is None else tensors)
     graph.rounding = rounding
     try:
-        rewrite(graph, rule_selection.rules(_PRODUCTS), record)
+        rewrite_graph(graph, rule_selection.select_rules(_PRODUCTS), record)
         if options.embeddings:
-            rewrite(graph, rule_selection.rules(_TABLES), record)
+            rewrite_graph(graph, rule_selection.select_rules(_TABLES), record)
     finally:
         graph.rounding = None
     remove_unused(graph)
     return rounding
 
 
-def arrange_codes(graph: Any) -> bool:
-    """Codes of 4 bits that a model has as weights become those of kernels, in place, without
-    rounding anything else; says whether there were any.
+def pack_weight_codes(graph: Any) -> bool:
+    """Repack 4-bit codes that a model has as weights for kernels, in place, and quantize nothing;
+    return whether there were any.
 
     Args:
         graph: the graph, after all other passes, with its weights as constants.
     """
-    record = rewrite(graph, rule_selection.rules(_ARRIVING))
+    record = rewrite_graph(graph, rule_selection.select_rules(_PREQUANTIZED))
     remove_unused(graph)
     return bool(record.fired)

@@ -1,6 +1,6 @@
-"""Names after the passes: a result that took the place of one that torch has a name for takes the
-name too, unless it has one of torch's itself. In comes a graph whose passes noted in
-`Graph.successors` what replaced what; called by `pipeline`."""
+"""Give results the torch names of those that they replaced, unless they have one of torch's
+already. The passes record replacements in `Graph.successors`; called by `pipeline`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from ortable.ir.captures import captured_by_protos, inner_graphs
 from ortable.ir.node import name_stem
 
 
-def inherit(graph: Graph) -> None:
-    """Gives automatic names up for those of the results that they replaced, here and in the graphs
-    inside the nodes."""
+def inherit_names(graph: Graph) -> None:
+    """Replace automatic names by those of the results that they replaced, here and in the graphs
+    inside the nodes.
+    """
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
-            inherit(inner)
+            inherit_names(inner)
     if not graph.successors:
         return
     fixed = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
@@ -22,16 +23,16 @@ def inherit(graph: Graph) -> None:
     for old in graph.successors:
         if "." in old or old.startswith("_onx_") or old in graph.values:
             continue  # torch has no name for it, or it is still there
-        found = _last(graph.successors, old)
-        if found not in fixed and found not in names and _is_automatic(graph, found):
-            names[found] = old
+        final = _final_name(graph.successors, old)
+        if final not in fixed and final not in names and _is_automatic(graph, final):
+            names[final] = old
     graph.successors.clear()
     if names:
         editing.rename_results(graph, names)
 
 
-def _last(successors: dict[str, str], name: str) -> str:
-    """What holds the value in the end."""
+def _final_name(successors: dict[str, str], name: str) -> str:
+    """The result that holds the value in the end."""
     seen = {name}
     while name in successors:
         name = successors[name]
@@ -42,7 +43,7 @@ def _last(successors: dict[str, str], name: str) -> str:
 
 
 def _is_automatic(graph: Graph, name: str) -> bool:
-    """Whether a node of this graph made the result under a name made of its FX node."""
+    """Whether a node of this graph made the result under a name derived from its FX node."""
     if not graph.is_own(name) or "." not in name:
         return False
     producer = graph.values[name].producer

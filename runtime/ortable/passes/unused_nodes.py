@@ -1,4 +1,4 @@
-"""Removes what no output needs: nodes, initializers, local functions that nobody calls."""
+"""Remove what no output needs: nodes, initializers, local functions without callers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ortable.ir.node import Node
 
 
 def remove_unused(graph: Graph) -> int:
-    """Removes nodes none of whose outputs is needed, then initializers that nobody reads."""
+    """Remove nodes without a needed output, then unread initializers."""
     needed = {info.name for info in graph.outputs}
     dead: list[Node] = []
     removed = 0
@@ -36,7 +36,8 @@ def remove_unused(graph: Graph) -> int:
 
 def remove_unused_functions(graph: Graph) -> int:
     """Drop the functions that no node of the model calls, directly or through other functions;
-    returns how many."""
+    return how many.
+    """
     called: set[tuple[str, str]] = set()
     waiting = called_by_nodes(graph.nodes)
     while waiting:

@@ -1,7 +1,7 @@
-"""Weights as integer codes of 4 or 8 bits with a scale for each group of them: what a user asks
-for, how a matrix is rounded, and what was rounded. In come `WeightOptions` and matrices, out come
-codes, scales and zero points as DequantizeLinear takes them, and how far they are from the matrix.
-Called by rewrite words about codes, by `quantize` and by the front doors."""
+"""Quantize weights to codes of 4 or 8 bits with a scale for each group: the options, the
+quantization of a matrix, and the record of what was quantized. Called by rewrite helpers about
+quantized weights, by `quantize_weights` and by the entry points.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ortable.errors import OptionError, UnsupportedCase
 
 BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
-Stored: TypeAlias = Literal["keep", "float32"]  # how half floats are kept, with the same numbers
+Stored: TypeAlias = Literal["keep", "float32"]  # how half floats are stored, unchanged
 STORED: tuple[Stored, ...] = ("keep", "float32")
 _NOT_FINITE = "NaN, infinities or numbers near them have no codes"
-_AT_ONCE = 1 << 18  # elements that are rounded at a time: what is computed of them stays in caches
+_CHUNK_ELEMENTS = 1 << 18  # elements that are quantized at a time, so that they stay in caches
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class WeightOptions:
 
     def __post_init__(self) -> None:
         for name in ("include", "exclude"):
-            given = getattr(self, name)
-            patterns = (given,) if isinstance(given, str) else given
+            value = getattr(self, name)
+            patterns = (value,) if isinstance(value, str) else value
             if not isinstance(patterns, Sequence) or not all(isinstance(p, str) for p in patterns):
-                raise OptionError(f"weights: {name} is a list of names of weights, not {given!r}")
+                raise OptionError(f"weights: {name} is a list of names of weights, not {value!r}")
             object.__setattr__(self, name, tuple(patterns))
         if self.kind not in BITS:
             raise OptionError(f"weights: kind is 'int4' or 'int8', not {self.kind!r}")
@@ -103,10 +103,10 @@ class WeightOptions:
             name: as in the state_dict.
         """
 
-        def listed(patterns: Sequence[str]) -> bool:
+        def matches_any(patterns: Sequence[str]) -> bool:
             return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
-        return listed(self.include) and not listed(self.exclude)
+        return matches_any(self.include) and not matches_any(self.exclude)
 
     def without(self, names: Sequence[str]) -> WeightOptions:
         """The same, with more weights left as they are.
@@ -114,50 +114,50 @@ class WeightOptions:
         Args:
             names: of these, no patterns.
         """
-        return replace(self, exclude=(*self.exclude, *map(_literally, names)))
+        return replace(self, exclude=(*self.exclude, *map(_escape_pattern, names)))
 
 
-def _literally(name: str) -> str:
+def _escape_pattern(name: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
-def checked_weights(given: Any) -> WeightOptions | Stored | None:
-    """What a value of ``weights=`` asks for: None, ``"keep"``, ``"float32"``, ``"int4"``,
-    ``"int8"``, a dict of the fields of `WeightOptions`, or one.
+def parse_weights(weights: Any) -> WeightOptions | Stored | None:
+    """Parse the argument ``weights=``: None, ``"keep"``, ``"float32"``, ``"int4"``, ``"int8"``, a
+    dict of the fields of `WeightOptions`, or one.
 
     Raises:
         OptionError: it is none of these.
     """
-    if given is None or isinstance(given, WeightOptions):
-        return given
-    if isinstance(given, str) and given in STORED:
-        return given  # type: ignore[return-value]
-    if isinstance(given, str) and given in BITS:
-        return WeightOptions(kind=given)  # type: ignore[arg-type]
-    if isinstance(given, Mapping):
-        known = [each.name for each in fields(WeightOptions)]
-        unknown = [name for name in given if name not in known]
+    if weights is None or isinstance(weights, WeightOptions):
+        return weights
+    if isinstance(weights, str) and weights in STORED:
+        return weights  # type: ignore[return-value]
+    if isinstance(weights, str) and weights in BITS:
+        return WeightOptions(kind=weights)  # type: ignore[arg-type]
+    if isinstance(weights, Mapping):
+        field_names = [option.name for option in fields(WeightOptions)]
+        unknown = [name for name in weights if name not in field_names]
         if unknown:
             raise OptionError(
-                f"weights: unknown field {unknown[0]!r}; known are {', '.join(known)}"
+                f"weights: unknown field {unknown[0]!r}; known are {', '.join(field_names)}"
             )
-        return WeightOptions(**given)
+        return WeightOptions(**weights)
     raise OptionError(
         "weights is None, 'keep', 'float32', 'int4', 'int8', a dict such as "
         "{'kind': 'int4', 'group_size': 64}, or "
-        f"ortable.WeightOptions(...), not {given!r}"
+        f"ortable.WeightOptions(...), not {weights!r}"
     )
 
 
 @dataclass(frozen=True)
 class QuantizedWeight:
-    """A weight that was rounded.
+    """A weight that was quantized.
 
     Attributes:
         name: of the initializer, as in the state_dict.
         shape: [N, K].
         bits, group_size: of its codes.
-        error: root of the mean square of (codes - weight), divided by that of the weight.
+        error: RMS of (dequantized - weight), divided by that of the weight.
     """
 
     name: str
@@ -169,10 +169,10 @@ class QuantizedWeight:
 
 @dataclass(frozen=True)
 class SkippedWeight:
-    """A weight that is chosen, and has no codes.
+    """A selected weight that was not quantized.
 
     Attributes:
-        name, shape: as in `Rounded`.
+        name, shape: as in `QuantizedWeight`.
         why: the reason.
     """
 
@@ -183,27 +183,30 @@ class SkippedWeight:
 
 @dataclass
 class QuantizationRun:
-    """A run of the rules about weights over a graph: what is asked for, and what was done.
+    """A run of the weight rules over a graph.
 
-    ``rounded`` has a row for each weight by the name of its initializer, ``kept`` for each that has
-    no codes; ``codes`` the results that
-    hold codes, scales and zero points of a weight, by that name and the axis of the groups;
-    ``made`` the codes, by the name and whether the weight was transposed; ``packed`` initializers
-    that kernels read, by the name in the state_dict and what they hold."""
+    ``rounded`` has a row for each quantized weight by the name of its initializer, ``kept`` for
+    each that could not be; ``codes`` the results that hold codes, scales and zero points of a
+    weight, by that name and the axis of the groups; ``tensors`` the codes, by the name and whether
+    the weight was transposed; ``packed`` initializers that kernels read, by the name in the
+    state_dict and their role.
+    """
 
     options: WeightOptions
     rounded: dict[str, QuantizedWeight] = field(default_factory=dict)
     kept: dict[str, SkippedWeight] = field(default_factory=dict)
     codes: dict[tuple[str, int], tuple[str, str, str | None]] = field(default_factory=dict)
-    made: dict[tuple[str, bool], QuantizedTensor] = field(default_factory=dict)
+    tensors: dict[tuple[str, bool], QuantizedTensor] = field(default_factory=dict)
     packed: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class QuantizedTensor:
-    """A matrix [N, K] as codes: ``codes`` [N, K] of int4, uint4, int8 or uint8, ``scales``
-    [N, groups] of float32, ``zeros`` [N, groups] like the codes, None where they are 0; ``error``
-    as in `Rounded`."""
+    """A matrix [N, K] as codes.
+
+    ``codes`` [N, K] are int4, uint4, int8 or uint8, ``scales`` [N, groups] float32, ``zeros``
+    [N, groups] like the codes, None where they are 0; ``error`` as in `QuantizedWeight`.
+    """
 
     codes: np.ndarray
     scales: np.ndarray
@@ -211,15 +214,15 @@ class QuantizedTensor:
     error: float
 
 
-def rounded(weight: torch.Tensor, options: WeightOptions) -> QuantizedTensor:
-    """A weight [N, K] of float32 as codes in groups along K, to the nearest code.
+def quantize_matrix(weight: torch.Tensor, options: WeightOptions) -> QuantizedTensor:
+    """Quantize a float32 weight [N, K] in groups along K, to the nearest code.
 
-    Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127); the number of a group that is largest
-    in size becomes the most negative code, so its scale may be negative. Others are uint4 or uint8
-    with a zero point, and 0 is one of their values.
+    Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127); the number of a group with the largest
+    magnitude becomes the most negative code, so its scale may be negative. Others are uint4 or
+    uint8 with a zero point, and can represent 0 exactly.
 
     Raises:
-        UnsupportedCase: the weight has NaN, infinities or numbers near them: it stays as it is.
+        UnsupportedCase: the weight has NaN, infinities or numbers near them.
     """
     rows, inner = weight.shape
     size, symmetric = options.group_size, options.symmetric
@@ -227,52 +230,56 @@ def rounded(weight: torch.Tensor, options: WeightOptions) -> QuantizedTensor:
     codes = np.empty((rows, groups * size), np.int8 if symmetric else np.uint8)
     scales = np.empty((rows, groups), np.float32)
     zeros = None if symmetric else np.empty((rows, groups), np.uint8)
-    wrong = total = 0.0
-    at_once = max(1, _AT_ONCE // max(inner, 1))
-    for begin in range(0, rows, at_once):
-        part = slice(begin, min(begin + at_once, rows))
+    squared_error = total = 0.0
+    chunk_rows = max(1, _CHUNK_ELEMENTS // max(inner, 1))
+    for begin in range(0, rows, chunk_rows):
+        part = slice(begin, min(begin + chunk_rows, rows))
         x = weight[part].float()
         x = torch.nn.functional.pad(x, (0, groups * size - inner)).reshape(-1, groups, size)
-        code, scale, zero = (_symmetric if symmetric else _between)(x, options.bits)
+        code, scale, zero = (_quantize_symmetric if symmetric else _quantize_asymmetric)(
+            x, options.bits
+        )
         codes[part] = code.to(torch.int8 if symmetric else torch.uint8).flatten(1).numpy()
         scales[part] = scale[..., 0].numpy()
         if zeros is not None and zero is not None:
             zeros[part] = zero[..., 0].to(torch.uint8).numpy()
             code -= zero
         total += x.flatten().dot(x.flatten()).item()
-        gap = code.mul_(scale).sub_(x).flatten()
-        wrong += gap.dot(gap).item()
+        difference = code.mul_(scale).sub_(x).flatten()
+        squared_error += difference.dot(difference).item()
     if not math.isfinite(total):
         raise UnsupportedCase(_NOT_FINITE)
-    error = (wrong / total) ** 0.5 if total else 0.0
+    error = (squared_error / total) ** 0.5 if total else 0.0
     codes = codes[:, :inner]
     if options.bits == 4:
-        kind = ml_dtypes.int4 if symmetric else ml_dtypes.uint4
-        codes = (codes & 15).view(kind)
-        zeros = None if zeros is None else zeros.view(kind)
+        dtype = ml_dtypes.int4 if symmetric else ml_dtypes.uint4
+        codes = (codes & 15).view(dtype)
+        zeros = None if zeros is None else zeros.view(dtype)
     return QuantizedTensor(codes, scales, zeros, error)
 
 
-def _symmetric(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, None]:
+def _quantize_symmetric(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, None]:
     """Codes and scales of groups [N, groups, size], as floats."""
     half = 1 << (bits - 1)
     low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
     scale = torch.where(high > -low, high, low) / -half
-    code = (x * _inverse(scale)).round_().clamp_(-half, half - 1)
+    code = (x * _safe_reciprocal(scale)).round_().clamp_(-half, half - 1)
     return code, scale, None
 
 
-def _between(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _quantize_asymmetric(
+    x: torch.Tensor, bits: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Codes, scales and zero points of groups [N, groups, size], as floats."""
     top = (1 << bits) - 1
     low = x.amin(-1, keepdim=True).clamp_(max=0.0)
     high = x.amax(-1, keepdim=True).clamp_(min=0.0)
     scale = (high - low) / top
-    inverse = _inverse(scale)
+    inverse = _safe_reciprocal(scale)
     zero = (-low * inverse).round_().clamp_(0, top)
     return (x * inverse).round_().add_(zero).clamp_(0, top), scale, zero
 
 
-def _inverse(scale: torch.Tensor) -> torch.Tensor:
+def _safe_reciprocal(scale: torch.Tensor) -> torch.Tensor:
     """1 / scale, and 0 for a group of zeros."""
     return torch.where(scale == 0, 0.0, scale.reciprocal())

@@ -1,5 +1,6 @@
-"""A weight that is only read transposed is kept transposed: a view, so that nothing is copied
-before the model is written."""
+"""Store a weight that is only read transposed transposed: a view, so that nothing is copied
+before the model is written.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +12,11 @@ from ortable.ir import Graph, editing, initializers
 from ortable.ir.captures import captured_by_protos
 from ortable.ir.node import Node
 
-TRANSPOSED = "_transposed"  # behind the name of a weight that is kept transposed
+TRANSPOSED = "_transposed"  # suffix of the name of a weight that is stored transposed
 
 
 def fold_weight_transposes(graph: Graph) -> int:
-    """Transposes of an initializer that nothing else reads become the transposed initializer,
-    ``<name>_transposed``."""
+    """Fold Transposes of an initializer without other readers into ``<name>_transposed``."""
     transposes: dict[str, list[Node]] = {}
     for node in graph.nodes:
         if _is_transpose(node) and node.inputs[0] in graph.initializers_dict:
@@ -30,10 +30,10 @@ def fold_weight_transposes(graph: Graph) -> int:
         perm = _only_perm(graph, source, nodes, declared)
         if not perm:
             continue
-        made = _transposed(graph, source, perm)
+        transposed = _transpose_initializer(graph, source, perm)
         for node in nodes:
-            graph.replace_uses(node.outputs[0], made)
-            editing.merge_knowledge(graph, made, node.outputs[0])
+            graph.replace_uses(node.outputs[0], transposed)
+            editing.merge_knowledge(graph, transposed, node.outputs[0])
         folded += nodes
         del graph.initializers_dict[source]
     if folded:
@@ -47,8 +47,9 @@ def _is_transpose(node: Node) -> bool:
 
 
 def _only_perm(graph: Graph, source: str, nodes: list[Node], declared: set[str]) -> tuple[int, ...]:
-    """The permutation when these Transposes are all that reads the initializer and have the same
-    one, else ()."""
+    """The common permutation of these Transposes if they are the only readers of the initializer,
+    else ().
+    """
     perms = {tuple(node.attrs.get("perm") or ()) for node in nodes}
     results = {node.outputs[0] for node in nodes}
     if len(perms) != 1 or not declared.isdisjoint({source, *results}):
@@ -64,7 +65,7 @@ def _can_transpose(value: Any) -> bool:
     ) and initializers.is_readable(value)
 
 
-def _transposed(graph: Graph, source: str, order: tuple[int, ...]) -> str:
+def _transpose_initializer(graph: Graph, source: str, order: tuple[int, ...]) -> str:
     value = graph.initializers_dict[source]
     view = value.transpose(order) if isinstance(value, np.ndarray) else value.permute(order)
     return graph.make_initializer(graph.unique_name(f"{source}{TRANSPOSED}"), view)

@@ -9,13 +9,13 @@ import numpy as np
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.passes.analysis.dataflow import (
-    DEEPEST,
+    MAX_DEPTH,
     Analysis,
     Traversal,
     by_operator,
     same_as_input,
 )
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.rule import Match
 
 from ..rewrite.hand_rules import ops, rule
@@ -42,10 +42,10 @@ def counted() -> tuple[Analysis[str, bool], Counter[str]]:
     """Whether a result comes from x alone; and how often each result was looked at."""
     looks: Counter[str] = Counter()
 
-    def step(walk: Traversal[str, bool], name: str) -> bool:
+    def step(traversal: Traversal[str, bool], name: str) -> bool:
         looks[name] += 1
-        node = walk.graph.values[name].producer
-        return name == "x" if node is None else all(map(walk.fact, node.inputs))
+        node = traversal.graph.values[name].producer
+        return name == "x" if node is None else all(map(traversal.find_fact, node.inputs))
 
     return Analysis(False, step), looks
 
@@ -53,51 +53,57 @@ def counted() -> tuple[Analysis[str, bool], Counter[str]]:
 def test_a_result_that_is_read_twice_is_looked_at_once() -> None:
     graph, top = tower(20)
     analysis, looks = counted()
-    assert analysis.of(graph, top)
+    assert analysis.fact_of(graph, top)
     assert set(looks.values()) == {1}
 
 
 def test_what_lies_deeper_is_not_known_and_costs_no_power_of_two() -> None:
-    graph, top = tower(3 * DEEPEST)
+    graph, top = tower(3 * MAX_DEPTH)
     analysis, looks = counted()
-    assert not analysis.of(graph, top)
-    assert looks.total() <= DEEPEST
+    assert not analysis.fact_of(graph, top)
+    assert looks.total() <= MAX_DEPTH
 
 
 def test_a_result_that_was_met_too_deep_is_looked_at_again_from_nearer() -> None:
-    graph, names = chain(DEEPEST + 5)
-    top = graph.make_node("Sum", [names[-1], names[DEEPEST - 2]])
+    graph, names = chain(MAX_DEPTH + 5)
+    top = graph.make_node("Sum", [names[-1], names[MAX_DEPTH - 2]])
     looks: Counter[str] = Counter()
 
-    def step(walk: Traversal[str, bool], name: str) -> bool:
+    def step(traversal: Traversal[str, bool], name: str) -> bool:
         looks[name] += 1
-        node = walk.graph.values[name].producer
-        return name == "x" if node is None else max([walk.fact(each) for each in node.inputs])
+        node = traversal.graph.values[name].producer
+        return (
+            name == "x"
+            if node is None
+            else max([traversal.find_fact(each) for each in node.inputs])
+        )
 
     analysis = Analysis(False, step)
-    assert analysis.of(graph, top)
+    assert analysis.fact_of(graph, top)
     assert max(looks.values()) == 2
 
 
 def test_facts_are_kept_while_rules_run_but_not_those_that_were_cut_short() -> None:
-    graph, names = chain(DEEPEST + 5)
+    graph, names = chain(MAX_DEPTH + 5)
     analysis, looks = counted()
     graph.analysed = {}
-    assert not analysis.of(graph, names[-1])
-    assert analysis.of(graph, names[10])
+    assert not analysis.fact_of(graph, names[-1])
+    assert analysis.fact_of(graph, names[10])
     before = looks.total()
-    assert analysis.of(graph, names[10]) and analysis.of(graph, names[5])
+    assert analysis.fact_of(graph, names[10]) and analysis.fact_of(graph, names[5])
     assert looks.total() == before
     assert not any(name in graph.analysed[analysis] for name in names[-3:])
     graph.analysed = None
-    assert analysis.of(graph, names[10])
+    assert analysis.fact_of(graph, names[10])
     assert looks.total() > before
 
 
 def test_a_replacement_drops_what_was_found() -> None:
     """A rule that asks whether a result is made by Relu sees what another one put there."""
     made_by_relu = by_operator(
-        False, lambda graph, name: None, {"Relu": lambda walk, node: True, "Neg": same_as_input}
+        False,
+        lambda graph, name: None,
+        {"Relu": lambda traversal, node: True, "Neg": same_as_input},
     )
     answers: list[bool] = []
 
@@ -105,7 +111,7 @@ def test_a_replacement_drops_what_was_found() -> None:
         return Match((root,), tuple(root.outputs), (root.inputs[0],))
 
     def exp_of_relu(m, root):
-        answers.append(made_by_relu.of(m.graph, root.inputs[0]))
+        answers.append(made_by_relu.fact_of(m.graph, root.inputs[0]))
         return None
 
     builder = GraphBuilder(18)
@@ -116,7 +122,7 @@ def test_a_replacement_drops_what_was_found() -> None:
         rule("asks_again", "Exp", exp_of_relu, lambda graph, res: None, stage="fuse"),
         rule("relu", "Abs", abs_becomes_relu, lambda graph, res, x: graph.op.Relu(x), stage="fuse"),
     ]
-    rewrite(builder, rules)
+    rewrite_graph(builder, rules)
     assert ops(builder) == ["Relu", "Neg", "Exp"]
     assert answers[0] is False and answers[-1] is True
     assert builder.analysed is None
@@ -126,5 +132,5 @@ def test_constants_need_no_look_at_a_node() -> None:
     builder = GraphBuilder(18)
     zero = builder.make_initializer("zero", np.zeros(3, np.float32))
     known = by_operator("?", lambda graph, name: "constant" if name == zero else None, {})
-    assert known.of(builder, zero) == "constant"
-    assert known.of(builder, "nothing") == "?"
+    assert known.fact_of(builder, zero) == "constant"
+    assert known.fact_of(builder, "nothing") == "?"

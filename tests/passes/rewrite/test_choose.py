@@ -60,102 +60,102 @@ def names(rules: tuple[Rule, ...]) -> set[str]:
 
 
 def packaged() -> dict[str, Rule]:
-    return {rule.name: rule for rule in rule_selection.packaged()}
+    return {rule.name: rule for rule in rule_selection.package_rules()}
 
 
 def some_rule() -> Rule:
-    return next(rule for rule in rule_selection.packaged() if not rule.off)
+    return next(rule for rule in rule_selection.package_rules() if not rule.off)
 
 
 # -- names
 
 
 def test_default_is_every_rule_that_is_not_off() -> None:
-    assert names(rule_selection.rules()) == {
+    assert names(rule_selection.select_rules()) == {
         name for name, rule in packaged().items() if not rule.off
     }
     assert (
-        rule_selection.rules()
-        == rule_selection.rules("default")
-        == rule_selection.rules(["default"])
+        rule_selection.select_rules()
+        == rule_selection.select_rules("default")
+        == rule_selection.select_rules(["default"])
     )
 
 
 def test_all_has_those_that_are_off_too() -> None:
-    assert names(rule_selection.rules("all")) == set(packaged())
+    assert names(rule_selection.select_rules("all")) == set(packaged())
     assert (
-        rule_selection.rules("none")
-        == rule_selection.rules([])
-        == rule_selection.rules(["default", "none"])
+        rule_selection.select_rules("none")
+        == rule_selection.select_rules([])
+        == rule_selection.select_rules(["default", "none"])
         == ()
     )
 
 
 def test_a_name_adds_its_rule_and_a_minus_takes_it_away() -> None:
     rule = some_rule()
-    assert names(rule_selection.rules(rule.name)) == {rule.name}
-    assert names(rule_selection.rules(["none", rule.name])) == {rule.name}
-    assert names(rule_selection.rules(["default", f"-{rule.name}"])) == names(
-        rule_selection.rules()
+    assert names(rule_selection.select_rules(rule.name)) == {rule.name}
+    assert names(rule_selection.select_rules(["none", rule.name])) == {rule.name}
+    assert names(rule_selection.select_rules(["default", f"-{rule.name}"])) == names(
+        rule_selection.select_rules()
     ) - {rule.name}
     # read from left to right
-    assert rule.name in names(rule_selection.rules([f"-{rule.name}", "default"]))
-    again = rule_selection.rules(["default", f"-{rule.name}", rule.name])
-    assert names(again) == names(rule_selection.rules()) and len(again) == len(
-        rule_selection.rules()
+    assert rule.name in names(rule_selection.select_rules([f"-{rule.name}", "default"]))
+    again = rule_selection.select_rules(["default", f"-{rule.name}", rule.name])
+    assert names(again) == names(rule_selection.select_rules()) and len(again) == len(
+        rule_selection.select_rules()
     )
 
 
 def test_a_file_of_the_package_stands_for_its_rules() -> None:
     stem = Path(some_rule().file).stem
     wanted = {name for name, rule in packaged().items() if Path(rule.file).stem == stem}
-    assert names(rule_selection.rules(stem)) == wanted
-    assert names(rule_selection.rules(["all", f"-{stem}"])) == set(packaged()) - wanted
+    assert names(rule_selection.select_rules(stem)) == wanted
+    assert names(rule_selection.select_rules(["all", f"-{stem}"])) == set(packaged()) - wanted
 
 
 def test_unknown_names_suggest_the_closest() -> None:
     rule = some_rule()
     with pytest.raises(OptionError, match=f"Did you mean '{rule.name}'"):
-        rule_selection.rules(rule.name[:-1])
+        rule_selection.select_rules(rule.name[:-1])
     with pytest.raises(OptionError, match="Did you mean 'default'"):
-        rule_selection.rules("defaults")
+        rule_selection.select_rules("defaults")
     with pytest.raises(OptionError, match="ortable rewrites lists them"):
-        rule_selection.rules(["default", "-no_rule_has_this_name"])
+        rule_selection.select_rules(["default", "-no_rule_has_this_name"])
 
 
 @pytest.mark.parametrize("wrong", [3, None, ["default", 3], {"default"}, b"default"])
 def test_what_is_no_name_is_refused(wrong: Any) -> None:
     with pytest.raises(OptionError, match="rewrites is a name or a list of names"):
-        rule_selection.rules(wrong)
+        rule_selection.select_rules(wrong)
 
 
 # -- files of the user
 
 
 def test_a_file_adds_its_rules(rules_file: Path) -> None:
-    mine = rule_selection.rules(str(rules_file))
+    mine = rule_selection.select_rules(str(rules_file))
     assert [(rule.name, rule.file) for rule in mine] == [("add_itself", "mine.yaml")]
-    both = rule_selection.rules(["default", str(rules_file)])
-    assert names(both) == names(rule_selection.rules()) | {"add_itself"}
-    assert names(rule_selection.rules([str(rules_file), "-add_itself"])) == set()
-    assert names(rule_selection.rules([str(rules_file), "-mine"])) == set()
+    both = rule_selection.select_rules(["default", str(rules_file)])
+    assert names(both) == names(rule_selection.select_rules()) | {"add_itself"}
+    assert names(rule_selection.select_rules([str(rules_file), "-add_itself"])) == set()
+    assert names(rule_selection.select_rules([str(rules_file), "-mine"])) == set()
 
 
 def test_a_rule_of_a_file_is_known_only_after_the_file(rules_file: Path) -> None:
     with pytest.raises(OptionError, match="add_itself"):
-        rule_selection.rules(["-add_itself", str(rules_file)])
+        rule_selection.select_rules(["-add_itself", str(rules_file)])
 
 
 def test_files_can_be_refused(rules_file: Path) -> None:
     with pytest.raises(OptionError, match="not accepted here"):
-        rule_selection.rules(str(rules_file), user_files=False)
+        rule_selection.select_rules(str(rules_file), user_files=False)
 
 
 def test_errors_of_a_file_say_where(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(TWICE.replace("Add(x, x)", "Addd(x, x)").replace("is_float(x)", "floaty(x)"))
     with pytest.raises(SpecError, match=r"wrong\.yaml:4:\d+: error: .*Addd"):
-        rule_selection.load(path)
+        rule_selection.load_rules(path)
     path.write_text(TWICE.replace("is_float(x)\n", "floaty(x)\n"))
     with pytest.raises(SpecError, match=r"wrong\.yaml:5:\d+: error: unknown word 'floaty'"):
         ortable.to_onnx(Twice(), (X,), rewrites=str(path))
@@ -163,17 +163,17 @@ def test_errors_of_a_file_say_where(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"cannot read the file of rewrites .*absent\.yaml"):
-        rule_selection.rules(str(tmp_path / "absent.yaml"))
+        rule_selection.select_rules(str(tmp_path / "absent.yaml"))
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SpecError, match=r"cannot read the file of rewrites .*bytes\.yaml"):
-        rule_selection.rules(str(tmp_path / "bytes.yaml"))
+        rule_selection.select_rules(str(tmp_path / "bytes.yaml"))
 
 
 def test_a_changed_file_is_compiled_again(rules_file: Path) -> None:
-    (first,) = rule_selection.load(rules_file)
-    assert rule_selection.load(rules_file) == (first,)
+    (first,) = rule_selection.load_rules(rules_file)
+    assert rule_selection.load_rules(rules_file) == (first,)
     rules_file.write_text(TWICE.replace("add_itself", "add_twice"))
-    (second,) = rule_selection.load(rules_file)
+    (second,) = rule_selection.load_rules(rules_file)
     assert second.name == "add_twice"
 
 

@@ -16,7 +16,7 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness.graphs import build
 from ortable.debug.harness.trial import check_rules, fitting, places
 from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite as run_engine
+from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortable.passes.rewrite.rule import Rule
 from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
 from ortablegen.language.emit import conjuncts
@@ -108,7 +108,7 @@ def test_rules_that_count_on_kernels_leave_other_graphs_alone(name: str) -> None
     fired = 0
     for case in rewrite.cases:
         for opset, target in places(rewrite, case) if case.unchanged is None else ():
-            rows = fitting(rule_selection.rules(name), target, opset)
+            rows = fitting(rule_selection.select_rules(name), target, opset)
             told = run_engine(_graph(rewrite, case, opset, target), rows)
             assert not told.fired
             if CPU in [reason for each in told.statistics.values() for reason in each.refused]:

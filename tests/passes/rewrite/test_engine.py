@@ -13,7 +13,7 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import checked_model, declared, same_declarations, same_values
 from ortable.errors import RewriteError
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.rule import Match
 
 from .hand_rules import FLOATS, chain, double, one, ops, pair, replaced, rule, run, text
@@ -24,7 +24,7 @@ from .hand_rules import FLOATS, chain, double, one, ops, pair, replaced, rule, r
 def test_readers_of_a_result_read_the_capture_that_replaces_it(gr: GraphBuilder) -> None:
     gr.make_tensor_output(gr.op.Relu(gr.op.Neg(gr.op.Neg(gr.op.Abs("x"))), outputs=["y"]))
     wanted = run(gr)
-    record = rewrite(gr, [double("neg_neg", "Neg")])
+    record = rewrite_graph(gr, [double("neg_neg", "Neg")])
     assert ops(gr) == ["Abs", "Relu"]
     assert gr.nodes[1].inputs == gr.nodes[0].outputs
     assert [fired.rule for fired in record.fired] == ["neg_neg"]
@@ -34,7 +34,7 @@ def test_readers_of_a_result_read_the_capture_that_replaces_it(gr: GraphBuilder)
 def test_an_output_replaced_by_an_input_keeps_its_name(gr: GraphBuilder) -> None:
     gr.make_tensor_output(gr.op.Neg(gr.op.Neg("x"), outputs=["y"]), shape=("rows",))
     before = declared(gr.outputs)
-    rewrite(gr, [double("neg_neg", "Neg")])
+    rewrite_graph(gr, [double("neg_neg", "Neg")])
     same_declarations(before, declared(gr.outputs))
     assert ops(gr) == ["Identity"]
     model = checked_model(gr)
@@ -46,7 +46,7 @@ def test_an_output_replaced_by_another_output_keeps_both_names(gr: GraphBuilder)
     gr.op.Relu("x", outputs=["a"])
     gr.op.Neg(gr.op.Neg("a"), outputs=["b"])
     gr.make_tensor_output(["a", "b"])
-    rewrite(gr, [double("neg_neg", "Neg")])
+    rewrite_graph(gr, [double("neg_neg", "Neg")])
     assert [info.name for info in gr.outputs] == ["a", "b"]
     assert ops(gr) == ["Relu", "Identity"]
     first, second = run(gr)
@@ -58,10 +58,10 @@ def test_rules_run_until_none_fits(gr: GraphBuilder) -> None:
     for _ in range(9):
         result = gr.op.Neg(result)
     gr.make_tensor_output(gr.op.Abs(result, outputs=["y"]))
-    record = rewrite(gr, [double("neg_neg", "Neg"), chain("abs_neg", "Abs", "Neg", "Abs")])
+    record = rewrite_graph(gr, [double("neg_neg", "Neg"), chain("abs_neg", "Abs", "Neg", "Abs")])
     assert ops(gr) == ["Abs"]
     assert record.counts() == {"neg_neg": 4, "abs_neg": 1}
-    assert not rewrite(gr, [double("neg_neg", "Neg")]).fired
+    assert not rewrite_graph(gr, [double("neg_neg", "Neg")]).fired
 
 
 def test_a_match_that_another_rule_makes_possible_is_found(gr: GraphBuilder) -> None:
@@ -73,7 +73,7 @@ def test_a_match_that_another_rule_makes_possible_is_found(gr: GraphBuilder) -> 
         double("neg_neg", "Neg"),
         rule("identity", "Identity", one, lambda graph, res, x: x),
     ]
-    record = rewrite(gr, rules)
+    record = rewrite_graph(gr, rules)
     assert [fired.rule for fired in record.fired] == ["ceil_ceil", "identity", "neg_neg"]
     assert ops(gr) == ["Abs", "Exp"]
 
@@ -86,7 +86,7 @@ def test_larger_patterns_come_first_then_names(gr: GraphBuilder) -> None:
         replaced("a_small", "Neg", "Sin"),
         chain("z_large", "Neg", "Abs", "Cos"),
     ]
-    record = rewrite(gr, rules)
+    record = rewrite_graph(gr, rules)
     assert [(f.rule, f.results) for f in record.fired] == [("z_large", ("y",)), ("a_small", ("z",))]
     assert ops(gr) == ["Cos", "Sin"]
 
@@ -100,7 +100,7 @@ def test_a_stage_ends_before_the_next_begins(gr: GraphBuilder) -> None:
         replaced("late", "Sin", "Floor", stage="arrange"),
         replaced("between", "Neg", "Exp", stage="runtime"),
     ]
-    fired = [f.rule for f in rewrite(gr, rules).fired]
+    fired = [f.rule for f in rewrite_graph(gr, rules).fired]
     assert fired == ["early", "between", "between", "late"]
 
 
@@ -118,7 +118,9 @@ def test_rules_of_another_target_or_opset_do_not_run(more: Any, fires: tuple[boo
         builder = GraphBuilder(18, target=target)
         builder.make_tensor_input("x", dtypes.float32, ("n",))
         builder.make_tensor_output(builder.op.Neg("x", outputs=["y"]))
-        assert bool(rewrite(builder, [replaced("neg", "Neg", "Abs", **more)]).fired) == expected
+        assert (
+            bool(rewrite_graph(builder, [replaced("neg", "Neg", "Abs", **more)]).fired) == expected
+        )
 
 
 # -- what is left alone -------------------------------------------------------------------------
@@ -129,7 +131,7 @@ def test_a_result_inside_that_another_node_reads_stays(gr: GraphBuilder) -> None
     gr.make_tensor_output(gr.op.Neg(inside, outputs=["y"]))
     gr.make_tensor_output(gr.op.Exp(inside, outputs=["z"]))
     before = text(gr)
-    record = rewrite(gr, [double("neg_neg", "Neg")])
+    record = rewrite_graph(gr, [double("neg_neg", "Neg")])
     assert text(gr) == before
     (reason,) = record.statistics["neg_neg"].refused
     assert reason == f"{inside} is read elsewhere"
@@ -138,7 +140,7 @@ def test_a_result_inside_that_another_node_reads_stays(gr: GraphBuilder) -> None
 def test_a_result_inside_that_is_an_output_stays(gr: GraphBuilder) -> None:
     gr.op.Neg(gr.op.Neg("x", outputs=["inside"]), outputs=["y"])
     gr.make_tensor_output(["y", "inside"])
-    record = rewrite(gr, [double("neg_neg", "Neg")])
+    record = rewrite_graph(gr, [double("neg_neg", "Neg")])
     assert ops(gr) == ["Neg", "Neg"]
     assert "inside is read elsewhere" in record.statistics["neg_neg"].refused
 
@@ -167,7 +169,7 @@ def test_a_result_inside_that_a_subgraph_reads_stays(gr: GraphBuilder) -> None:
     inside = gr.op.Neg("x")
     gr.make_tensor_output(gr.op.Neg(inside, outputs=["y"]))
     _with_if(gr, inside, "Abs")
-    record = rewrite(gr, [double("neg_neg", "Neg")])
+    record = rewrite_graph(gr, [double("neg_neg", "Neg")])
     assert ops(gr) == ["Neg", "Neg", "If"]
     assert f"{inside} is read elsewhere" in record.statistics["neg_neg"].refused
 
@@ -184,7 +186,7 @@ def test_a_shared_result_stays_for_its_other_readers(gr: GraphBuilder) -> None:
         return None if found is None else found._replace(shared=found.nodes[1:])
 
     shares = rule("neg_neg", "Neg", share, lambda graph, res, x: x, child="Neg", size=2)
-    assert rewrite(gr, [shares]).fired
+    assert rewrite_graph(gr, [shares]).fired
     assert sorted(ops(gr)) == ["Exp", "Identity", "Neg"]
     same_values(wanted, run(gr))
 
@@ -192,7 +194,7 @@ def test_a_shared_result_stays_for_its_other_readers(gr: GraphBuilder) -> None:
 def test_a_result_that_a_subgraph_reads_is_replaced_there_too(gr: GraphBuilder) -> None:
     _with_if(gr, gr.op.Neg(gr.op.Neg("x")), "Abs")
     wanted = [run(gr, torch.tensor(each)) for each in (True, False)]
-    assert rewrite(gr, [double("neg_neg", "Neg")]).fired
+    assert rewrite_graph(gr, [double("neg_neg", "Neg")]).fired
     assert ops(gr) == ["If"]
     assert gr.nodes[0].attrs["then_branch"].nodes[0].inputs == ["x"]
     for each, expected in zip((True, False), wanted, strict=True):
@@ -212,7 +214,7 @@ def test_names_that_a_graph_proto_reads_stay(gr: GraphBuilder) -> None:
     gr.set_type("y", dtypes.float32)
     gr.set_shape("y", ("n",))
     gr.make_tensor_output("y")
-    rewrite(gr, [double("neg_neg", "Neg")])
+    rewrite_graph(gr, [double("neg_neg", "Neg")])
     assert result in gr.values
     assert torch.equal(run(gr)[0], FLOATS.abs())
 
@@ -223,7 +225,7 @@ def test_names_that_a_graph_proto_reads_stay(gr: GraphBuilder) -> None:
 def test_rules_run_inside_branches(gr: GraphBuilder) -> None:
     _with_if(gr, "x", "Neg", "Neg", "Relu")
     wanted = [run(gr, torch.tensor(each)) for each in (True, False)]
-    (fired,) = rewrite(gr, [double("neg_neg", "Neg")]).fired
+    (fired,) = rewrite_graph(gr, [double("neg_neg", "Neg")]).fired
     assert fired.graph, "the record says that it was in a graph inside a node"
     assert [node.op_type for node in gr.nodes[0].attrs["then_branch"].nodes] == ["Relu"]
     for each, expected in zip((True, False), wanted, strict=True):
@@ -243,14 +245,14 @@ def test_rules_run_inside_loops(gr: GraphBuilder) -> None:
     gr.set_type("y", dtypes.float32)
     gr.set_shape("y", ("n",))
     gr.make_tensor_output("y")
-    assert rewrite(gr, [double("neg_neg", "Neg")]).fired
+    assert rewrite_graph(gr, [double("neg_neg", "Neg")]).fired
     assert sorted(node.op_type for node in body.nodes) == ["Add", "Identity"]
     assert torch.equal(run(gr)[0], FLOATS * 4)
 
 
 def test_an_output_of_a_branch_is_never_a_result_from_outside(gr: GraphBuilder) -> None:
     _with_if(gr, "x", "Neg", "Neg")
-    rewrite(gr, [double("neg_neg", "Neg")])
+    rewrite_graph(gr, [double("neg_neg", "Neg")])
     assert torch.equal(run(gr, torch.tensor(True))[0], FLOATS)
 
 
@@ -261,7 +263,7 @@ def test_rules_that_undo_one_another_end_with_their_names(gr: GraphBuilder) -> N
     gr.make_tensor_output(gr.op.Sin("x", outputs=["y"]))
     rules = [replaced("there", "Sin", "Cos"), replaced("back", "Cos", "Sin")]
     with pytest.raises(RewriteError, match=r"rules back, there undo one another.*Switch one off"):
-        rewrite(gr, rules)
+        rewrite_graph(gr, rules)
     assert ops(gr) in (["Sin"], ["Cos"]), "the graph is whole, whichever came last"
     assert run(gr)
 
@@ -273,7 +275,7 @@ def test_a_rule_that_feeds_itself_ends(gr: GraphBuilder) -> None:
         return graph.make_node("Neg", [graph.make_node("Neg", [graph.make_node("Neg", [x])])])
 
     with pytest.raises(RewriteError, match="growing"):
-        rewrite(gr, [rule("growing", "Neg", one, make)])
+        rewrite_graph(gr, [rule("growing", "Neg", one, make)])
 
 
 def _large() -> GraphBuilder:
@@ -297,14 +299,14 @@ def test_two_runs_make_the_same_names() -> None:
     found = []
     for order in (rules, rules[::-1]):
         builder = _large()
-        record = rewrite(builder, order)
+        record = rewrite_graph(builder, order)
         found.append((text(builder), record.fired, checked_model(builder).SerializeToString()))
     assert found[0] == found[1]
 
 
 def test_nodes_stay_in_the_order_of_what_they_read() -> None:
     builder = _large()
-    rewrite(builder, [double("neg_neg", "Neg"), replaced("sin", "Sin", "Cos")])
+    rewrite_graph(builder, [double("neg_neg", "Neg"), replaced("sin", "Sin", "Cos")])
     known = {"x", *builder.initializers_dict}
     for node in builder.nodes:
         assert known.issuperset(node.inputs)
@@ -330,13 +332,13 @@ def test_several_results_are_replaced_at_once(gr: GraphBuilder) -> None:
     gr.make_tensor_output("b")
     both = rule("both", "Sin", match, make, size=2)
     with pytest.raises(RewriteError, match="both"):  # the pattern is in its own replacement
-        rewrite(gr, [both])
+        rewrite_graph(gr, [both])
     assert {"a", "b"} <= {name for node in gr.nodes for name in node.outputs}
 
 
 def test_made_nodes_say_which_rule_made_them(gr: GraphBuilder) -> None:
     gr.make_tensor_output(gr.op.Neg(gr.op.Abs("x"), outputs=["y"]))
-    record = rewrite(
+    record = rewrite_graph(
         gr,
         [
             chain("first", "Neg", "Abs", "Sin"),
@@ -356,7 +358,7 @@ def test_made_nodes_keep_the_origin_of_the_replaced_ones(gr: GraphBuilder) -> No
     gr.origin = {"source": "line 3"}
     gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
     gr.origin = None
-    rewrite(gr, [replaced("exp", "Neg", "Exp")])
+    rewrite_graph(gr, [replaced("exp", "Neg", "Exp")])
     (node,) = checked_model(gr).graph.node
     wanted = {"source": "line 3", "ortable.passes.rewrite": "exp"}
     assert {p.key: p.value for p in node.metadata_props} == wanted
@@ -365,8 +367,8 @@ def test_made_nodes_keep_the_origin_of_the_replaced_ones(gr: GraphBuilder) -> No
 
 def test_the_record_can_be_continued(gr: GraphBuilder) -> None:
     gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
-    record = rewrite(gr, [replaced("exp", "Neg", "Exp")])
-    again = rewrite(gr, [replaced("sin", "Exp", "Sin")], record)
+    record = rewrite_graph(gr, [replaced("exp", "Neg", "Exp")])
+    again = rewrite_graph(gr, [replaced("sin", "Exp", "Sin")], record)
     assert again is record
     assert record.counts() == {"exp": 1, "sin": 1}
 
@@ -374,7 +376,7 @@ def test_the_record_can_be_continued(gr: GraphBuilder) -> None:
 def test_no_rules_change_nothing(gr: GraphBuilder) -> None:
     gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
     before = text(gr)
-    assert rewrite(gr, []).fired == []
+    assert rewrite_graph(gr, []).fired == []
     assert text(gr) == before
 
 
@@ -383,7 +385,7 @@ def test_a_dimension_can_still_be_read_after_its_source_is_gone(gr: GraphBuilder
     gr.make_tensor_output(gr.op.Neg(gr.op.Neg("x"), outputs=["y"]))
     length = gr.dim_as_vector("n")
     gr.make_tensor_output(gr.op.Expand(np.float32(1), length, outputs=["ones"]))
-    rewrite(gr, [double("neg_neg", "Neg")])
+    rewrite_graph(gr, [double("neg_neg", "Neg")])
     again = gr.dim_as_vector("n")
     gr.make_tensor_output(gr.op.Expand(np.float32(2), again, outputs=["twos"]))
     assert [each.shape for each in run(gr)] == [(4,)] * 3

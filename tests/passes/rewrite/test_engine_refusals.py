@@ -13,7 +13,7 @@ from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import checked_model
 from ortable.errors import BuilderError, KernelError, UnsupportedCase
 from ortable.ir.editing import use_index
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
 
@@ -25,7 +25,7 @@ def _refused(builder: GraphBuilder, broken: Rule) -> str:
     before, model = text(builder), checked_model(builder)
     known = {name: (i.dtype, i.shape, i.value) for name, i in builder.values.items()}
     constants = set(builder.initializers_dict)
-    record = rewrite(builder, [broken])
+    record = rewrite_graph(builder, [broken])
     assert not record.fired
     assert text(builder) == before
     builder.remove_unused()
@@ -150,7 +150,7 @@ def test_a_lookup_that_fails_in_a_replacement_is_no_refusal(gr: GraphBuilder) ->
     gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
     before = text(gr)
     with pytest.raises(KeyError, match="lost"):
-        rewrite(gr, [rule("faulty", "Neg", one, lambda graph, res, x: {}["lost"])])
+        rewrite_graph(gr, [rule("faulty", "Neg", one, lambda graph, res, x: {}["lost"])])
     assert text(gr) == before
 
 
@@ -192,7 +192,7 @@ def test_what_a_matcher_refuses_is_counted_by_reason(gr: GraphBuilder) -> None:
             return None
         return pair("Neg", "Abs")(m, root)
 
-    record = rewrite(gr, [rule("picky", "Neg", match, lambda graph, res, x: graph.op.Exp(x))])
+    record = rewrite_graph(gr, [rule("picky", "Neg", match, lambda graph, res, x: graph.op.Exp(x))])
     statistics = record.statistics["picky"]
     assert statistics.matched == 1
     assert statistics.tried > sum(statistics.refused.values())

@@ -86,10 +86,10 @@ def test_the_list_has_every_rule_under_its_stage(capsys: pytest.CaptureFixture[s
     out = said(capsys, "rewrites")
     headings = re.findall(r"^(\w+), (\w+)\.yaml:$", out, re.MULTILINE)
     assert set(headings) == {
-        (rule.stage, Path(rule.file).stem) for rule in rule_selection.packaged()
+        (rule.stage, Path(rule.file).stem) for rule in rule_selection.package_rules()
     }
     assert headings == sorted(headings, key=lambda pair: (STAGES.index(pair[0]), pair[1]))
-    rules = {rule.name: rule for rule in rule_selection.packaged()}
+    rules = {rule.name: rule for rule in rule_selection.package_rules()}
     listed = re.findall(r"^  (\w+)(?: |$)", out, re.MULTILINE)
     assert sorted(listed) == sorted(rules)
     plain = " ".join(out.split())
@@ -119,7 +119,7 @@ def test_show_prints_the_entry(capsys: pytest.CaptureFixture[str], rules_file: P
 
 
 def test_every_rule_of_the_package_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    for rule in rule_selection.packaged():
+    for rule in rule_selection.package_rules():
         out = said(capsys, "rewrites", "show", rule.name)
         head, entry = out.split("\n", 1)
         assert head.startswith(f"# {rule.name}: stage {rule.stage}, o")
@@ -135,14 +135,14 @@ def test_without_the_spec_files_show_prints_what_was_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rewrites, "_entry", lambda rule, file: None)
-    rule = rule_selection.packaged()[0]
+    rule = rule_selection.package_rules()[0]
     out = said(capsys, "rewrites", "show", rule.name)
     assert f"# {rule.why}" in out and f"{rule.file} is not installed" in out
     assert f"def match_{rule.name}" in out and f"def make_{rule.name}" in out
 
 
 def test_show_suggests_names(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
-    rule = rule_selection.packaged()[0]
+    rule = rule_selection.package_rules()[0]
     err = said(capsys, "rewrites", "show", rule.name[:-1], status=2)
     assert f"Did you mean '{rule.name}'" in err
     err = said(capsys, "rewrites", "show", Path(rule.file).stem, status=2)
@@ -235,7 +235,7 @@ def test_the_cases_of_the_page_hold(tmp_path: Path, shown: str) -> None:
     (rewrite,) = read_rewrites_text(shown, path.name, diagnostics, BY_TRAIT)
     for case in rewrite.cases:
         trial = Trial(rewrite, case, 18, None)
-        record = trial.apply(rule_selection.load(path))
+        record = trial.apply(rule_selection.load_rules(path))
         assert record.counts() == ({} if case.unchanged else {"sum_of_squares": 1})
         if case.unchanged:
             assert list(record.refusals()["sum_of_squares"]) == [case.unchanged]

@@ -29,7 +29,7 @@ from ortable.debug.harness.values import (
     symbolic_shape,
 )
 from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 
 from .lessons import F16, F32, GRAPHS, ROUNDED, W, X, f
 
@@ -64,7 +64,7 @@ def keeps(
         builder = graph_of(inputs, make, opset, target)
         before = checked_model(builder)
         outputs = declared(builder.outputs)
-        rewrite(builder, rule_selection.rules(names))
+        rewrite_graph(builder, rule_selection.select_rules(names))
         builder.remove_unused()
         same_declarations(outputs, declared(builder.outputs))
         old, new = Runner(before), Runner(checked_model(builder))
@@ -88,7 +88,7 @@ def keeps(
 def operators(inputs: dict[str, str], make: Callable[[Any], Any], names: str = "all") -> list[str]:
     """Operators after the rules."""
     builder = graph_of(inputs, make, 18, None)
-    rewrite(builder, rule_selection.rules(names))
+    rewrite_graph(builder, rule_selection.select_rules(names))
     builder.remove_unused()
     return [node.op_type for node in builder.nodes]
 
@@ -168,7 +168,7 @@ def test_a_branch_that_is_never_taken_keeps_the_names() -> None:
     builder.set_type("y", F32)
     builder.set_shape("y", (3,))
     builder.make_tensor_output("y")
-    rewrite(builder, rule_selection.rules("all"))
+    rewrite_graph(builder, rule_selection.select_rules("all"))
     model = checked_model(builder)
     assert [output.name for output in model.graph.output] == ["y"]
     x = torch.tensor([-1.0, 0.0, 2.0])

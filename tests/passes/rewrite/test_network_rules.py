@@ -90,7 +90,9 @@ def test_weights_stay_as_they_are(how: str) -> None:
     }[how]
     _, builder = convert(Block(8), torch.randn(2, 8, 5, 5), **options)
     assert count(builder) == {"Conv": 1, "BatchNormalization": 1, "Relu": 1}
-    assert any("are_weights" in r for r in builder.record.rewrites.of("conv_batch_norm").refused)
+    assert any(
+        "are_weights" in r for r in builder.record.rewrites.statistics_of("conv_batch_norm").refused
+    )
 
 
 def test_tied_weights_are_not_copied() -> None:

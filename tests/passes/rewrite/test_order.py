@@ -11,7 +11,7 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import Runner, checked_model, same_values
 from ortable.ir.node import Node
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.index import GraphIndex
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
@@ -49,7 +49,7 @@ def test_a_factor_that_is_made_later_is_made_earlier() -> None:
     late = gr.op.Exp(gr.op.Neg("b"))
     gr.op.Add(early, gr.op.Mul("x", late), outputs=["y"])
     gr.make_tensor_output("y")
-    record = rewrite(gr, [stacked()])
+    record = rewrite_graph(gr, [stacked()])
     assert record.counts() == {"stacked": 1}
     # the factor of the second product stands before what replaces the first
     assert ops(gr)[:2] == ["Neg", "Exp"] and ops(gr)[-1] == "Add"
@@ -83,7 +83,7 @@ def test_a_factor_that_needs_the_replaced_result_is_a_refusal() -> None:
     gr.op.Add(first, gr.op.Mul("x", gr.op.Exp(first)), outputs=["y"])
     gr.make_tensor_output("y")
     before = checked_model(gr)
-    record = rewrite(gr, [stacked()])
+    record = rewrite_graph(gr, [stacked()])
     assert not record.fired and ops(gr) == ["Mul", "Exp", "Mul", "Add"]
     (reason,) = record.statistics["stacked"].refused
     assert "comes later in the graph" in reason

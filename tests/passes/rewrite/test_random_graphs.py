@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ortable import dtypes
 from ortable.debug.harness.runs import Runner, checked_model, declared, same_declarations
 from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import one, pair, rule
@@ -55,7 +55,7 @@ def check(graph: RandomGraph, rules: Sequence[Rule]) -> Counter[str] | None:
     except Exception:
         return None  # sizes of 0 where an operator has none: no model to begin with
     inputs, outputs = declared(builder.inputs), declared(builder.outputs)
-    record = rewrite(builder, rules)
+    record = rewrite_graph(builder, rules)
     builder.remove_unused()
     same_declarations(inputs, declared(builder.inputs))
     same_declarations(outputs, declared(builder.outputs))
@@ -83,7 +83,7 @@ def check(graph: RandomGraph, rules: Sequence[Rule]) -> Counter[str] | None:
     if graph.tidy:
         builder.constant_folding()  # weights that rules have computed
         builder.remove_unused()
-        again = rewrite(builder, rules)
+        again = rewrite_graph(builder, rules)
         assert not again.fired, f"a second run fires: {again.counts()}"
     return Counter(record.counts())
 
@@ -144,7 +144,7 @@ def test_random_graphs(
     names: str, target: str | None, number: int, request: pytest.FixtureRequest
 ) -> None:
     examples = EXAMPLES if request.config.getoption("--sweeps") else FEW
-    rules = rule_selection.rules(names)
+    rules = rule_selection.select_rules(names)
     fired: Counter[str] = Counter()
     graphs = [0, 0]
 

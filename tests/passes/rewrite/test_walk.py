@@ -13,8 +13,8 @@ from benchmarks.models.inference import build
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.node import Node
-from ortable.passes.rewrite.decision_tree import grown, rules_at
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.decision_tree import build_tree, rules_at
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import CONSTANT, Match, Rule
 from ortable.passes.rewrite.worklist import Worklist
@@ -28,7 +28,9 @@ def path_rule(name: str, root: str, *path: tuple[int, str], size: int = 1) -> Ru
 
 def fitting(rules: list[Rule], gr: GraphBuilder, node: Node) -> list[str]:
     producers = {name: each for each in gr.nodes for name in each.outputs}
-    return [found.name for found in rules_at(grown(rules)[node.key], node, producers, gr.values)]
+    return [
+        found.name for found in rules_at(build_tree(rules)[node.key], node, producers, gr.values)
+    ]
 
 
 def test_rules_are_found_by_their_paths() -> None:
@@ -80,7 +82,7 @@ def test_a_node_that_asked_for_readers_is_looked_at_again() -> None:
     make_log = rule(
         "exp_alone", "Exp", single_reader, lambda g, res, x: g.make_node("Log", [x], res.outputs)
     )
-    record = rewrite(gr, [replaced("neg_is_abs", "Neg", "Abs"), make_log])
+    record = rewrite_graph(gr, [replaced("neg_is_abs", "Neg", "Abs"), make_log])
     assert record.counts() == {"neg_is_abs": 1, "exp_alone": 1}
     assert "Log" in ops(gr) and "Exp" not in ops(gr)
 
@@ -100,13 +102,13 @@ def test_further_walks_leave_the_outcome_as_it_is(
         return proto.SerializeToString(deterministic=True), len(record.fired), tried
 
     found = convert()
-    following = Worklist.following
+    following = Worklist.next_pass
 
     def whole(self: Worklist, keys: Any) -> Worklist:
         self.learnt -= 1  # as if a replacement had told of results anywhere
         return following(self, keys)
 
-    monkeypatch.setattr(Worklist, "following", whole)
+    monkeypatch.setattr(Worklist, "next_pass", whole)
     wanted = convert()
     assert found[:2] == wanted[:2]
     assert found[2] < 0.75 * wanted[2]

@@ -27,7 +27,7 @@ from ortable.compat.providers import provider_names
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.tables import LOADED
-from ortable.passes.rewrite.rule_selection import content
+from ortable.passes.rewrite.rule_selection import content_key
 
 from .keys import digest_of_lines, text_of
 
@@ -55,7 +55,7 @@ def conversion_key(
     settings = [
         target_opset(options.target_opset, provider_names(options.providers)),
         options.optimize,
-        content(options.rewrites),
+        content_key(options.rewrites),
         options.weights == "keep",
         sorted(options.raise_on),
         provider_names(options.providers),

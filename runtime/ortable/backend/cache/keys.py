@@ -23,9 +23,9 @@ def option_settings(options: OrtOptions) -> list[Any]:
     none."""
     rewrites: Any = options.rewrites
     if not set(rewrites) <= {"default", "none"}:  # these are told by the version
-        from ortable.passes.rewrite.rule_selection import content
+        from ortable.passes.rewrite.rule_selection import content_key
 
-        rewrites = content(rewrites)
+        rewrites = content_key(rewrites)
     return [
         str(options.target_opset),
         options.optimize,

@@ -44,10 +44,10 @@ def with_arriving_codes(
     :param weights: role and tensor by name of the input
     :param record: is told the model, where kernels read codes
     """
-    from ortable.passes.quantize_weights import arrange_codes  # of a process that converts
+    from ortable.passes.quantize_weights import pack_weight_codes  # of a process that converts
 
     builder = _with_weights(model, weights)
-    if not arrange_codes(builder):
+    if not pack_weight_codes(builder):
         return with_constants(model, weights)
     return _written(builder, weights, record)
 
@@ -63,12 +63,12 @@ def with_rounded_constants(
     :param weights: role and tensor by name of the input
     :param record: is told which were rounded, the operators that read codes, and the model
     """
-    from ortable.passes.quantize_weights import arrange_codes, round_weights
+    from ortable.passes.quantize_weights import pack_weight_codes, quantize_weights
 
     builder = _with_weights(model, weights)
     if has_codes(role for role, _ in weights.values()):
-        arrange_codes(builder)
-    rounding = round_weights(builder, options)
+        pack_weight_codes(builder)
+    rounding = quantize_weights(builder, options)
     record["rounded"] = tuple(rounding.rounded.values())
     return _written(builder, weights, record)
 

@@ -33,7 +33,7 @@ from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 from ortable.passes import pipeline
 from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.prelude.complex_value import ComplexValue, join_pair, part_type
 
 from .aot_graph import AotGraph
@@ -75,10 +75,10 @@ def compile_graph(
     with collections_paused():
         roles, fetches, fx_names, cases, data_checks = _convert(builder, graph, outputs)
         converted = time.perf_counter()
-        passes = pipeline.chosen(options.optimize, options.rewrites)
+        passes = pipeline.select_passes(options.optimize, options.rewrites)
         rewrites = pipeline.run_passes(builder, passes).rewrites
         if options.weights == "keep":
-            rewrite(builder, rule_selection.rules("ort_half_products"), rewrites)
+            rewrite_graph(builder, rule_selection.select_rules("ort_half_products"), rewrites)
     optimized = time.perf_counter()
     # what runs is what the options ask for, and nothing else
     proto = builder.to_onnx(optimize=False)

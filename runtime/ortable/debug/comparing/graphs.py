@@ -147,7 +147,7 @@ class GraphSource(ComparisonSource):
         self.settings = options.session_options
 
     def active_rules(self) -> Mapping[str, Rule]:
-        return {rule.name: rule for rule in rule_selection.rules(self.options.rewrites)}
+        return {rule.name: rule for rule in rule_selection.select_rules(self.options.rewrites)}
 
     def convert_full(self) -> CompiledGraph:
         return self.convert_variant()

@@ -60,7 +60,7 @@ def where_is(name: str, case: int = 0) -> SourceLocation | None:
     if file is not None:
         lines = loaded_lines(key) or _read_entries(file).lines.get(key, (0,))
         return SourceLocation(file, lines[case] if case < len(lines) else lines[0])
-    for rule in rule_selection.packaged():
+    for rule in rule_selection.package_rules():
         if rule.name == key:
             return SourceLocation(rule.file, _find_lines(rule.file, _RULE).get(key, 0))
     return None

@@ -13,7 +13,7 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.versions import OLDEST_OPSET, ORT_MAX_OPSET, TARGETS
 from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite as run_engine
+from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortable.passes.rewrite.rule import Rule
 from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
 from ortable_generated.kernels import KERNELS_CPU
@@ -31,7 +31,7 @@ SPECIAL_DRAWS = 4  # with infinities, NaN and both zeros
 
 
 def _fitting(names: str, target: str | None, opset: int) -> list[Rule]:
-    return fitting(rule_selection.rules(names), target, opset)
+    return fitting(rule_selection.select_rules(names), target, opset)
 
 
 def fitting(rules: Iterable[Rule], target: str | None, opset: int) -> list[Rule]:

@@ -120,7 +120,7 @@ def _rewrites(path: Path, only: str) -> Iterator[CaseResult]:
     """The cases of a file of rewrites, the rules of that file alone."""
     from ortable.passes.rewrite import rule_selection
 
-    rule_selection.load(path)  # with every check of the compiler
+    rule_selection.load_rules(path)  # with every check of the compiler
     for rewrite in _read_rewrites(path):
         for case in rewrite.cases if only in rewrite.name else ():
             yield _rewrite_case(rewrite, case, str(path))

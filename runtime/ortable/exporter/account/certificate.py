@@ -23,9 +23,9 @@ from ortable.exporter.account.validate import text_table
 from ortable.ir import initializers
 from ortable.ir.casts import HALVES
 from ortable.ir.proto.large_model import LargeModel
-from ortable.passes.quantize_weights import round_weights
+from ortable.passes.quantize_weights import quantize_weights
 from ortable.passes.rewrite import rule_selection
-from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.record import RewriteRecord
 from ortable.passes.weight_quantization import (
     QuantizationRun,
@@ -171,7 +171,7 @@ def rounded_builder(
     elif max_error is not None:
         raise ExportError("max_error needs example inputs to measure the model with: give args")
     final = options.without(kept) if kept else options
-    rounding = round_weights(builder, final, record, made)
+    rounding = quantize_weights(builder, final, record, made)
     every = rounding if first is None else first
     nodes = _readers(builder, rounding)
     weights = _rows(every, kept, errors)
@@ -258,7 +258,7 @@ class _Trial:
     ) -> tuple[QuantizationRun, LargeModel, GraphBuilder]:
         copy = GraphBuilder(self.base.session_proto(), target=self.builder.target)
         copy.initializers_dict.update(self.base.tensors)
-        rounding = round_weights(copy, options, record, self.made)
+        rounding = quantize_weights(copy, options, record, self.made)
         model = copy.to_onnx(large_model=True, external_threshold=1024, optimize=False)
         return rounding, model, copy
 
@@ -447,7 +447,7 @@ def stored_builder(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -
     """Stores the weights of a graph as asked, in place, after all other passes."""
     half, every = _half_bytes(builder)
     if kind == "float32":
-        rewrite(builder, rule_selection.rules("half_weight_as_float32"), record)
+        rewrite_graph(builder, rule_selection.select_rules("half_weight_as_float32"), record)
         builder.remove_unused()
     return StoredWeights(kind, half, _half_bytes(builder)[0], every, _half_bytes(builder)[1])
 

@@ -18,7 +18,7 @@ from ortable.errors import OptionError
 from ortable.exporter.language_models.folder import genai_config
 from ortable.exporter.request.program import ExportOptions
 from ortable.ir.proto.large_model import save_together
-from ortable.passes.weight_quantization import WeightOptions, checked_weights
+from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
 from .coded_cache import Cache, checked_cache, with_coded_cache
@@ -93,7 +93,7 @@ def export_language_model(
             ``loop`` does not follow.
     """
     _check_options(merged, loop, genai, context_length)
-    rounding = None if weights in _WHOLE else checked_weights(weights)
+    rounding = None if weights in _WHOLE else parse_weights(weights)
     coded = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,

@@ -1,5 +1,6 @@
-"""Constants by value, as far as rules look at them. In come a graph and a name, out goes an array
-or None. Called by matchers, by the other analyses and by rewrite words."""
+"""Values of constants, and producers by operator. Called by matchers, the other analyses and
+rewrite helpers.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +12,36 @@ from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, initializers
 from ortable.ir.constants import get_constant, is_constant
 
-_SMALL = 4096  # elements of a constant that a pattern compares
-_LARGEST = 1 << 26  # elements of a constant that is looked at
+_MAX_COMPARED = 4096  # elements of a constant
+_MAX_READ = 1 << 26  # elements of a constant
 
 
 def small_constant(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a constant of at most 4,096 elements that can be read; None for another."""
+    """The value of a readable constant of at most 4,096 elements, else None."""
     info = graph.values.get(name) if name else None
     if info is None or info.shape is None or not is_constant(graph, name):
         return None
     if isinstance(info.constant, np.ndarray):
-        return info.constant if info.constant.size <= _SMALL else None
+        return info.constant if info.constant.size <= _MAX_COMPARED else None
     size = 1
     for dim in info.shape:
         if not isinstance(dim, int):
             return None
         size *= dim
-    return _value(graph, name) if size <= _SMALL else None
+    return _read_value(graph, name) if size <= _MAX_COMPARED else None
 
 
 def whole_constant(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a constant that can be read; larger ones, too, than patterns compare."""
+    """The value of a readable constant of up to 2**26 elements, else None."""
     if not is_constant(graph, name) or not graph.has_shape(name):
         return None
     shape = graph.get_shape(name)
-    if not all(isinstance(size, int) for size in shape) or math.prod(shape) > _LARGEST:
+    if not all(isinstance(size, int) for size in shape) or math.prod(shape) > _MAX_READ:
         return None
-    return _value(graph, name)
+    return _read_value(graph, name)
 
 
-def _value(graph: Graph, name: str) -> np.ndarray | None:
+def _read_value(graph: Graph, name: str) -> np.ndarray | None:
     owner: Graph | None = graph
     while owner is not None:
         stored = owner.initializers_dict.get(name)
@@ -65,8 +66,8 @@ def is_number(graph: Graph, name: str, value: float) -> bool:
     return array is not None and bool(array.reshape(-1)[0] == value)
 
 
-def maker_of(graph: Graph, name: str, op: str) -> Node | None:
-    """The node whose first result this is, if it is of that operator."""
+def find_producer(graph: Graph, name: str, op: str) -> Node | None:
+    """The node whose first result this is, if it has that operator."""
     info = graph.values.get(name)
     node: Node | None = None if info is None else info.producer
     return node if node is not None and node.key == op and node.outputs[0] == name else None

@@ -1,8 +1,8 @@
-"""How analyses look at a graph: from a result up to what it is computed from, each result once.
+"""The framework of dataflow analyses: facts flow from operands to results, each result once.
 
-In comes an analysis, a step that asks for the facts of other results; out goes the fact of one
-result. Called by the other modules of this package. While rules run, facts stay in
-``graph.analysed``, which the rewriting engine empties whenever it edits the graph.
+An analysis has a step that computes the fact of a result from those of other results. While
+rules run, facts are cached in ``graph.analysed``, which the rewrite engine clears whenever it
+edits the graph.
 """
 
 from __future__ import annotations
@@ -16,39 +16,41 @@ from ortable.ir.editing import use_index
 K = TypeVar("K", bound=Hashable)
 F = TypeVar("F")
 
-DEEPEST = 32  # nodes between a result and what it is computed from that an analysis follows
+MAX_DEPTH = 32  # nodes that an analysis follows above a result
 
 
 class Analysis(Generic[K, F]):
-    """An analysis: the fact that holds where nothing is known, and the step that finds the fact of
-    one result with the facts of those it is computed from."""
+    """An analysis: the fact of unknown results, and the step that computes the fact of a result
+    from those of its operands.
+    """
 
     def __init__(self, unknown: F, step: Callable[[Traversal[K, F], K], F]) -> None:
         self.unknown = unknown
         self.step = step
-        self.asks_readers = False  # whether a step ever asked who reads a result
+        self.asks_readers = False  # whether a step ever looked up the readers of a result
 
-    def of(self, graph: Graph, key: K) -> F:
-        """The fact about a result, or about whatever else the analysis is asked."""
+    def fact_of(self, graph: Graph, key: K) -> F:
+        """The fact of a result, or of another key of the analysis."""
         if graph.analysed is None:
-            return Traversal(graph, self, {}).fact(key)
+            return Traversal(graph, self, {}).find_fact(key)
         stored = graph.analysed.get(self)
         if stored is None:
             stored = graph.analysed[self] = {}
         if key not in stored:
             uses = use_index(graph)
-            asked = uses.query_count
-            fact = Traversal(graph, self, stored).fact(key)
-            self.asks_readers = self.asks_readers or asked != uses.query_count
+            queries_before = uses.query_count
+            fact = Traversal(graph, self, stored).find_fact(key)
+            self.asks_readers = self.asks_readers or queries_before != uses.query_count
             return fact
         if self.asks_readers:
-            use_index(graph).query_count += 1  # whoever takes the fact asks, too
+            use_index(graph).query_count += 1  # the caller depends on readers as well
         return stored[key]
 
 
 class Traversal(Generic[K, F]):
-    """One look at a graph. Facts that hang on nothing but the graph go to ``stored``; those that
-    lack what lies deeper than DEEPEST serve this walk only, from the same depth on."""
+    """One traversal of a graph. Facts that hold everywhere go to ``stored``; those computed without
+    operands below MAX_DEPTH serve this traversal only, from the same depth on.
+    """
 
     def __init__(self, graph: Graph, analysis: Analysis[K, F], stored: dict[K, F]) -> None:
         self.graph = graph
@@ -58,11 +60,11 @@ class Traversal(Generic[K, F]):
         self.depth = 0
         self.cut = False
 
-    def fact(self, key: K) -> F:
-        """The fact about another result, for a step."""
+    def find_fact(self, key: K) -> F:
+        """Find the fact of another result, for a step."""
         if key in self.stored:
             return self.stored[key]
-        depth, fact = self.shortened.get(key, (DEEPEST, self.analysis.unknown))
+        depth, fact = self.shortened.get(key, (MAX_DEPTH, self.analysis.unknown))
         if depth <= self.depth:
             self.cut = True
             return fact
@@ -86,21 +88,24 @@ def by_operator(
     constant: Callable[[Graph, str], F | None],
     transfers: Mapping[str, Transfer[F]],
 ) -> Analysis[str, F]:
-    """An analysis of results: ``constant`` gives the fact that needs no look at a node, or None;
-    ``transfers`` has a function for each operator that is followed."""
+    """An analysis of results by the operator that makes them.
 
-    def step(walk: Traversal[str, F], name: str) -> F:
-        fact = constant(walk.graph, name)
+    ``constant`` gives facts that need no node, or None; ``transfers`` has a function for each
+    operator that is followed.
+    """
+
+    def compute_fact(traversal: Traversal[str, F], name: str) -> F:
+        fact = constant(traversal.graph, name)
         if fact is not None:
             return fact
-        info = walk.graph.values.get(name) if name else None
+        info = traversal.graph.values.get(name) if name else None
         node = None if info is None else info.producer
         transfer = None if node is None else transfers.get(node.key)
-        return unknown if node is None or transfer is None else transfer(walk, node)
+        return unknown if node is None or transfer is None else transfer(traversal, node)
 
-    return Analysis(unknown, step)
+    return Analysis(unknown, compute_fact)
 
 
-def same_as_input(walk: Traversal[str, F], node: Node) -> F:
+def same_as_input(traversal: Traversal[str, F], node: Node) -> F:
     """The transfer of operators that keep a fact of their first input."""
-    return walk.fact(node.inputs[0])
+    return traversal.find_fact(node.inputs[0])

@@ -1,7 +1,7 @@
-"""Weights that a graph computes of integer codes, `(codes - zeros) * scales + shifts`, however they
-are packed, cast and reshaped on the way. In come a graph and the name of a constant matrix, out go
-its codes, scales and zero points for DequantizeLinear, of the same values. Called by rewrite
-words about codes."""
+"""Recognize weights that a graph computes from integer codes, `(codes - zeros) * scales + shifts`,
+however they are packed, cast and reshaped on the way, and give their codes, scales and zero
+points for DequantizeLinear. Called by rewrite helpers about prequantized models.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from ortable.ir.node import Node
 from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS, REARRANGES
 
 _MOVES = GATHERS | MOVES_ELEMENTS | REARRANGES
-_DEEPEST = 16  # nodes between a weight and its codes
-_LARGEST = 255  # of whole numbers, in size
+_MAX_DEPTH = 16  # nodes between a weight and its codes
+_MAX_INTEGER = 255  # of whole numbers, in size
 _GROUPS = (256, 128, 64, 32, 16)  # codes of a group, as kernels take them
-_KEPT = 4096  # elements of a constant that stays computed
-_CLOSE = 2.0**-21  # how far a shift may be from a multiple of its scale: rounding of floats
+_MAX_KEPT = 4096  # elements of a constant that stays cached
+_TOLERANCE = 2.0**-21  # how far a shift may be from a multiple of its scale: rounding of floats
 
 
 @dataclass(frozen=True)
-class Parts:
-    """A weight as ``numbers * scales + shifts``: whole numbers and floats that broadcast;
-    ``dequantized`` by an operator whose codes of 8 bits kernels take as they are."""
+class WeightParts:
+    """A weight as ``numbers * scales + shifts``: integers and floats that broadcast.
+
+    ``dequantized``: by an operator whose codes of 8 bits kernels take directly.
+    """
 
     numbers: np.ndarray
     scales: np.ndarray
@@ -37,33 +39,33 @@ class Parts:
     dequantized: bool = False
 
     @property
-    def arrays(self) -> list[np.ndarray]:
-        """All of them."""
+    def all_arrays(self) -> list[np.ndarray]:
         shifts = [] if self.shifts is None else [self.shifts]
         return [self.numbers, self.scales, *shifts]
 
-    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Parts:
-        """The same of a result that has the elements in other places."""
-        shape = np.broadcast_shapes(*(array.shape for array in self.arrays))
+    def map_elements(self, move: Callable[[np.ndarray], np.ndarray]) -> WeightParts:
+        """The parts of a result whose elements ``move`` rearranges."""
+        shape = np.broadcast_shapes(*(array.shape for array in self.all_arrays))
 
-        def one(part: np.ndarray) -> np.ndarray:
+        def move_part(part: np.ndarray) -> np.ndarray:
             return move(np.ascontiguousarray(np.broadcast_to(part, shape)))
 
-        return Parts(
-            one(self.numbers),
-            one(self.scales),
-            None if self.shifts is None else one(self.shifts),
+        return WeightParts(
+            move_part(self.numbers),
+            move_part(self.scales),
+            None if self.shifts is None else move_part(self.shifts),
             self.dequantized,
         )
 
 
 @dataclass(frozen=True)
-class CodedWeight:
+class GroupedWeight:
     """A weight [N, K] as DequantizeLinear takes it, in groups along K.
 
     ``codes`` [N, K] of int4, uint4, int8 or uint8; ``scales`` [N, K / group], or [N] where a row
     has one scale and ``group`` is 0; ``zeros`` like the scales, of the codes' type, None where they
-    are 0; ``shifts`` [K / group, N], what is added to every number of a group, or None."""
+    are 0; ``shifts`` [K / group, N], added to every number of a group, or None.
+    """
 
     codes: np.ndarray
     scales: np.ndarray
@@ -77,203 +79,204 @@ class CodedWeight:
         return self.codes.dtype in (ml_dtypes.int4, ml_dtypes.uint4)
 
 
-def parts_of(graph: Graph, name: str, spread: int, depth: int = _DEEPEST) -> Parts | None:
-    """The parts of a constant of float32; None for one that is not such arithmetic.
+def parts_of(graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH) -> WeightParts | None:
+    """The parts of a float32 constant, or None if it is not computed from codes.
 
-    Args:
-        graph: the graph.
-        name: the result.
-        spread: how far codes may be apart at most; others are not computed.
-        depth: how many nodes are looked at.
+    ``spread`` is the largest distance between codes; ``depth`` bounds the nodes that are followed.
     """
-    node = _maker(graph, name)
+    node = _float32_producer(graph, name)
     if node is None or depth == 0:
         return None
     if node.key in _MOVES:
         inner = parts_of(graph, node.inputs[0], spread, depth - 1)
         if inner is None:
             return None  # not even whole numbers
-        return inner.moved(lambda part: _moved(graph, node, part))
+        return inner.map_elements(lambda part: _move_elements(graph, node, part))
     if node.key == "DequantizeLinear":
-        return _dequantized(graph, node, spread)
+        return _dequantize_parts(graph, node, spread)
     if node.key == "Mul":
         for numbers, scales in (node.inputs, node.inputs[::-1]):
-            found = whole_numbers(graph, numbers, spread)
-            if found is not None:
-                return Parts(found, get_constant(graph, scales))
+            integers = whole_numbers(graph, numbers, spread)
+            if integers is not None:
+                return WeightParts(integers, get_constant(graph, scales))
     if node.key == "Add":
         for product, shifts in (node.inputs, node.inputs[::-1]):
             inner = parts_of(graph, product, spread, depth - 1)
             if inner is not None and inner.shifts is None:
-                return Parts(inner.numbers, inner.scales, get_constant(graph, shifts))
-    plain = whole_numbers(graph, name, spread, depth)
-    return None if plain is None else Parts(plain, np.ones((1,) * plain.ndim, np.float32))
+                return WeightParts(inner.numbers, inner.scales, get_constant(graph, shifts))
+    integers_only = whole_numbers(graph, name, spread, depth)
+    return (
+        None
+        if integers_only is None
+        else WeightParts(integers_only, np.ones((1,) * integers_only.ndim, np.float32))
+    )
 
 
-def _dequantized(graph: Graph, node: Node, spread: int) -> Parts | None:
-    """The parts of a DequantizeLinear of codes of 8 bits; kernels take those of 4 as they are."""
+def _dequantize_parts(graph: Graph, node: Node, spread: int) -> WeightParts | None:
+    """The parts of a DequantizeLinear of codes of 8 bits; kernels take those of 4 directly."""
     codes, scales, zeros = [*node.inputs, ""][:3]
     if graph.get_type(codes) not in (dtypes.int8, dtypes.uint8):
         return None
-    numbers = _within(get_constant(graph, codes), spread)
+    numbers = _small_integers(get_constant(graph, codes), spread)
     if numbers is None:
         return None
     axis, size = node.attrs.get("axis", 1) % numbers.ndim, node.attrs.get("block_size", 0)
-    row = [-1 if each == axis else 1 for each in range(numbers.ndim)]
-    places = np.arange(numbers.shape[axis]) // (size or 1)
+    row = [-1 if index == axis else 1 for index in range(numbers.ndim)]
+    group_indices = np.arange(numbers.shape[axis]) // (size or 1)
 
     def spread_out(part: np.ndarray) -> np.ndarray:
         return (
-            np.take(part, places, axis)
+            np.take(part, group_indices, axis)
             if size
             else part.reshape(row if part.size > 1 else [1] * len(row))
         )
 
     if zeros:
         numbers = numbers - spread_out(get_constant(graph, zeros).astype(np.int16))
-    return Parts(numbers, spread_out(get_constant(graph, scales)), dequantized=True)
+    return WeightParts(numbers, spread_out(get_constant(graph, scales)), dequantized=True)
 
 
-def whole_numbers(graph: Graph, name: str, spread: int, depth: int = _DEEPEST) -> np.ndarray | None:
-    """The value of a constant of float32 that holds integers, as int16; None for another."""
-    node = _maker(graph, name)
+def whole_numbers(
+    graph: Graph, name: str, spread: int, depth: int = _MAX_DEPTH
+) -> np.ndarray | None:
+    """The value of a float32 constant of integers as int16, else None."""
+    node = _float32_producer(graph, name)
     if node is None or depth == 0:
         return None
     if node.key == "Cast":
         source = node.inputs[0]
         if graph.get_type(source) not in dtypes.INT_TYPES:
             return None
-        return _within(get_constant(graph, source), spread)
+        return _small_integers(get_constant(graph, source), spread)
     if node.key in _MOVES:
         inner = whole_numbers(graph, node.inputs[0], spread, depth - 1)
-        return None if inner is None else _moved(graph, node, inner)
+        return None if inner is None else _move_elements(graph, node, inner)
     if node.key == "Sub":
         left, right = node.inputs
         numbers = whole_numbers(graph, left, spread, depth - 1)
         if numbers is None:
             return None
-        less = whole_numbers(graph, right, _LARGEST, depth - 1)
+        less = whole_numbers(graph, right, _MAX_INTEGER, depth - 1)
         if less is None:
-            less = _few_numbers(graph, right)
+            less = _integer_floats(graph, right)
         return None if less is None else numbers - less
     return None
 
 
-def coded_weight(parts: Parts, last: bool, wide: bool) -> CodedWeight | None:
-    """Such a matrix as codes; None where they are no codes in groups that kernels take.
+def to_grouped_weight(
+    parts: WeightParts, outer_first: bool, eight_bits: bool
+) -> GroupedWeight | None:
+    """Such a matrix as codes, or None if kernels take no groups of its codes.
 
-    Args:
-        parts: of a matrix.
-        last: whether it is [N, K], not [K, N].
-        wide: whether codes may have 8 bits.
+    ``outer_first``: it is [N, K], not [K, N]; ``eight_bits``: codes may have 8 bits.
     """
-    arrays = parts.arrays
+    arrays = parts.all_arrays
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     if len(shape) != 2 or min(shape) == 0:
         return None
     rows = [np.broadcast_to(array, shape) for array in arrays]
-    wide = wide and not parts.dequantized
-    numbers, *floats = rows if last else [array.T for array in rows]
+    eight_bits = eight_bits and not parts.dequantized
+    numbers, *floats = rows if outer_first else [array.T for array in rows]
     if not all(bool(np.isfinite(array).all()) for array in arrays[1:]):
         return None
     inner = numbers.shape[1]
     for size in (inner, *_GROUPS):
-        if inner % size or (size > inner) or not all(_is_grouped(each, size) for each in floats):
+        if inner % size or (size > inner) or not all(_is_grouped(part, size) for part in floats):
             continue
-        found = _coded(numbers, [each[:, ::size] for each in floats], size, wide)
-        if found is not None:
-            return found
+        weight = _group_codes(numbers, [part[:, ::size] for part in floats], size, eight_bits)
+        if weight is not None:
+            return weight
     return None
 
 
-def forget(graph: Any, before: set[str]) -> None:
-    """Lets values go that were computed on the way: those of a weight are larger than its codes."""
+def drop_large_constants(graph: Any, before: set[str]) -> None:
+    """Drop large intermediate constants: those of a weight are larger than its codes."""
     for name in set(graph.computed_constants) - before:
-        if graph.computed_constants[name].size > _KEPT:
+        if graph.computed_constants[name].size > _MAX_KEPT:
             del graph.computed_constants[name]
 
 
-def _maker(graph: Graph, name: str) -> Node | None:
-    """The node of one result that makes a constant of float32, whose inputs are all known."""
+def _float32_producer(graph: Graph, name: str) -> Node | None:
+    """The single-output node that makes a float32 constant, if its inputs have known shapes."""
     info = graph.values.get(name)
     node: Node | None = None if info is None else info.producer
     if node is None or len(node.outputs) != 1 or not is_constant(graph, name):
         return None
     if not graph.has_type(name) or graph.get_type(name) != dtypes.float32:
         return None
-    known = all(not each or graph.has_shape(each) for each in node.inputs)
-    return node if known else None
+    is_known = all(not operand or graph.has_shape(operand) for operand in node.inputs)
+    return node if is_known else None
 
 
-def _moved(graph: Graph, node: Node, part: np.ndarray) -> np.ndarray:
+def _move_elements(graph: Graph, node: Node, part: np.ndarray) -> np.ndarray:
     rest = [get_constant(graph, name) if name else None for name in node.inputs[1:]]
     return constants.compute_node(graph, node, [part, *rest])
 
 
-def _within(values: np.ndarray, spread: int) -> np.ndarray | None:
-    """Integers as int16, where they are small and not further apart than that."""
+def _small_integers(values: np.ndarray, spread: int) -> np.ndarray | None:
+    """Integers as int16 if they are small and no further apart than ``spread``."""
     if values.size == 0:
         return None
     low, high = int(values.min()), int(values.max())
-    if high - low > spread or max(-low, high) > _LARGEST:
+    if high - low > spread or max(-low, high) > _MAX_INTEGER:
         return None
     return values.astype(np.int16)
 
 
-def _few_numbers(graph: Graph, name: str) -> np.ndarray | None:
-    """A constant of floats that are whole numbers, such as the middle code."""
+def _integer_floats(graph: Graph, name: str) -> np.ndarray | None:
+    """A constant of floats that are integers, such as the middle code."""
     if not is_constant(graph, name):
         return None
     values = get_constant(graph, name)
     if not np.array_equal(values, np.rint(values)):
         return None
-    return _within(values, _LARGEST)
+    return _small_integers(values, _MAX_INTEGER)
 
 
 def _is_grouped(values: np.ndarray, size: int) -> bool:
-    """Whether groups of that size along the last axis have one value each."""
+    """Whether each group of that size along the last axis has one value."""
     rows, inner = values.shape
     groups = values.reshape(rows, inner // size, size)
     return bool((groups == groups[..., :1]).all())
 
 
-def _coded(
-    numbers: np.ndarray, floats: list[np.ndarray], size: int, wide: bool
-) -> CodedWeight | None:
-    """Codes for groups of that size, with a scale, and perhaps a shift, each."""
+def _group_codes(
+    numbers: np.ndarray, floats: list[np.ndarray], size: int, eight_bits: bool
+) -> GroupedWeight | None:
+    """Codes for groups of that size, each with a scale and perhaps a shift."""
     rows, inner = numbers.shape
     groups = np.ascontiguousarray(numbers).reshape(rows, inner // size, size)
     scales = np.ascontiguousarray(floats[0], np.float32)
     shifts = floats[1] if len(floats) > 1 else None
     if shifts is not None:
-        steps = _steps(shifts, scales)
+        steps = _scale_multiples(shifts, scales)
         if steps is not None:
             groups, shifts = groups + steps[..., None], None
     low, high = groups.min(axis=-1), groups.max(axis=-1)
-    found = _kind(low, high, wide)
-    if found is None:
+    code_format = _code_format(low, high, eight_bits)
+    if code_format is None:
         return None
-    bits, signed = found
+    bits, signed = code_format
     zeros = None if signed else np.maximum(-low, 0)
-    kinds: dict[tuple[int, bool], Any] = {
+    dtypes_by_format: dict[tuple[int, bool], Any] = {
         (4, True): ml_dtypes.int4, (4, False): ml_dtypes.uint4,
         (8, True): np.int8, (8, False): np.uint8,
     }  # fmt: skip
-    kind = kinds[bits, signed]
+    dtype = dtypes_by_format[bits, signed]
     codes = (groups if zeros is None else groups + zeros[..., None]).reshape(rows, inner)
-    whole = size == inner
-    return CodedWeight(
-        _as(kind, codes),
-        scales[:, 0].copy() if whole else scales,
-        None if zeros is None else _as(kind, zeros[:, 0] if whole else zeros),
+    per_row = size == inner
+    return GroupedWeight(
+        _to_codes(dtype, codes),
+        scales[:, 0].copy() if per_row else scales,
+        None if zeros is None else _to_codes(dtype, zeros[:, 0] if per_row else zeros),
         None if shifts is None else np.ascontiguousarray(shifts.T, np.float32),
-        0 if whole else size,
+        0 if per_row else size,
     )
 
 
-def _kind(low: np.ndarray, high: np.ndarray, wide: bool) -> tuple[int, bool] | None:
-    """Bits of codes for numbers between these, and whether they need no zero points."""
-    for bits in (4, 8) if wide else (4,):
+def _code_format(low: np.ndarray, high: np.ndarray, eight_bits: bool) -> tuple[int, bool] | None:
+    """Bits of codes for numbers between these bounds, and whether they need no zero points."""
+    for bits in (4, 8) if eight_bits else (4,):
         half, top = 1 << (bits - 1), (1 << bits) - 1
         if low.min() >= -half and high.max() < half:
             return bits, True
@@ -282,18 +285,18 @@ def _kind(low: np.ndarray, high: np.ndarray, wide: bool) -> tuple[int, bool] | N
     return None
 
 
-def _steps(shifts: np.ndarray, scales: np.ndarray) -> np.ndarray | None:
-    """Shifts as multiples of the scales, where they are that but for rounding."""
+def _scale_multiples(shifts: np.ndarray, scales: np.ndarray) -> np.ndarray | None:
+    """Shifts as multiples of the scales, where they are that up to rounding."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         steps = np.rint(np.where(scales == 0, 0, shifts / scales))
     off = np.abs(shifts - steps * scales)
-    if not (off <= _CLOSE * np.abs(shifts)).all() or np.abs(steps).max() > _LARGEST:
+    if not (off <= _TOLERANCE * np.abs(shifts)).all() or np.abs(steps).max() > _MAX_INTEGER:
         return None
     return steps.astype(np.int16)
 
 
-def _as(kind: Any, numbers: np.ndarray) -> np.ndarray:
-    """Numbers as codes; those of 4 bits by their low bits, since casts to them go one by one."""
-    if kind in (np.int8, np.uint8):
-        return numbers.astype(kind)
-    return (numbers & 15).astype(np.uint8).view(kind)
+def _to_codes(dtype: Any, numbers: np.ndarray) -> np.ndarray:
+    """Numbers as codes; those of 4 bits by their low bits, since NumPy casts to them are slow."""
+    if dtype in (np.int8, np.uint8):
+        return numbers.astype(dtype)
+    return (numbers & 15).astype(np.uint8).view(dtype)

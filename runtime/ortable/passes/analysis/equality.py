@@ -1,5 +1,4 @@
-"""Results that are computed in the same way. In come a graph and two names, out goes a bool. Called
-by rewrite words about tables of angles."""
+"""Results that are equal by construction. Called by rewrite helpers about rotary embeddings."""
 
 from __future__ import annotations
 
@@ -13,26 +12,29 @@ from .dataflow import Analysis, Traversal
 
 
 def same_result(graph: Graph, a: str, b: str) -> bool:
-    """Whether two results are one: a result, equal constants, or computed in the same way from
-    such results."""
-    return _SAME.of(graph, (a, b))
+    """Whether two results are equal: one result, equal constants, or the same computation of such
+    results.
+    """
+    return _SAME.fact_of(graph, (a, b))
 
 
-def _step(walk: Traversal[tuple[str, str], bool], pair: tuple[str, str]) -> bool:
+def _is_same(traversal: Traversal[tuple[str, str], bool], pair: tuple[str, str]) -> bool:
     a, b = pair
-    return a == b or _same_way(walk, a, b) or _same_constant(walk.graph, a, b)
+    return (
+        a == b or _is_same_computation(traversal, a, b) or _is_same_constant(traversal.graph, a, b)
+    )
 
 
-def _same_constant(graph: Graph, a: str, b: str) -> bool:
+def _is_same_constant(graph: Graph, a: str, b: str) -> bool:
     left, right = whole_constant(graph, a), whole_constant(graph, b)
     if left is None or right is None:
         return False
     return left.dtype == right.dtype and np.array_equal(left, right)
 
 
-def _same_way(walk: Traversal[tuple[str, str], bool], a: str, b: str) -> bool:
-    """Whether nodes of one operator make both of the same: cheaper than to compute constants."""
-    infos = walk.graph.values.get(a), walk.graph.values.get(b)
+def _is_same_computation(traversal: Traversal[tuple[str, str], bool], a: str, b: str) -> bool:
+    """Whether nodes of one operator make both from the same: cheaper than computing constants."""
+    infos = traversal.graph.values.get(a), traversal.graph.values.get(b)
     first, second = (None if info is None else info.producer for info in infos)
     if first is None or second is None or first.key != second.key or first.key in RANDOM:
         return False
@@ -40,7 +42,9 @@ def _same_way(walk: Traversal[tuple[str, str], bool], a: str, b: str) -> bool:
         return False
     if list(first.outputs).index(a) != list(second.outputs).index(b):
         return False
-    return all(walk.fact(each) for each in zip(first.inputs, second.inputs, strict=True))
+    return all(
+        traversal.find_fact(inputs) for inputs in zip(first.inputs, second.inputs, strict=True)
+    )
 
 
-_SAME = Analysis(False, _step)
+_SAME = Analysis(False, _is_same)

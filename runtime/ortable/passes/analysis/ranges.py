@@ -1,5 +1,6 @@
-"""Bounds of integer results. In come a graph and a name, out goes a number or None. Called by the
-analyses of masks, and by the backend, which checks no index whose bounds are known."""
+"""Bounds of integer results. Called by the analyses of masks, and by the backend, which skips
+bounds checks of such indices.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +16,24 @@ from .dataflow import Transfer, Traversal, by_operator, same_as_input
 
 
 def lower_bound(graph: Graph, x: str) -> int | None:
-    """A number that no element of an integer result is below."""
-    return _LOWER.of(graph, x)
+    """A number that is at most every element of an integer result, or None."""
+    return _LOWER.fact_of(graph, x)
 
 
 def upper_bound(graph: Graph, x: str) -> Dim | None:
-    """A number, or an expression over sizes, that no element of an integer result is above."""
-    return _UPPER.of(graph, x)
+    """A number or expression over sizes that is at least every element of an integer result, or
+    None.
+    """
+    return _UPPER.fact_of(graph, x)
 
 
 def first_column_bound(graph: Graph, x: str) -> int | None:
-    """A number that no element at the first index of the last axis of a result is above."""
-    return _FIRST_COLUMN.of(graph, x)
+    """A number that is at least every element at the first index of the last axis, or None."""
+    return _FIRST_COLUMN.fact_of(graph, x)
 
 
 def adds_last_axis(graph: Graph, node: Node) -> bool:
-    """Whether an Unsqueeze puts an axis behind the others."""
+    """Whether an Unsqueeze appends an axis."""
     axes = small_constant(graph, node.inputs[1])
     if axes is None or not graph.has_rank(node.outputs[0]):
         return True
@@ -38,37 +41,37 @@ def adds_last_axis(graph: Graph, node: Node) -> bool:
     return any(int(axis) % rank == rank - 1 for axis in axes.reshape(-1))
 
 
-def _least(graph: Graph, x: str) -> int | None:
+def _constant_min(graph: Graph, x: str) -> int | None:
     array = small_constant(graph, x)
     if array is None or not array.size or array.dtype.kind not in "iu":
         return None if _last_position(graph, x) is None else 0
     return int(array.min())
 
 
-def _largest(graph: Graph, x: str) -> Dim | None:
+def _constant_max(graph: Graph, x: str) -> Dim | None:
     array = small_constant(graph, x)
     if array is None or not array.size or array.dtype.kind not in "iu":
         return _last_position(graph, x)
     return int(array.max())
 
 
-def _largest_first(graph: Graph, x: str) -> int | None:
+def _constant_first_max(graph: Graph, x: str) -> int | None:
     array = small_constant(graph, x)
     if array is None or not array.size or array.dtype.kind not in "iu":
         return None
     return int(array.max() if array.ndim == 0 else array[..., 0].max())
 
 
-def _start(walk: Traversal[str, int | None], node: Node) -> int | None:
-    """Where a Range that goes up begins, if that is known."""
-    start, step = (small_constant(walk.graph, node.inputs[index]) for index in (0, 2))
+def _range_start(traversal: Traversal[str, int | None], node: Node) -> int | None:
+    """The start of an ascending Range, if it is known."""
+    start, step = (small_constant(traversal.graph, node.inputs[index]) for index in (0, 2))
     if start is None or step is None or start.dtype.kind not in "iu" or step.flat[0] <= 0:
         return None
     return int(start.flat[0])
 
 
 def _last_position(graph: Graph, x: str) -> Dim | None:
-    """The last position along the axis of which a result of TopK or ArgMax holds positions."""
+    """The last index of the axis whose indices a result of TopK or ArgMax holds."""
     info = graph.values.get(x) if x else None
     node = None if info is None else info.producer
     if node is None or x != node.outputs[-1] or not graph.has_shape(node.inputs[0]):
@@ -78,74 +81,74 @@ def _last_position(graph: Graph, x: str) -> Dim | None:
     return None if axis is None or not shape else shape[int(node.attrs.get("axis", axis))] - 1
 
 
-def _end(walk: Traversal[str, Dim | None], node: Node) -> Dim | None:
+def _range_end(traversal: Traversal[str, Dim | None], node: Node) -> Dim | None:
     """The last number of a Range in steps of 1."""
-    step = small_constant(walk.graph, node.inputs[2])
-    last = None if step is None or step.flat[0] != 1 else walk.fact(node.inputs[1])
+    step = small_constant(traversal.graph, node.inputs[2])
+    last = None if step is None or step.flat[0] != 1 else traversal.find_fact(node.inputs[1])
     return None if last is None else last - 1
 
 
-def _sum(walk: Traversal[str, Any], node: Node) -> Any:
+def _sum_bounds(traversal: Traversal[str, Any], node: Node) -> Any:
     total: Dim = 0
     for name in node.inputs:
-        bound = walk.fact(name)
+        bound = traversal.find_fact(name)
         if bound is None:
             return None
         total += bound
     return total
 
 
-def _lower_of_both(walk: Traversal[str, int | None], node: Node) -> int | None:
-    left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
+def _lower_of_both(traversal: Traversal[str, int | None], node: Node) -> int | None:
+    left, right = traversal.find_fact(node.inputs[1]), traversal.find_fact(node.inputs[2])
     return None if left is None or right is None else min(left, right)
 
 
-def _upper_of_both(walk: Traversal[str, Dim | None], node: Node) -> Dim | None:
-    left, right = walk.fact(node.inputs[1]), walk.fact(node.inputs[2])
+def _upper_of_both(traversal: Traversal[str, Dim | None], node: Node) -> Dim | None:
+    left, right = traversal.find_fact(node.inputs[1]), traversal.find_fact(node.inputs[2])
     if isinstance(left, int) and isinstance(right, int):
         return max(left, right)
     return left if left == right else None
 
 
-def _least_cast(walk: Traversal[str, int | None], node: Node) -> int | None:
-    return 0 if _is_cast_bool(walk.graph, node) else None
+def _cast_min(traversal: Traversal[str, int | None], node: Node) -> int | None:
+    return 0 if _is_cast_bool(traversal.graph, node) else None
 
 
-def _largest_cast(walk: Traversal[str, Dim | None], node: Node) -> Dim | None:
-    return 1 if _is_cast_bool(walk.graph, node) else None
+def _cast_max(traversal: Traversal[str, Dim | None], node: Node) -> Dim | None:
+    return 1 if _is_cast_bool(traversal.graph, node) else None
 
 
 def _is_cast_bool(graph: Graph, node: Node) -> bool:
     return graph.get_type(node.inputs[0]) == dtypes.boolean
 
 
-def _unsqueezed(walk: Traversal[str, int | None], node: Node) -> int | None:
-    return None if adds_last_axis(walk.graph, node) else walk.fact(node.inputs[0])
+def _unsqueeze_bound(traversal: Traversal[str, int | None], node: Node) -> int | None:
+    return None if adds_last_axis(traversal.graph, node) else traversal.find_fact(node.inputs[0])
 
 
 _LOWER_TRANSFERS: dict[str, Transfer[int | None]] = {
     **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
-    "Add": _sum,
-    "Cast": _least_cast,
-    "Range": _start,
-    "Shape": lambda walk, node: 0,
+    "Add": _sum_bounds,
+    "Cast": _cast_min,
+    "Range": _range_start,
+    "Shape": lambda traversal, node: 0,
     "Where": _lower_of_both,
 }
 _UPPER_TRANSFERS: dict[str, Transfer[Dim | None]] = {
     **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
-    "Add": _sum,
-    "Cast": _largest_cast,
-    "Range": _end,
+    "Add": _sum_bounds,
+    "Cast": _cast_max,
+    "Range": _range_end,
     "Where": _upper_of_both,
 }
 _POSITIONS = {"ArgMax": 0, "ArgMin": 0, "TopK": -1}  # operators, with the axis if none is given
 _FIRST_COLUMN_TRANSFERS: dict[str, Transfer[int | None]] = {
-    "Add": _sum,
+    "Add": _sum_bounds,
     "Expand": same_as_input,
     "Identity": same_as_input,
-    "Range": _start,
-    "Unsqueeze": _unsqueezed,
+    "Range": _range_start,
+    "Unsqueeze": _unsqueeze_bound,
 }
-_LOWER = by_operator(None, _least, _LOWER_TRANSFERS)
-_UPPER = by_operator(None, _largest, _UPPER_TRANSFERS)
-_FIRST_COLUMN = by_operator(None, _largest_first, _FIRST_COLUMN_TRANSFERS)
+_LOWER = by_operator(None, _constant_min, _LOWER_TRANSFERS)
+_UPPER = by_operator(None, _constant_max, _UPPER_TRANSFERS)
+_FIRST_COLUMN = by_operator(None, _constant_first_max, _FIRST_COLUMN_TRANSFERS)

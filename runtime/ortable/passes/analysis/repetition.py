@@ -1,5 +1,6 @@
-"""Results whose last axis is one half twice, as tables of rotary embeddings are. In come a graph
-and a name, out goes a bool. Called by rewrite words about rotary embeddings."""
+"""Results whose last axis repeats its first half, as tables of rotary embeddings do. Called by
+rewrite helpers about rotary embeddings.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from .ranges import adds_last_axis
 
 
 def halves_are_equal(graph: Graph, x: str) -> bool:
-    """Whether the second half of the last axis of a result is the first half once more."""
-    return _EQUAL_HALVES.of(graph, x)
+    """Whether the second half of the last axis of a result equals the first half."""
+    return _EQUAL_HALVES.fact_of(graph, x)
 
 
-def _known(graph: Graph, x: str) -> bool | None:
+def _constant_halves(graph: Graph, x: str) -> bool | None:
     array = whole_constant(graph, x)
     if array is None:
         return None
@@ -30,7 +31,7 @@ def _known(graph: Graph, x: str) -> bool | None:
     if first.shape != second.shape:
         return False
     same = (first == second).all() or np.array_equal(first, second, equal_nan=True)
-    # 0.0 and -0.0 are equal, and quotients show which one it was
+    # 0.0 and -0.0 are equal, but quotients differ
     return bool(same and (array.dtype.kind != "f" or _signs_agree(first, second)))
 
 
@@ -38,40 +39,40 @@ def _signs_agree(first: np.ndarray, second: np.ndarray) -> bool:
     return np.array_equal(np.signbit(first)[first == 0], np.signbit(second)[first == 0])
 
 
-def _joined(walk: Traversal[str, bool], node: Node) -> bool:
+def _concat_halves(traversal: Traversal[str, bool], node: Node) -> bool:
     """A Concat of a result and itself."""
-    graph, joined = walk.graph, node.outputs[0]
+    graph, joined = traversal.graph, node.outputs[0]
     axis = node.attrs["axis"]
     last = axis == -1 or (graph.has_rank(joined) and axis == graph.get_rank(joined) - 1)
     return last and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
 
 
-def _elementwise(walk: Traversal[str, bool], node: Node) -> bool:
-    """One number for all elements keeps what is equal equal."""
-    others = [x for x in node.inputs if x and single_number(walk.graph, x) is None]
-    return bool(others) and all(map(walk.fact, others))
+def _elementwise_halves(traversal: Traversal[str, bool], node: Node) -> bool:
+    """Elementwise operators keep equality if other operands are one number."""
+    others = [x for x in node.inputs if x and single_number(traversal.graph, x) is None]
+    return bool(others) and all(map(traversal.find_fact, others))
 
 
-def _reshaped(walk: Traversal[str, bool], node: Node) -> bool:
-    graph, before, after = walk.graph, node.inputs[0], node.outputs[0]
+def _reshape_halves(traversal: Traversal[str, bool], node: Node) -> bool:
+    graph, before, after = traversal.graph, node.inputs[0], node.outputs[0]
     if not (graph.has_shape(before) and graph.has_shape(after)):
         return False
-    rows, kept = graph.get_shape(before), graph.get_shape(after)
-    if not rows or not kept or dims.always_equal(kept[-1], 0):
+    rows, target = graph.get_shape(before), graph.get_shape(after)
+    if not rows or not target or dims.always_equal(target[-1], 0):
         return False
-    return dims.always_equal(rows[-1], kept[-1]) and walk.fact(before)
+    return dims.always_equal(rows[-1], target[-1]) and traversal.find_fact(before)
 
 
-def _unsqueezed(walk: Traversal[str, bool], node: Node) -> bool:
-    if adds_last_axis(walk.graph, node):
-        return _reshaped(walk, node)
-    return walk.fact(node.inputs[0])
+def _unsqueeze_halves(traversal: Traversal[str, bool], node: Node) -> bool:
+    if adds_last_axis(traversal.graph, node):
+        return _reshape_halves(traversal, node)
+    return traversal.find_fact(node.inputs[0])
 
 
 _TRANSFERS: dict[str, Transfer[bool]] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    "Concat": _joined,
-    "Reshape": _reshaped,
-    "Unsqueeze": _unsqueezed,
+    **dict.fromkeys(ELEMENTWISE, _elementwise_halves),
+    "Concat": _concat_halves,
+    "Reshape": _reshape_halves,
+    "Unsqueeze": _unsqueeze_halves,
 }
-_EQUAL_HALVES = by_operator(False, _known, _TRANSFERS)
+_EQUAL_HALVES = by_operator(False, _constant_halves, _TRANSFERS)

@@ -1,6 +1,6 @@
-"""Results whose elements are all one number, and masks that allow the first index of every row. In
-come a graph and a name, out goes the number, NaN where it is not known, or a bool. Called by
-rewrite words about masks and slices."""
+"""Results whose elements are all one number, and masks that are True at the first index of every
+row. Called by rewrite helpers about masks and slices.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ortable_generated.onnx.traits import (
     ORDERING,
 )
 
-from .constants import is_number, maker_of, small_constant, whole_constant
+from .constants import find_producer, is_number, small_constant, whole_constant
 from .dataflow import Transfer, Traversal, by_operator, same_as_input
 from .iota import counter_of
 from .ranges import adds_last_axis, first_column_bound, lower_bound
@@ -26,14 +26,13 @@ _NAN = float("nan")
 
 
 def uniform_value(graph: Graph, x: str) -> float:
-    """The number that all elements of a result have, 1 and 0 for True and False; NaN if they may
-    differ or nobody knows."""
-    return _UNIFORM.of(graph, x)
+    """The value of all elements of a result, 1 and 0 for True and False; NaN if they may differ."""
+    return _UNIFORM.fact_of(graph, x)
 
 
 def first_column_is_true(graph: Graph, mask: str) -> bool:
     """Whether every row of a mask is known to be True at its first index."""
-    return _FIRST_TRUE.of(graph, mask)
+    return _FIRST_TRUE.fact_of(graph, mask)
 
 
 def _mask_constant(graph: Graph, x: str) -> np.ndarray | None:
@@ -52,17 +51,18 @@ def _mask_constant(graph: Graph, x: str) -> np.ndarray | None:
 
 
 def hides_nothing(mask: np.ndarray) -> bool:
-    """Whether a mask that is added to scores has no -inf and no NaN, and something at all."""
+    """Whether a mask that is added to scores is not empty and has no -inf and no NaN."""
     return bool(mask.size and mask.ndim and mask.min() > -np.inf)
 
 
-def _finds_empty_rows(graph: Graph, x: str) -> bool:
-    """Whether a result asks which rows of a constant mask are -inf throughout, and none is: the
-    largest elements of all rows need not be computed for that."""
-    node = maker_of(graph, x, "Equal")
+def _tests_empty_rows(graph: Graph, x: str) -> bool:
+    """Whether a result tests which rows of a constant mask are -inf throughout, and none is: then
+    the largest elements of all rows need not be computed.
+    """
+    node = find_producer(graph, x, "Equal")
     if node is None or not is_number(graph, node.inputs[1], -np.inf):
         return False
-    largest = maker_of(graph, node.inputs[0], "ReduceMax")
+    largest = find_producer(graph, node.inputs[0], "ReduceMax")
     if largest is None or not graph.has_type(node.inputs[0]):
         return False
     if graph.get_type(node.inputs[0]) != dtypes.float32:
@@ -72,7 +72,7 @@ def _finds_empty_rows(graph: Graph, x: str) -> bool:
 
 
 def _constant_value(graph: Graph, x: str) -> float | None:
-    if x and _finds_empty_rows(graph, x):
+    if x and _tests_empty_rows(graph, x):
         return 0.0
     array = _mask_constant(graph, x)
     return None if array is None else _only_value(array)
@@ -83,49 +83,51 @@ def _only_value(array: np.ndarray) -> float:
     return float(array.flat[0]) if same else _NAN
 
 
-def _cast(walk: Traversal[str, float], node: Node) -> float:
-    value = walk.fact(node.inputs[0])
+def _cast_value(traversal: Traversal[str, float], node: Node) -> float:
+    value = traversal.find_fact(node.inputs[0])
     if node.attrs["to"] == dtypes.boolean:
         return value if value != value else float(value != 0)
     return value if value in (0.0, 1.0) else _NAN
 
 
-def _not(walk: Traversal[str, float], node: Node) -> float:
-    return 1 - walk.fact(node.inputs[0])
+def _negate_value(traversal: Traversal[str, float], node: Node) -> float:
+    return 1 - traversal.find_fact(node.inputs[0])
 
 
-def _junction(decisive: float) -> Transfer[float]:
+def _decide_by(decisive: float) -> Transfer[float]:
     """And is decided by one False, Or by one True."""
 
-    def transfer(walk: Traversal[str, float], node: Node) -> float:
-        values = [walk.fact(name) for name in node.inputs]
+    def combine_values(traversal: Traversal[str, float], node: Node) -> float:
+        values = [traversal.find_fact(name) for name in node.inputs]
         if decisive in values:
             return decisive
         return 1 - decisive if all(value == 1 - decisive for value in values) else _NAN
 
-    return transfer
+    return combine_values
 
 
-def _extreme(walk: Traversal[str, float], node: Node) -> float:
-    """The extreme of nothing is another number than those of the input."""
-    graph, x = walk.graph, node.inputs[0]
+def _extreme_value(traversal: Traversal[str, float], node: Node) -> float:
+    """The extreme of an empty input is not one of its elements."""
+    graph, x = traversal.graph, node.inputs[0]
     shape = graph.get_shape(x) if graph.has_shape(x) else (0,)
     full = all(type(size) is int and size > 0 for size in shape)
-    return walk.fact(x) if full else _NAN
+    return traversal.find_fact(x) if full else _NAN
 
 
-def _ordered(walk: Traversal[str, float], node: Node) -> float:
+def _compare_bounds(traversal: Traversal[str, float], node: Node) -> float:
     """True where the bounds of two integers decide a comparison."""
-    large, small, or_equal = _sides(node)
-    low, high = lower_bound(walk.graph, large), _mask_constant(walk.graph, small)
+    large, small, or_equal = _comparison_sides(node)
+    low, high = lower_bound(traversal.graph, large), _mask_constant(traversal.graph, small)
     if low is None or high is None or not high.size or high.dtype.kind not in "iu":
         return _NAN
-    most = int(high.max())
-    return 1.0 if low > most or (or_equal and low == most) else _NAN
+    highest = int(high.max())
+    return 1.0 if low > highest or (or_equal and low == highest) else _NAN
 
 
-def _sides(node: Node) -> tuple[str, str, bool]:
-    """Of a comparison: what must be larger, what must be smaller, whether equals count."""
+def _comparison_sides(node: Node) -> tuple[str, str, bool]:
+    """The operand that must be larger, the one that must be smaller, and whether equality
+    counts.
+    """
     first, second = node.inputs
     or_equal = node.key.endswith("OrEqual")
     return (
@@ -133,35 +135,35 @@ def _sides(node: Node) -> tuple[str, str, bool]:
     )
 
 
-def _equal(walk: Traversal[str, float], node: Node) -> float:
-    """Two numbers; beyond 2**53 the analysis does not tell neighbours apart."""
-    values = [walk.fact(name) for name in node.inputs]
+def _equal_value(traversal: Traversal[str, float], node: Node) -> float:
+    """Two numbers; beyond 2**53 floats do not distinguish neighbors."""
+    values = [traversal.find_fact(name) for name in node.inputs]
     exact = all(abs(value) < 2.0**53 for value in values)
     return float(values[0] == values[1]) if exact else _NAN
 
 
-def _running_sum(walk: Traversal[str, float], node: Node) -> float:
-    return 0.0 if walk.fact(node.inputs[0]) == 0 else _NAN
+def _running_sum(traversal: Traversal[str, float], node: Node) -> float:
+    return 0.0 if traversal.find_fact(node.inputs[0]) == 0 else _NAN
 
 
-def _difference(walk: Traversal[str, float], node: Node) -> float:
-    """Two results that count along the same axis."""
-    shape = shape_or_none(walk.graph, node.outputs[0])
-    counters = [counter_of(walk.graph, name) for name in node.inputs]
+def _counter_difference(traversal: Traversal[str, float], node: Node) -> float:
+    """The difference of two counters along the same axis."""
+    shape = shape_or_none(traversal.graph, node.outputs[0])
+    counters = [counter_of(traversal.graph, name) for name in node.inputs]
     if shape is None:
         return _NAN
     starts = []
-    for name, found in zip(node.inputs, counters, strict=True):
-        if found is None:
+    for name, counter in zip(node.inputs, counters, strict=True):
+        if counter is None:
             return _NAN
-        axis = found.axis - walk.graph.get_rank(name)
-        starts.append((axis, found.start))
-        if not dims.always_equal(found.length, shape[axis]):
+        axis = counter.axis - traversal.graph.get_rank(name)
+        starts.append((axis, counter.start))
+        if not dims.always_equal(counter.length, shape[axis]):
             return _NAN
     return float(starts[0][1] - starts[1][1]) if starts[0][0] == starts[1][0] else _NAN
 
 
-def _fill(walk: Traversal[str, float], node: Node) -> float:
+def _fill_value(traversal: Traversal[str, float], node: Node) -> float:
     value = node.attrs.get("value")
     if value is None:
         return 0.0
@@ -173,16 +175,16 @@ def _fill(walk: Traversal[str, float], node: Node) -> float:
 
 _UNIFORM_TRANSFERS: dict[str, Transfer[float]] = {
     **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
-    **dict.fromkeys(IDEMPOTENT_REDUCTION, _extreme),
-    **dict.fromkeys(ORDERING, _ordered),
-    "And": _junction(0.0),
-    "Cast": _cast,
-    "ConstantOfShape": _fill,
+    **dict.fromkeys(IDEMPOTENT_REDUCTION, _extreme_value),
+    **dict.fromkeys(ORDERING, _compare_bounds),
+    "And": _decide_by(0.0),
+    "Cast": _cast_value,
+    "ConstantOfShape": _fill_value,
     "CumSum": _running_sum,
-    "Equal": _equal,
-    "Not": _not,
-    "Or": _junction(1.0),
-    "Sub": _difference,
+    "Equal": _equal_value,
+    "Not": _negate_value,
+    "Or": _decide_by(1.0),
+    "Sub": _counter_difference,
 }
 _UNIFORM = by_operator(_NAN, _constant_value, _UNIFORM_TRANSFERS)
 
@@ -196,26 +198,26 @@ def _known_first(graph: Graph, mask: str) -> bool | None:
     return True if uniform_value(graph, mask) == 1 else None
 
 
-def _expanded(walk: Traversal[str, bool], node: Node) -> bool:
-    graph, x = walk.graph, node.inputs[0]
-    return bool(graph.has_rank(x) and graph.get_rank(x)) and walk.fact(x)
+def _expand_first(traversal: Traversal[str, bool], node: Node) -> bool:
+    graph, x = traversal.graph, node.inputs[0]
+    return bool(graph.has_rank(x) and graph.get_rank(x)) and traversal.find_fact(x)
 
 
-def _unsqueezed(walk: Traversal[str, bool], node: Node) -> bool:
-    return not adds_last_axis(walk.graph, node) and walk.fact(node.inputs[0])
+def _unsqueeze_first(traversal: Traversal[str, bool], node: Node) -> bool:
+    return not adds_last_axis(traversal.graph, node) and traversal.find_fact(node.inputs[0])
 
 
-def _first_ordered(walk: Traversal[str, bool], node: Node) -> bool:
-    large, small, or_equal = _sides(node)
-    high, low = first_column_bound(walk.graph, small), lower_bound(walk.graph, large)
+def _compare_first_bounds(traversal: Traversal[str, bool], node: Node) -> bool:
+    large, small, or_equal = _comparison_sides(node)
+    high, low = first_column_bound(traversal.graph, small), lower_bound(traversal.graph, large)
     return high is not None and low is not None and (high < low or (or_equal and high == low))
 
 
 _FIRST_TRUE_TRANSFERS: dict[str, Transfer[bool]] = {
-    **dict.fromkeys(ORDERING, _first_ordered),
-    "And": lambda walk, node: all(map(walk.fact, node.inputs)),
-    "Expand": _expanded,
-    "Or": lambda walk, node: any(map(walk.fact, node.inputs)),
-    "Unsqueeze": _unsqueezed,
+    **dict.fromkeys(ORDERING, _compare_first_bounds),
+    "And": lambda traversal, node: all(map(traversal.find_fact, node.inputs)),
+    "Expand": _expand_first,
+    "Or": lambda traversal, node: any(map(traversal.find_fact, node.inputs)),
+    "Unsqueeze": _unsqueeze_first,
 }
 _FIRST_TRUE = by_operator(False, _known_first, _FIRST_TRUE_TRANSFERS)

@@ -1,5 +1,6 @@
-"""Constants that may be computed anew and stored. In come a graph and a name, out goes a bool.
-Called by rewrite words about weights."""
+"""Constants that may be replaced by stored values computed from them. Called by rewrite helpers
+about weights.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +12,29 @@ from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 from .constants import small_constant
 from .dataflow import Analysis, Traversal
 
-_SMALL = 4096  # elements of a constant that may be stored once more for another reader
+_MAX_COPIED = 4096  # elements of a constant that may be stored once more for another reader
 _TYPES = (dtypes.float32, dtypes.float64, dtypes.int64)
 
 
 def is_weight(graph: Graph, x: str) -> bool:
-    """Whether a constant may be replaced by one that is computed from it, which is stored then:
-    of float32 or float64 down to the initializers, and read by one node if it is large."""
+    """Whether a constant may be replaced by a stored one computed from it.
+
+    It is float32 or float64 down to the initializers, and read by one node if it is large.
+    """
     top = graph
     while top.parent is not None:
         top = top.parent  # type: ignore[assignment]
-    return bool(top.stores_weights) and _WEIGHT.of(graph, x)
+    return bool(top.stores_weights) and _WEIGHT.fact_of(graph, x)
 
 
-def _step(walk: Traversal[str, bool], x: str) -> bool:
-    graph = walk.graph
+def _can_store(traversal: Traversal[str, bool], x: str) -> bool:
+    graph = traversal.graph
     if not is_constant(graph, x) or not graph.has_type(x) or not graph.has_shape(x):
         return False
     size = dims.product_of(graph.get_shape(x))
     if type(size) is not int or graph.get_type(x) not in _TYPES:
         return False
-    if size > _SMALL and len(graph.uses(x)) > 1:
+    if size > _MAX_COPIED and len(graph.uses(x)) > 1:
         return False
     stored = graph.initializers_dict.get(x)
     if stored is not None:
@@ -40,8 +43,8 @@ def _step(walk: Traversal[str, bool], x: str) -> bool:
     if producer is None:
         return small_constant(graph, x) is not None
     if producer.key in KEEPS_WEIGHTS:
-        return False  # of a weight that others read as it is: folding leaves it alone
-    return all(walk.fact(name) for name in producer.inputs if name)
+        return False  # others read the weight unchanged, and folding does not touch it
+    return all(traversal.find_fact(name) for name in producer.inputs if name)
 
 
-_WEIGHT = Analysis(False, _step)
+_WEIGHT = Analysis(False, _can_store)

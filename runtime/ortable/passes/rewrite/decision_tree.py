@@ -1,7 +1,7 @@
-"""Rules as a decision tree: by the operator of the root, then by the operators on the way from it
-to what it is computed from, which rules share as far as they are the same. In come rules, then a
-node; out go the rules that may fit there, in the order in which they are tried. Called by the
-engine."""
+"""A decision tree of rules: by the operator of the root, then by the operators along paths to its
+producers; rules share common prefixes. Called by the engine to find the rules that may match at
+a node.
+"""
 
 from __future__ import annotations
 
@@ -13,83 +13,89 @@ from ortable.ir.node import Node
 
 from .rule import CONSTANT, Rule
 
-Placed = tuple[int, Rule]
-Further = dict[str, list[tuple[int, "Branch"]]]
-_first = itemgetter(0)
+OrderedRule = tuple[int, Rule]
+Children = dict[str, list[tuple[int, "Branch"]]]
+_order = itemgetter(0)
 
 
 class Branch:
-    """One point of the way: the rules whose path ends here, and where the others go on, by the
-    operator that makes an input and the input's place, -1 for any."""
+    """A node of the tree: the rules whose path ends here, and branches by the operator that makes
+    an input and the input's index, -1 for any.
+    """
 
-    __slots__ = ("alone", "further", "merged", "rules")
+    __slots__ = ("children", "merged_rules", "rules", "sorted_rules")
 
     def __init__(self) -> None:
-        self.rules: list[Placed] = []
-        self.further: Further = {}
-        self.alone: list[Rule] = []  # the same in order, without their places
-        self.merged: dict[tuple[Branch, ...], list[Rule]] = {}  # of a root: rules of branches
+        self.rules: list[OrderedRule] = []
+        self.children: Children = {}
+        self.sorted_rules: list[Rule] = []  # ``rules`` without their order
+        self.merged_rules: dict[tuple[Branch, ...], list[Rule]] = {}  # of a root: rules of branches
 
-    def grow(self, place: int, key: str) -> Branch:
-        """The branch behind an input, a new one if there is none."""
-        ways = self.further.setdefault(key, [])
-        for at, branch in ways:
-            if at == place:
+    def add_branch(self, input_index: int, key: str) -> Branch:
+        """Get or add the branch of an input."""
+        branches = self.children.setdefault(key, [])
+        for index, branch in branches:
+            if index == input_index:
                 return branch
         branch = Branch()
-        ways.append((place, branch))
+        branches.append((input_index, branch))
         return branch
 
 
-def grown(rules: Iterable[Rule]) -> dict[str, Branch]:
-    """The tree of rules, by the operator of their roots; larger patterns come first, then names."""
+def build_tree(rules: Iterable[Rule]) -> dict[str, Branch]:
+    """Build the tree of rules, by the operator of their roots; larger patterns come first, then
+    names.
+    """
     trees: dict[str, Branch] = {}
     for order, rule in enumerate(sorted(rules, key=lambda rule: (-rule.size, rule.name))):
         for path in rule.paths:
             branch = trees.setdefault(rule.root, Branch())
-            for place, key in path:
-                branch = branch.grow(place, key)
+            for input_index, key in path:
+                branch = branch.add_branch(input_index, key)
             branch.rules.append((order, rule))
-            branch.alone.append(rule)
+            branch.sorted_rules.append(rule)
     return trees
 
 
 def rules_at(
     branch: Branch, node: Node, producers: Mapping[str, Node], values: Mapping[str, Any]
 ) -> list[Rule]:
-    """The rules whose paths are there above a node, in order, each once. ``values``: what is known
-    of results by name."""
+    """The rules with a path above a node, in order, each once. ``values``: the graph's values by
+    name.
+    """
     reached: list[Branch] = []
-    if branch.further:
-        _climb(branch.further, node, producers, values, reached)
+    if branch.children:
+        _collect_branches(branch.children, node, producers, values, reached)
     if not reached:
-        return branch.alone
+        return branch.sorted_rules
     key = tuple(reached)
-    found = branch.merged.get(key)
-    if found is None:
-        placed = {placed for each in (branch, *key) for placed in each.rules}
-        found = branch.merged[key] = [rule for _, rule in sorted(placed, key=_first)]
-    return found
+    rules = branch.merged_rules.get(key)
+    if rules is None:
+        placed = {placed for item in (branch, *key) for placed in item.rules}
+        rules = branch.merged_rules[key] = [rule for _, rule in sorted(placed, key=_order)]
+    return rules
 
 
-def _climb(
-    further: Further,
+def _collect_branches(
+    children: Children,
     node: Node,
     producers: Mapping[str, Node],
     values: Mapping[str, Any],
     reached: list[Branch],
 ) -> None:
-    numbers = further.get(CONSTANT)
-    for place, name in enumerate(node.inputs):
-        maker = producers.get(name)
-        if maker is not None:
-            for at, branch in further.get(maker.key, ()):
-                if at < 0 or at == place:
+    constants = children.get(CONSTANT)
+    for input_index, name in enumerate(node.inputs):
+        producer = producers.get(name)
+        if producer is not None:
+            for index, branch in children.get(producer.key, ()):
+                if index < 0 or index == input_index:
                     if branch.rules:
                         reached.append(branch)
-                    if branch.further:
-                        _climb(branch.further, maker, producers, values, reached)
-        if numbers is not None:
+                    if branch.children:
+                        _collect_branches(branch.children, producer, producers, values, reached)
+        if constants is not None:
             info = values.get(name)
             if info is not None and info.constant is not None:
-                reached += [branch for at, branch in numbers if at < 0 or at == place]
+                reached += [
+                    branch for index, branch in constants if index < 0 or index == input_index
+                ]

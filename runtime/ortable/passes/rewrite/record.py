@@ -1,5 +1,6 @@
-"""What rewriting did: which rule fired where, how often each was tried, and why it was refused. In
-come the notes of the engine, out go counts, for reports of export and backend and for the shell."""
+"""Record which rules fired where, how often each was tried, and why it was rejected. Filled by the
+engine, read by reports of export and backend and by the command line.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from dataclasses import dataclass, field
 @dataclass
 class RuleStatistics:
     """Counts of one rule: ``tried`` calls of its matcher, ``matched`` replacements, ``refused``
-    places by reason, ``seconds`` altogether."""
+    rejections by reason, ``seconds`` in total.
+    """
 
     tried: int = 0
     matched: int = 0
@@ -19,9 +21,10 @@ class RuleStatistics:
 
 
 @dataclass(frozen=True)
-class Fired:
-    """One replacement: the rule, the graph (empty for the main one), the results that were
-    replaced, the nodes that went and those that came, and what the first of them was made for."""
+class RuleFiring:
+    """One replacement: the rule, the graph (empty for the main one), the replaced results, the
+    nodes that were removed and made, and the origin of the first removed one.
+    """
 
     rule: str
     graph: str
@@ -33,28 +36,32 @@ class Fired:
 
 @dataclass
 class RewriteRecord:
-    """The account of the rewriting of one model, in the order in which rules fired."""
+    """The record of rewriting one model, in the order in which rules fired."""
 
-    fired: list[Fired] = field(default_factory=list)
+    fired: list[RuleFiring] = field(default_factory=list)
     statistics: dict[str, RuleStatistics] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def of(self, rule: str) -> RuleStatistics:
+    def statistics_of(self, rule: str) -> RuleStatistics:
         """The counts of a rule."""
-        found = self.statistics.get(rule)
-        if found is None:
-            found = self.statistics[rule] = RuleStatistics()
-        return found
+        statistics = self.statistics.get(rule)
+        if statistics is None:
+            statistics = self.statistics[rule] = RuleStatistics()
+        return statistics
 
     def counts(self) -> dict[str, int]:
         """How often each rule fired, the most frequent first."""
         return dict(Counter(fired.rule for fired in self.fired).most_common())
 
     def refusals(self, rules: int = 50, reasons: int = 3) -> dict[str, dict[str, int]]:
-        """Why rules were refused, those refused most first, with the most frequent reasons.
+        """Why rules were rejected, most rejections first, with the most frequent reasons.
 
-        A place counts as often as it was tried; a rule that fired elsewhere is among them.
+        A place counts as often as it was tried; rules that fired elsewhere are included.
         """
-        found = {name: each.refused for name, each in self.statistics.items() if each.refused}
-        names = sorted(found, key=lambda name: (-found[name].total(), name))
-        return {name: dict(found[name].most_common(reasons)) for name in names[:rules]}
+        refused = {
+            name: statistics.refused
+            for name, statistics in self.statistics.items()
+            if statistics.refused
+        }
+        names = sorted(refused, key=lambda name: (-refused[name].total(), name))
+        return {name: dict(refused[name].most_common(reasons)) for name in names[:rules]}

@@ -1,6 +1,6 @@
-"""One replacement: built as a converter builds nodes, checked against what it replaces, undone when
-it does not fit. In come the index of a graph, a rule and its match, out go the nodes around the
-change. Called by the engine."""
+"""Replace one match: build the nodes, check them against the replaced ones, and restore the graph
+when they do not fit. Called by the engine.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from .rule import Match, Rule
 
 
 class ReplacementRejected(Exception):
-    """A place where a rule's pattern fits and its replacement does not; the text says why."""
+    """A pattern matched, but its replacement is not valid; the text says why."""
 
 
 class Replacement:
-    """Replaces the nodes of a match; the graph is as before when ``run`` raises Refused."""
+    """Replaces the nodes of a match; the graph is unchanged when ``run`` raises
+    ReplacementRejected.
+    """
 
     def __init__(self, index: GraphIndex, rule: Rule, match: Match) -> None:
         self.index = index
@@ -38,30 +40,32 @@ class Replacement:
         self.place = min(index.keys[node] for node in self.roots)
         self.old: dict[str, ValueInfo] = {}
         self.constant: list[str] = []  # among the replaced results
-        self.rounding = _rounding(self.graph)
+        self.rounding = _quantization_run(self.graph)
         self.rounded = {} if self.rounding is None else dict(self.rounding.rounded)
 
     def run(self) -> tuple[list[Node], list[Node]]:
-        """Replaces; the nodes around the change, and those that were made."""
+        """Replace the match; return the nodes around the change and the new ones."""
         self._check_closed()
         graph = self.graph
         origin = graph.origin
         graph.analysed.clear()
         graph.origin = Rewritten(self.rule.name, self.match.nodes[0].origin)
         try:
-            made = self._make()
+            built = self._build_nodes()
             nodes = list(graph.nodes)
             self._check_order(nodes)
-            results = [self._checked(*pair) for pair in zip(self.old, made, strict=True)]
-            targets = [self._settle(*pair, nodes) for pair in zip(self.old, results, strict=True)]
+            results = [self._check_result(*pair) for pair in zip(self.old, built, strict=True)]
+            targets = [
+                self._name_result(*pair, nodes) for pair in zip(self.old, results, strict=True)
+            ]
         except ReplacementRejected:
-            self._undo()
+            self._restore_graph()
             raise
         except OrtableError as error:
-            self._undo()
+            self._restore_graph()
             raise ReplacementRejected(str(error).splitlines()[0]) from None
-        except KeyError as error:  # a size that only the replaced result has
-            self._undo()
+        except KeyError as error:  # a size that only the replaced result gives
+            self._restore_graph()
             if error.args[0] not in self.old:
                 raise
             raise ReplacementRejected(
@@ -71,10 +75,10 @@ class Replacement:
             graph.origin = origin
             graph.nodes[:] = []
             graph.analysed.clear()
-        return self._install(nodes, targets), nodes
+        return self._install_nodes(nodes, targets), nodes
 
     def _check_closed(self) -> None:
-        """Refuses when a result inside the pattern is read outside, or is an output."""
+        """Reject when a result inside the pattern is read outside or is an output."""
         nodes, results = self.match.nodes, self.match.results
         shared = self.match.shared
         uses, is_output = self.index.matcher.uses, self.index.is_output
@@ -84,10 +88,10 @@ class Replacement:
             for name in node.outputs:
                 if not name or name in results:
                     continue
-                if is_output(name) or not all(each in nodes for each in uses.get(name, ())):
+                if is_output(name) or not all(reader in nodes for reader in uses.get(name, ())):
                     raise ReplacementRejected(f"{name} is read elsewhere")
 
-    def _make(self) -> list[str | None]:
+    def _build_nodes(self) -> list[str | None]:
         graph = self.graph
         for name in self.match.results:
             self.old[name] = graph.values.pop(name)
@@ -96,71 +100,75 @@ class Replacement:
                 graph.constant_names.discard(name)
         infos = list(self.old.values())
         res = ResultSpec(list(self.old), [i.dtype for i in infos], [i.shape for i in infos])
-        found = self.rule.make(graph, res, *self.match.values)
-        made = list(found) if isinstance(found, (tuple, list)) else [found]
-        if len(made) != len(self.old):
+        result = self.rule.make(graph, res, *self.match.values)
+        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        if len(results) != len(self.old):
             raise ReplacementRejected(
-                f"the replacement has {len(made)} results instead of {len(self.old)}"
+                f"the replacement has {len(results)} results instead of {len(self.old)}"
             )
-        return made
+        return results
 
     def _check_order(self, nodes: list[Node]) -> None:
-        """Everything that the nodes read must be there already where they are put, or be brought
-        there: what was made of weights only for a node far below, for instance."""
+        """Check that producers of the new nodes stand before them, or move them there, such as
+        nodes made of weights for a node further down.
+        """
         index = self.index
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
             replace_inputs(node, index.aliases)
             for name in read_names(node) - own:
                 if name in index.removed:
-                    index.revive(name)
-                maker = index.matcher.producers.get(name)
-                if maker is None or (index.keys[maker] < self.place and maker not in self.roots):
+                    index.restore_producer(name)
+                producer = index.matcher.producers.get(name)
+                if producer is None or (
+                    index.keys[producer] < self.place and producer not in self.roots
+                ):
                     continue
                 if not index.bring_before(name, self.place, self.roots):
                     raise ReplacementRejected(f"{name} comes later in the graph")
 
-    def _checked(self, name: str, made: str | None) -> str | None:
-        """The result that the replacement gives for ``name``; it must be as ``name`` was."""
-        if made is None:
+    def _check_result(self, name: str, result: str | None) -> str | None:
+        """The result that replaces ``name``; its dtype and shape must agree."""
+        if result is None:
             if self.index.is_read(name):
                 raise ReplacementRejected(f"the replacement does not give {name}, which is read")
             return None
-        made = self.index.aliases.get(made, made)
-        info = self.graph.values.get(made)
+        result = self.index.aliases.get(result, result)
+        info = self.graph.values.get(result)
         if info is None:
             raise ReplacementRejected(
-                f"the replacement gives {made!r}, which is no result of the graph"
+                f"the replacement gives {result!r}, which is no result of the graph"
             )
         self._check_same(name, self.old[name], info)
         copies = any(root.op_type == "Identity" for root in self.roots)
-        if copies and made != name and self.index.is_output(name):
+        if copies and result != name and self.index.is_output(name):
             raise ReplacementRejected(f"{name} is an output")
-        return made
+        return result
 
-    def _settle(self, name: str, made: str | None, nodes: list[Node]) -> str:
-        """What takes the place of ``name``: itself where a node makes it, else what its readers
-        will read."""
-        if made is None:
+    def _name_result(self, name: str, result: str | None, nodes: list[Node]) -> str:
+        """The result that replaces ``name``: itself where a new node makes it, else the one that
+        its readers will read.
+        """
+        if result is None:
             return name
-        if made != name:
-            own = any(made in node.outputs for node in nodes)
-            if own and made not in self.old:
-                self._rename(made, name, nodes)
+        if result != name:
+            own = any(result in node.outputs for node in nodes)
+            if own and result not in self.old:
+                self._rename_result(result, name, nodes)
             elif self.index.is_output(name):
-                self.graph.make_node("Identity", [made], [name])
+                self.graph.make_node("Identity", [result], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
-                if _merge(self.graph.values[made], self.old[name]):
+                if _merge_knowledge(self.graph.values[result], self.old[name]):
                     self.index.learnt += 1
-                return made
+                return result
         self._keep_knowledge(name, self.old[name])
         return name
 
     def _check_same(self, name: str, old: ValueInfo, info: ValueInfo) -> None:
         if old.dtype != info.dtype:
-            kinds = [dtype_name(x.dtype) if x.dtype else "unknown" for x in (old, info)]
-            raise ReplacementRejected(f"{name} would have type {kinds[1]} instead of {kinds[0]}")
+            dtypes = [dtype_name(x.dtype) if x.dtype else "unknown" for x in (old, info)]
+            raise ReplacementRejected(f"{name} would have type {dtypes[1]} instead of {dtypes[0]}")
         if old.shape is None:
             raise ReplacementRejected(f"the shape of {name} is not known")
         if info.shape is not None:
@@ -175,31 +183,31 @@ class Replacement:
                 f"{name} would have rank {info.rank} instead of {len(old.shape)}"
             )
 
-    def _rename(self, made: str, name: str, nodes: list[Node]) -> None:
-        """A result made under a name of its own gets the name of the one it replaces."""
+    def _rename_result(self, result: str, name: str, nodes: list[Node]) -> None:
+        """Rename a new result to the one it replaces."""
         values = self.graph.values
-        info = values.pop(made)
+        info = values.pop(result)
         info.name = name
         values[name] = info
         for node in nodes:
-            replace_inputs(node, {made: name})
-            node.outputs = [name if each == made else each for each in node.outputs]
-        if made in self.graph.constant_names:
-            self.graph.constant_names.discard(made)
+            replace_inputs(node, {result: name})
+            node.outputs = [name if output == result else output for output in node.outputs]
+        if result in self.graph.constant_names:
+            self.graph.constant_names.discard(result)
             self.graph.constant_names.add(name)
-        self.index.alias(made, name)
-        values[made] = info  # until the end, for who remembers the name
+        self.index.add_alias(result, name)
+        values[result] = info  # others may still hold the name
 
     def _keep_knowledge(self, name: str, old: ValueInfo) -> None:
-        """The result's record stays the same object: the list of outputs holds it."""
+        """Keep the record of the replaced result: the list of outputs holds that object."""
         values = self.graph.values
         info = values[name]
-        _merge(info, old)
+        _merge_knowledge(info, old)
         old.dtype, old.shape, old.rank, old.value = info.dtype, info.shape, info.rank, info.value
         old.constant, old.producer = info.constant, info.producer
         values[name] = old
 
-    def _undo(self) -> None:
+    def _restore_graph(self) -> None:
         graph = self.graph
         for node in graph.nodes:
             for name in node.outputs:
@@ -208,36 +216,35 @@ class Replacement:
         graph.materializer.drop_dead(graph.values)
         graph.values.update(self.old)
         graph.constant_names.update(self.constant)
-        if self.rounding is not None:  # codes that nothing reads are no rounded weight
+        if self.rounding is not None:  # unread codes are no quantized weight
             self.rounding.rounded = self.rounded
 
-    def _install(self, nodes: list[Node], targets: list[str]) -> list[Node]:
+    def _install_nodes(self, nodes: list[Node], targets: list[str]) -> list[Node]:
         index = self.index
         read = {name for node in self.match.nodes for name in read_names(node)}
         for node in self.roots:
-            index.drop(node)
+            index.remove_node(node)
             for name in node.outputs:
                 index.removed.pop(name, None)
-        for place, node in enumerate(nodes):
-            index.add(node, (*self.place, place))
+        for position, node in enumerate(nodes):
+            index.add_node(node, (*self.place, position))
         around = list(nodes)
         for name, target in zip(self.old, targets, strict=True):
             if target != name:
-                around += index.redirect(name, target)
-                self.graph.values[name] = self.old[name]  # until the end, for who remembers it
+                around += index.redirect_readers(name, target)
+                self.graph.values[name] = self.old[name]  # others may still hold the name
         return around + index.drop_unread(read)
 
 
-def _rounding(graph: Any) -> Any:
-    """What rules about weights keep an account in, where they run."""
+def _quantization_run(graph: Any) -> Any:
+    """The run of the weight rules on the main graph, or None."""
     while graph.parent is not None:
         graph = graph.parent
     return graph.rounding
 
 
-def _merge(info: ValueInfo, old: ValueInfo) -> bool:
-    """What is known of the replaced result is true of the one in its place; whether that is more
-    than was known of this one."""
+def _merge_knowledge(info: ValueInfo, old: ValueInfo) -> bool:
+    """Merge facts of the replaced result into the new one; return whether they refine it."""
     before = info.dtype, info.shape, info.value
     info.dtype = info.dtype or old.dtype
     if info.shape is None:

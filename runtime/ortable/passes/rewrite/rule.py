@@ -1,5 +1,6 @@
-"""What codegen makes of a rewrite: a row with a matcher and a maker, and what a matcher gives. Data
-alone: written by generated modules, read by `choose`, the engine and replacements."""
+"""The tables that codegen generates from rewrites: rules with a matcher and a maker, and matches.
+Written by generated modules, read by `rule_selection`, the engine and replacements.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ STAGES = ("simplify", "fuse", "runtime", "arrange")
 
 
 class Match(NamedTuple):
-    """A place where a pattern fits.
+    """A place where a pattern matches.
 
     ``nodes``: every node of the pattern, those that make the results first; ``results``: the names
-    of the results that are replaced; ``values``: what the maker takes after graph and ``res``;
+    of the results that are replaced; ``values``: arguments of the maker after graph and ``res``;
     ``shared``: nodes of intermediate results that may have readers outside the pattern.
     """
 
@@ -41,19 +42,19 @@ class Rule:
         stage: one of STAGES; every stage runs to its fixpoint before the next.
         root: operator of the node that the matcher is called with, ``Add`` or
             ``com.microsoft::Gelu``.
-        paths: of each alternative, from the root to a node that it is computed from, one step
-            after the other: the place of an input, -1 for any, and the operator that makes it, or
-            CONSTANT. Where there is none of these ways the pattern does not fit.
+        paths: of each alternative, from the root up to one of its producers, as steps: the index
+            of an input, -1 for any, and the operator that makes it, or CONSTANT. The pattern can
+            match only where one of these paths exists.
         size: number of nodes of the largest alternative; larger ones are tried first.
         home: where matcher and maker are: the name of a module, imported when the rule is first
-            tried, or the names of one that a user's file was compiled to.
-        matcher: name of the function that returns a Match or None, and tells the Matcher why a
-            node that looked right is not.
+            tried, or the namespace that a user's file was compiled to.
+        matcher: name of the function that returns a Match or None, and gives the Matcher the reason
+            why a node with the right operators does not match.
         maker: name of the function that builds the replacement, as a converter does.
         target: ``"onnxruntime"`` for a rule that is right in graphs built for ONNX Runtime only.
         opsets: first and last opset of the main domain that the rule is for.
         off: why the rule is not among the default ones; empty when it is.
-        why: what the rewrite is good for, in a sentence.
+        why: the purpose of the rewrite, in a sentence.
     """
 
     name: str
@@ -73,33 +74,34 @@ class Rule:
     @cached_property
     def match(self) -> Callable[[Any, Node], Match | None]:
         """The function that ``matcher`` names."""
-        found: Callable[[Any, Node], Match | None] = self._function(self.matcher)
-        return found
+        matcher: Callable[[Any, Node], Match | None] = self._load_function(self.matcher)
+        return matcher
 
     @cached_property
     def make(self) -> Callable[..., Any]:
         """The function that ``maker`` names."""
-        found: Callable[..., Any] = self._function(self.maker)
-        return found
+        maker: Callable[..., Any] = self._load_function(self.maker)
+        return maker
 
-    def _function(self, name: str) -> Any:
+    def _load_function(self, name: str) -> Any:
         home = self.home
         return getattr(import_module(home), name) if isinstance(home, str) else home[name]
 
 
-def rows_of(
+def make_rules(
     *matchers: tuple[str, tuple[Path, ...], int], name: str, **common: Any
 ) -> tuple[Rule, ...]:
-    """The rows of one rewrite: ``matchers`` are root, paths and size of each, in order; ``common``
-    are the other fields. The functions have the names that codegen gives them."""
-    several = len(matchers) > 1
+    """Make the rules of one rewrite: ``matchers`` are root, paths and size of each, in order;
+    ``common`` are the other fields. The functions have the names that codegen gives them.
+    """
+    is_numbered = len(matchers) > 1
     return tuple(
         Rule(
             name=name,
             root=root,
             paths=paths,
             size=size,
-            matcher=f"match_{name}_{number}" if several else f"match_{name}",
+            matcher=f"match_{name}_{number}" if is_numbered else f"match_{name}",
             maker=f"make_{name}",
             **common,
         )

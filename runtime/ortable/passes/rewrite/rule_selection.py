@@ -1,5 +1,6 @@
-"""Which rules run. In come names given by the user, out go rules, those of this package or of spec
-files of their own. Called by `passes.pipeline` for export and backend, and by the shell."""
+"""Select the rules that run, from names of package rules and paths of users' spec files. Called by
+`passes.pipeline` and by the command line.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ SETS = ("default", "all", "none")
 Names = str | Sequence[str]
 
 
-def rules(names: Names = "default", user_files: bool = True) -> tuple[Rule, ...]:
-    """The rules that a value of the argument ``rewrites`` stands for, in the order of their files.
+def select_rules(names: Names = "default", user_files: bool = True) -> tuple[Rule, ...]:
+    """Select the rules of a value of the argument ``rewrites``, in the order of their files.
 
     Args:
         names: a name or a list of them, read from left to right. ``"default"``: every rule that
@@ -28,15 +29,15 @@ def rules(names: Names = "default", user_files: bool = True) -> tuple[Rule, ...]
         user_files: whether such paths are accepted.
 
     Raises:
-        OptionError: a name that is none of these.
-        SpecError: what is wrong with a user's file.
+        OptionError: an unknown name.
+        SpecError: a user's file has errors.
     """
-    given = (names,) if isinstance(names, str) else names
-    if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) for each in given):
+    items = (names,) if isinstance(names, str) else names
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
         raise OptionError(f"rewrites is a name or a list of names, not {names!r}")
-    if not any(_is_path(name) for name in given):
-        return _of_package(tuple(given))
-    return _chosen(tuple(given), user_files)
+    if not any(_is_path(name) for name in items):
+        return _select_package_rules(tuple(items))
+    return _resolve_names(tuple(items), user_files)
 
 
 def _is_path(name: str) -> bool:
@@ -44,52 +45,52 @@ def _is_path(name: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _of_package(names: tuple[str, ...]) -> tuple[Rule, ...]:
-    return _chosen(names, user_files=False)
+def _select_package_rules(names: tuple[str, ...]) -> tuple[Rule, ...]:
+    return _resolve_names(names, user_files=False)
 
 
-def _chosen(given: tuple[str, ...], user_files: bool) -> tuple[Rule, ...]:
-    chosen: dict[Rule, None] = {}
+def _resolve_names(names: tuple[str, ...], user_files: bool) -> tuple[Rule, ...]:
+    selected: dict[Rule, None] = {}
     loaded: tuple[Rule, ...] = ()
-    for name in given:
+    for name in names:
         if _is_path(name):
             if not user_files:
                 raise OptionError(f"a file of rules is not accepted here: {name!r}")
-            found = load(name)
-            loaded += found
-            chosen.update(dict.fromkeys(found))
+            file_rules = load_rules(name)
+            loaded += file_rules
+            selected.update(dict.fromkeys(file_rules))
         elif name == "none":
-            chosen.clear()
+            selected.clear()
         elif name in SETS:
-            wanted = [rule for rule in packaged() if name == "all" or not rule.off]
-            chosen.update(dict.fromkeys(wanted))
+            set_rules = [rule for rule in package_rules() if name == "all" or not rule.off]
+            selected.update(dict.fromkeys(set_rules))
         elif name.startswith("-"):
-            for rule in _named(name[1:], (*packaged(), *loaded)):
-                chosen.pop(rule, None)
+            for rule in _find_rules(name[1:], (*package_rules(), *loaded)):
+                selected.pop(rule, None)
         else:
-            chosen.update(dict.fromkeys(_named(name, (*packaged(), *loaded))))
-    return tuple(chosen)
+            selected.update(dict.fromkeys(_find_rules(name, (*package_rules(), *loaded))))
+    return tuple(selected)
 
 
-def content(names: Names) -> tuple[str, ...]:
-    """The names, with what user files among them hold: equal contents give equal rules."""
-    found = []
+def content_key(names: Names) -> tuple[str, ...]:
+    """The names, with the content of users' files: equal keys give equal rules."""
+    parts = []
     for name in (names,) if isinstance(names, str) else names:
         if _is_path(name):
-            load(name)
-            found.append(_opened(Path(name))[0])
+            load_rules(name)
+            parts.append(_read_file(Path(name))[0])
         else:
-            found.append(name)
-    return tuple(found)
+            parts.append(name)
+    return tuple(parts)
 
 
-def _named(name: str, known: Iterable[Rule]) -> list[Rule]:
-    """The rules of a name or of a file."""
-    known = list(known)
-    found = [rule for rule in known if name in (rule.name, Path(rule.file).stem)]
-    if found:
-        return found
-    names = sorted({*(rule.name for rule in known), *(Path(rule.file).stem for rule in known)})
+def _find_rules(name: str, rules: Iterable[Rule]) -> list[Rule]:
+    """The rules of a rule name or of a file name."""
+    rules = list(rules)
+    matches = [rule for rule in rules if name in (rule.name, Path(rule.file).stem)]
+    if matches:
+        return matches
+    names = sorted({*(rule.name for rule in rules), *(Path(rule.file).stem for rule in rules)})
     close = difflib.get_close_matches(name, (*names, *SETS), n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise OptionError(
@@ -100,7 +101,7 @@ def _named(name: str, known: Iterable[Rule]) -> list[Rule]:
 
 
 @cache
-def packaged() -> tuple[Rule, ...]:
+def package_rules() -> tuple[Rule, ...]:
     """Every rule of the package."""
     from ortable_generated.rewrites.dispatch import RULES
 
@@ -110,10 +111,11 @@ def packaged() -> tuple[Rule, ...]:
 _loaded: dict[tuple[str, int, int], tuple[Rule, ...]] = {}
 
 
-def load(path: str | Path) -> tuple[Rule, ...]:
-    """The rules of a user's file, compiled by the same compiler with the same checks.
+def load_rules(path: str | Path) -> tuple[Rule, ...]:
+    """Load the rules of a user's file, compiled with the same checks as those of the package.
 
-    Raises SpecError: everything that is wrong with the file, or that it cannot be read.
+    Raises:
+        SpecError: the file has errors or cannot be read.
     """
     file = Path(path)
     try:
@@ -123,19 +125,19 @@ def load(path: str | Path) -> tuple[Rule, ...]:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(f"cannot read the file of rewrites '{file}': {reason}") from error
     if key not in _loaded:
-        _loaded[key] = _compiled(*_opened(file))
+        _loaded[key] = _compile_rules(*_read_file(file))
     return _loaded[key]
 
 
 def path_of(rule: Rule) -> Path | None:
     """The user's file that a rule was loaded from; None for a rule of the package."""
-    for (path, _, _), found in _loaded.items():
-        if rule in found:
+    for (path, _, _), file_rules in _loaded.items():
+        if rule in file_rules:
             return Path(path)
     return None
 
 
-def _opened(file: Path) -> tuple[str, str, str]:
+def _read_file(file: Path) -> tuple[str, str, str]:
     """The text of a file, and its name and folder for messages."""
     from ortablegen.source.yaml_source import read_utf8, shown_folder, shown_name
 
@@ -143,15 +145,16 @@ def _opened(file: Path) -> tuple[str, str, str]:
 
 
 def compiled_rules(path: str | Path) -> str:
-    """The Python text that `load` makes of a file of rewrites; nothing is run.
+    """The Python source that `load_rules` compiles a file of rewrites to; nothing is run.
 
-    Raises SpecError: everything that is wrong with the file.
+    Raises:
+        SpecError: the file has errors.
     """
     file = Path(path)
-    return _source(*_opened(file))
+    return _compile_to_source(*_read_file(file))
 
 
-def _source(text: str, display: str, folder: str) -> str:
+def _compile_to_source(text: str, display: str, folder: str) -> str:
     from ortable_generated.onnx.traits import BY_TRAIT
     from ortablegen.rewrites.check import check_rewrites
     from ortablegen.rewrites.emit import rewrites_text
@@ -166,11 +169,11 @@ def _source(text: str, display: str, folder: str) -> str:
     return rewrites_text(rewrites, display)
 
 
-def _compiled(text: str, display: str, folder: str) -> tuple[Rule, ...]:
-    source = _source(text, display, folder)
+def _compile_rules(text: str, display: str, folder: str) -> tuple[Rule, ...]:
+    source = _compile_to_source(text, display, folder)
     namespace: dict[str, Any] = {"__name__": f"ortable_rewrites_{Path(display).stem}"}
-    # the text comes from the compiler alone: no text of the file reaches it other than through the
-    # checked language
+    # only the compiler writes this source: text of the file reaches it through the checked
+    # language alone
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
-    rules: tuple[Rule, ...] = namespace["RULES"]
-    return rules
+    compiled: tuple[Rule, ...] = namespace["RULES"]
+    return compiled

@@ -1,3 +1,3 @@
-"""The words of specs/rewrites, by topic; ``__all__`` of a module lists them. In come a matcher
-or a graph and what a pattern captured, out goes a fact, None, or a name. Called by generated
-matchers."""
+"""Helper functions that the rules of specs/rewrites call, by topic; ``__all__`` of a module lists
+them. They map results of a match to facts, None, or names of new results.
+"""

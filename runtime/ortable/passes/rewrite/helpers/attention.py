@@ -1,9 +1,9 @@
-"""Words of the rules about attention: the operator Attention, and ONNX Runtime's own.
+"""Helpers of the rules about attention: the operator Attention, and ONNX Runtime's own.
 
-In come heads [batch, heads, length, width], masks and scales of a match; out go facts, or the rows
-[batch, length, heads * width] that ONNX Runtime's operators take. The words look at what made a
-result, so that a Transpose and a Reshape on the way are undone and not done again. Called by rules
-of attention and ort_attention, ort_rotary.
+They take heads [batch, heads, length, width], and give facts or the rows
+[batch, length, heads * width] that ONNX Runtime's operators take. They follow producers, so
+that an existing Transpose and Reshape are undone, not repeated. Called by rules of attention,
+ort_attention and ort_rotary.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph
-from ortable.passes.analysis.constants import maker_of, small_constant
+from ortable.passes.analysis.constants import find_producer, small_constant
 from ortable.passes.rewrite.helpers.numbers import is_float32
 from ortable.passes.rewrite.helpers.shapes import known_rank
 from ortable.prelude.facts import Bool, Float, Int, Result, dim_of, is_static, shape_of
@@ -43,7 +43,8 @@ _LAST_TWO = (0, 1, 3, 2)
 
 def are_heads(graph: Graph, query: Result, key: Result, value: Result) -> Bool:
     """Whether these are float32 heads of one attention: [B, H, S, D], keys transposed [B, H, D, T],
-    [B, H, T, E], with H, D and E known."""
+    [B, H, T, E], with H, D and E known.
+    """
     if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (query, key, value)):
         return False
     q, k, v = (shape_of(graph, x) for x in (query, key, value))
@@ -53,12 +54,11 @@ def are_heads(graph: Graph, query: Result, key: Result, value: Result) -> Bool:
 
 
 def attention_scale(graph: Graph, factor: Result | None, divisor: Result | None) -> Float:
-    """What scores are multiplied by; 0, which the operators take for their own default, when it is
-    not known."""
-    given = factor if factor is not None else divisor
-    if given is None:
+    """The factor of scores; 0, which selects the operators' default, when it is unknown."""
+    scale = factor if factor is not None else divisor
+    if scale is None:
         return 1.0
-    array = small_constant(graph, given)
+    array = small_constant(graph, scale)
     if array is None or array.size != 1:
         return 0.0
     value = float(array.reshape(-1)[0])
@@ -74,8 +74,8 @@ def are_split_rows(graph: Graph, query: Result, transposed: Result, value: Resul
     """Whether heads as in ``are_heads`` are rows that were only split and transposed."""
     if not are_heads(graph, query, transposed, value):
         return False
-    found = _split_rows(graph, query, _SPLIT), _key_rows(graph, transposed)
-    return None not in found and _split_rows(graph, value, _SPLIT) is not None
+    rows = _split_rows(graph, query, _SPLIT), _key_rows(graph, transposed)
+    return None not in rows and _split_rows(graph, value, _SPLIT) is not None
 
 
 def are_grouped_split_rows(graph: Graph, query: Result, key: Result, values: Result) -> Bool:
@@ -94,25 +94,24 @@ def are_grouped_split_rows(graph: Graph, query: Result, key: Result, values: Res
 
 
 def heads_before_repeat(graph: Graph, heads: Result) -> Result:
-    """[B, G, L, D] where heads [B, H, L, D] repeat each of G heads; the heads themselves where they
-    do not."""
-    joined = maker_of(graph, heads, "Reshape")
-    wide = None if joined is None else maker_of(graph, joined.inputs[0], "Expand")
-    single = None if wide is None else maker_of(graph, wide.inputs[0], "Unsqueeze")
+    """[B, G, L, D] where heads [B, H, L, D] repeat each of G heads, else the heads themselves."""
+    joined = find_producer(graph, heads, "Reshape")
+    wide = None if joined is None else find_producer(graph, joined.inputs[0], "Expand")
+    single = None if wide is None else find_producer(graph, wide.inputs[0], "Unsqueeze")
     if wide is None or single is None or not graph.has_shape(wide.outputs[0]):
         return heads
-    known = [single.inputs[0], single.outputs[0], wide.outputs[0], heads]
-    if not all(map(graph.has_shape, known)):
+    chain = [single.inputs[0], single.outputs[0], wide.outputs[0], heads]
+    if not all(map(graph.has_shape, chain)):
         return heads
-    before, _, spread, after = (list(graph.get_shape(x)) for x in known)
+    before, _, spread, after = (list(graph.get_shape(x)) for x in chain)
     axes = small_constant(graph, single.inputs[1])
     if len(before) != 4 or axes is None or axes.tolist() != [2]:
         return heads
     times = spread[2]
     groups = [before[0], before[1], times, *before[2:]]
-    wanted = [before[0], before[1] * times, *before[2:]]
-    same = _all_same(spread, groups) and _all_same(after, wanted)
-    return known[0] if same and isinstance(times, int) else heads
+    merged = [before[0], before[1] * times, *before[2:]]
+    same = _all_same(spread, groups) and _all_same(after, merged)
+    return chain[0] if same and isinstance(times, int) else heads
 
 
 def _all_same(a: list[Any], b: list[Any]) -> bool:
@@ -120,16 +119,17 @@ def _all_same(a: list[Any], b: list[Any]) -> bool:
 
 
 def merged_heads(graph: Graph, heads: Result, transposed: Bool = False) -> Result:
-    """[B, H, L, D], or ``transposed`` [B, H, D, L], as rows [B, L, H * D]; those that the heads
-    were made of where there are."""
+    """[B, H, L, D], or ``transposed`` [B, H, D, L], as rows [B, L, H * D]: the existing ones if the
+    heads were made from rows.
+    """
     split = _key_rows(graph, heads) if transposed else _split_rows(graph, heads, _SPLIT)
     order = [0, 3, 1, 2] if transposed else _SPLIT
-    return _joined(graph, permuted(graph, heads, order) if split is None else split)
+    return _merge_rows(graph, permuted(graph, heads, order) if split is None else split)
 
 
 def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
-    """What a Transpose with this permutation made the heads of: [B, L, H, D]."""
-    node = maker_of(graph, heads, "Transpose")
+    """The rows [B, L, H, D] that a Transpose with this permutation turned into heads."""
+    node = find_producer(graph, heads, "Transpose")
     if node is None or list(node.attrs.get("perm") or ()) != perm:
         return None
     return node.inputs[0]
@@ -137,26 +137,26 @@ def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
 
 def _key_rows(graph: Graph, heads: str) -> str | None:
     """[B, L, H, D] of transposed heads, through one Transpose or two."""
-    found = _split_rows(graph, heads, _KEYS)
-    if found is not None:
-        return found
+    rows = _split_rows(graph, heads, _KEYS)
+    if rows is not None:
+        return rows
     upright = _split_rows(graph, heads, [0, 1, 3, 2])
     return None if upright is None else _split_rows(graph, upright, _SPLIT)
 
 
-def _joined(graph: Graph, split: str) -> str:
-    """[B, L, H, D] as [B, L, H * D]; what it was split from where there is such a result."""
+def _merge_rows(graph: Graph, split: str) -> str:
+    """[B, L, H, D] as [B, L, H * D]: the result that it was split from if there is one."""
     batch, length, heads, width = shape_of(graph, split)
     sizes = [batch, length, heads * width]
-    node = maker_of(graph, split, "Reshape")
+    node = find_producer(graph, split, "Reshape")
     if node is not None and graph.has_shape(node.inputs[0]):
         before = graph.get_shape(node.inputs[0])
         if len(before) == 3 and all(map(dims.always_equal, before, sizes)):
             return node.inputs[0]
-    kept = consts(graph, [0, 0, heads * width], dtypes.int64)
-    found = graph.make_node("Reshape", [split, kept])
-    graph.set_shape(found, tuple(sizes))
-    return found
+    target = consts(graph, [0, 0, heads * width], dtypes.int64)
+    merged = graph.make_node("Reshape", [split, target])
+    graph.set_shape(merged, tuple(sizes))
+    return merged
 
 
 # -- GroupQueryAttention
@@ -180,7 +180,7 @@ def total_length(graph: Graph, query: Result) -> Result:
 
 
 def untransposed_keys(graph: Graph, keys: Result) -> Result:
-    """Keys with their features last: what a Transpose read, through another one if need be."""
+    """Keys with their features last, composed with an existing Transpose."""
     node = graph.values[keys].producer
     if node is None or node.op_type != "Transpose" or node.domain:
         return permuted(graph, keys, list(_LAST_TWO))
@@ -189,9 +189,10 @@ def untransposed_keys(graph: Graph, keys: Result) -> Result:
 
 
 def head_groups(graph: Graph, x: Result, shared: Result) -> Int:
-    """How many heads of ``x`` [B, H, N, D] share one of ``shared`` [B, G, L, E]; 0 where batches
-    differ or H is no multiple of G."""
-    if not all(graph.has_shape(each) and graph.get_rank(each) == 4 for each in (x, shared)):
+    """The number of heads of ``x`` [B, H, N, D] per head of ``shared`` [B, G, L, E]; 0 where
+    batches differ or G does not divide H.
+    """
+    if not all(graph.has_shape(result) and graph.get_rank(result) == 4 for result in (x, shared)):
         return 0
     own, other = graph.get_shape(x), graph.get_shape(shared)
     heads, groups = own[1], other[1]
@@ -201,13 +202,12 @@ def head_groups(graph: Graph, x: Result, shared: Result) -> Int:
 
 
 def repeats_heads(graph: Graph, x: Result, repeated: Result) -> Bool:
-    """Whether each head of ``x`` stands several times in a row in ``repeated``, and nothing else
-    is stretched."""
+    """Whether ``repeated`` repeats each head of ``x`` in a row and expands no other axis."""
     if not (graph.has_shape(x) and graph.has_shape(repeated)):
         return False
-    own, wanted = graph.get_shape(x), graph.get_shape(repeated)
-    if len(own) != 4 or len(wanted) != 4 or type(own[1]) is not int or type(wanted[1]) is not int:
+    own, target = graph.get_shape(x), graph.get_shape(repeated)
+    if len(own) != 4 or len(target) != 4 or type(own[1]) is not int or type(target[1]) is not int:
         return False
-    rest = zip((own[0], *own[2:]), (wanted[0], *wanted[2:]), strict=True)
-    repeated_evenly = own[1] > 0 and wanted[1] % own[1] == 0
+    rest = zip((own[0], *own[2:]), (target[0], *target[2:]), strict=True)
+    repeated_evenly = own[1] > 0 and target[1] % own[1] == 0
     return repeated_evenly and all(dims.always_equal(a, b) for a, b in rest)

@@ -1,5 +1,6 @@
-"""Words of the rules about weights of bfloat16 and float16 that float32 kernels read through a
-Cast. In come weights of a match, out go facts and initializers. Called by rules of ort_half."""
+"""Helpers of the rules about bfloat16 and float16 weights that float32 kernels read through a
+Cast. Called by rules of ort_half.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +11,23 @@ from ortable.prelude.facts import Bool, Result
 
 from .quantized_weights import owner_of
 
-__all__ = ["float32_weight", "is_half_weight", "is_read_as_it_is"]
+__all__ = ["float32_weight", "is_half_weight", "is_stored_half_matrix"]
 
 
-def is_read_as_it_is(graph: Graph, w: Result) -> Bool:
-    """Whether no node computes a matrix of half floats: an input or an initializer."""
+def is_stored_half_matrix(graph: Graph, w: Result) -> Bool:
+    """Whether a half matrix is an input or an initializer: no node computes it."""
     if graph.get_type(w) not in HALVES or graph.values[w].producer is not None:
         return False
     return bool(graph.has_shape(w)) and len(graph.get_shape(w)) == 2
 
 
 def is_half_weight(graph: Graph, w: Result) -> Bool:
-    """Whether a result is an initializer of half floats whose values are known."""
+    """Whether a result is a readable initializer of half floats."""
     return graph.get_type(w) in HALVES and owner_of(graph, w) is not None
 
 
 def float32_weight(graph: Graph, w: Result) -> Result:
-    """The same numbers in float32, stored once under ``<name>_float32``."""
+    """The same numbers in float32, stored once as ``<name>_float32``."""
     owner, name = owner_of(graph, w), f"{w}_float32"
     assert owner is not None, w
     if name in owner.initializers_dict:
@@ -36,5 +37,5 @@ def float32_weight(graph: Graph, w: Result) -> Result:
         wide = value.detach().float()
     else:
         wide = initializers.to_numpy(value, w).astype(dtypes.to_numpy(dtypes.float32))
-    made: str = owner.make_initializer(owner.unique_name(name), wide)
-    return made
+    stored: str = owner.make_initializer(owner.unique_name(name), wide)
+    return stored

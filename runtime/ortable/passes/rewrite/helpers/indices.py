@@ -1,5 +1,6 @@
-"""Words of the rules about indices: what a Gather takes, grids of indices, one-hot choices. In come
-indices of a match; out go facts and constants. Called by rules of gather and training."""
+"""Helpers of the rules about indices: composed Gathers, grids of indices, one-hot comparisons.
+Called by rules of gather and training.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ __all__ = [
     "enumerates_elements",
 ]
 
-_MANY = 1 << 20  # classes that are compared with 0, 1, 2, ...
+_MAX_CLASSES = 1 << 20  # classes that are compared with 0, 1, 2, ...
 
 
 # -- what a Gather takes
@@ -29,8 +30,7 @@ _MANY = 1 << 20  # classes that are compared with 0, 1, 2, ...
 def composed_indices(
     graph: Graph, x: Result, axis: Int, first: Result, again: Int, second: Result
 ) -> Opaque:
-    """The indices that are taken when indices are taken among constant indices along one axis; None
-    when it is not that."""
+    """The constant indices of two Gathers along one axis as one; None when they do not compose."""
     rank = graph.values[x].rank
     outer, inner = small_constant(graph, first), small_constant(graph, second)
     if rank is None or outer is None or inner is None or outer.ndim != 1 or not outer.size:
@@ -47,11 +47,12 @@ def composed_indices(
 
 def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
     """Whether the indices of a GatherND are those of every element of the leading axes of ``x``,
-    in order, and no other ones."""
+    in order.
+    """
     shape, grid = shape_or_none(graph, x), shape_or_none(graph, indices)
     if shape is None or grid is None or not grid or not isinstance(grid[-1], int):
         return False
-    if grid[-1] < 1:  # no place is named, as ONNX does not allow
+    if grid[-1] < 1:  # no axis is indexed, which ONNX does not allow
         return False
     array = small_constant(graph, indices)
     if array is not None:
@@ -63,10 +64,10 @@ def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
         return False
     axes: list[int] = []
     for index, name in enumerate(node.inputs):
-        found = iota_of(graph, name)
-        if found is None or not dims.always_equal(found[1], shape[index]):
+        counter = iota_of(graph, name)
+        if counter is None or not dims.always_equal(counter[1], shape[index]):
             return False
-        axes.append(found[0])
+        axes.append(counter[0])
     rest = [size for axis, size in enumerate(grid[:-1]) if axis not in axes]
     in_order = axes == sorted(set(axes)) and max(axes) < len(grid) - 1
     return in_order and all(isinstance(size, int) and size == 1 for size in rest)
@@ -79,16 +80,17 @@ def _is_grid(array: np.ndarray, shape: Shape) -> bool:
     rows = array.reshape(-1, array.shape[-1])
     if len(rows) != dims.product_of(sizes):
         return False
-    wanted = np.stack(np.unravel_index(np.arange(len(rows)), sizes), -1) if len(rows) else rows
-    return bool((rows == wanted).all())
+    expected = np.stack(np.unravel_index(np.arange(len(rows)), sizes), -1) if len(rows) else rows
+    return bool((rows == expected).all())
 
 
 # -- one-hot choices
 
 
 def class_axis(graph: Graph, classes: Result, indices: Result) -> Int:
-    """The axis of ``indices`` along which a constant ``classes`` is 0, 1, 2, ... while ``indices``
-    has one element there; -1 when there is none."""
+    """The axis of ``indices`` along which a constant ``classes`` is 0, 1, 2, ... and ``indices``
+    has one element; -1 when there is none.
+    """
     shape, wide = shape_or_none(graph, indices), shape_or_none(graph, classes)
     if shape is None or wide is None or len(wide) > len(shape):
         return -1
@@ -96,16 +98,16 @@ def class_axis(graph: Graph, classes: Result, indices: Result) -> Int:
     if len(long) != 1:
         return -1
     axis = long[0] - len(wide) + len(shape)
-    return axis if dims.always_equal(shape[axis], 1) and _counts(graph, classes, wide) else -1
+    return axis if dims.always_equal(shape[axis], 1) and _is_arange(graph, classes, wide) else -1
 
 
-def _counts(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
+def _is_arange(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
     """Whether a constant is 0, 1, 2, ..."""
     size = dims.product_of(shape)
-    if not isinstance(size, int) or size > _MANY:
+    if not isinstance(size, int) or size > _MAX_CLASSES:
         return False
-    known = whole_constant(graph, x)
-    if known is None:
+    array = whole_constant(graph, x)
+    if array is None:
         return False
-    values = known.reshape(-1)
+    values = array.reshape(-1)
     return values.dtype.kind == "i" and bool((values == np.arange(size)).all())

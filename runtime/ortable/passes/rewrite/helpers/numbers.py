@@ -1,5 +1,6 @@
-"""Words about dtypes and about constants that are one number. In come a graph and a result; out go
-numbers, which are NaN or None where nobody knows, and facts. Called by rules of all files."""
+"""Helpers about dtypes and constants of one number, for rules of all files. Unknown numbers are
+NaN or None.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ __all__ = [
     "is_float32",
     "is_plus_zero",
     "is_rounded_in_float32",
+    "make_ones",
     "number_of",
-    "ones",
 ]
 
 # Bits of the numbers that a type holds exactly, and for floats of the exponent.
@@ -51,20 +52,21 @@ _UNSIGNED = {
 
 
 def for_cpu(graph: Graph) -> Bool:
-    """Whether the graph is built for ONNX Runtime's CPU provider, whose kernels a rule may count
-    on."""
+    """Whether the graph targets ONNX Runtime's CPU provider, whose kernels a rule may rely on."""
     return graph.target == "onnxruntime" and bool(graph.kernel_table)
 
 
 def is_float32(graph: Graph, x: Result) -> Bool:
-    """Whether a result is of float32, the type that most fused kernels of ONNX Runtime have."""
+    """Whether a result is float32, the type that most fused kernels of ONNX Runtime take."""
     return graph.has_type(x) and graph.get_type(x) == dtypes.float32
 
 
 def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
-    """Whether casts from one type to the next two can be one: the second type holds every value of
-    the first, and all are floating point, or all integers or bool: between those, and to others,
-    kernels round and saturate in their own ways."""
+    """Whether a cast to ``between`` and then to ``last`` equals the cast to ``last``.
+
+    ``between`` must hold every value of the first type, and all must be floats, or all integers
+    or bool: kernels round and saturate casts between those differently.
+    """
     if last not in (_FLOATS if first in _FLOATS else {**_SIGNED, **_UNSIGNED}):
         return False
     if first in _FLOATS and between in _FLOATS:
@@ -79,8 +81,9 @@ def is_cast_once(first: Dtype, between: Dtype, last: Dtype) -> Bool:
 
 
 def number_of(graph: Graph, x: Result) -> Float:
-    """The value of a constant of one element; NaN for any other result, so that no comparison with
-    it is true."""
+    """The value of a constant of one element; NaN for any other result, so that comparisons
+    fail.
+    """
     one = graph.has_shape(x) and all(n == 1 for n in graph.get_shape(x))
     array = small_constant(graph, x) if one else None
     if array is None or array.size != 1 or array.dtype.kind not in "fiub":
@@ -89,7 +92,7 @@ def number_of(graph: Graph, x: Result) -> Float:
 
 
 def is_plus_zero(graph: Graph, x: Result) -> Bool:
-    """Whether a result is a constant of one element that is 0, and not -0.0."""
+    """Whether a result is a constant of one element that is +0.0."""
     array = small_constant(graph, x)
     if array is None or array.size != 1 or array.dtype.kind not in "fiu":
         return False
@@ -98,9 +101,11 @@ def is_plus_zero(graph: Graph, x: Result) -> Bool:
 
 
 def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) -> Bool:
-    """Whether a constant of one element is a float64 that changes as a float32, where that
-    matters: ``scaled``, which is ``x`` times or over it, is a product of matrices, or one reads it,
-    or the number would be 1."""
+    """Whether a float64 constant of one element changes as float32, where that matters.
+
+    It matters where ``x`` or ``scaled``, the scaled ``x``, is or feeds a matrix product, or where
+    the number would become 1.
+    """
     if not graph.has_type(x) or graph.get_type(x) != dtypes.float64:
         return False
     value = number_of(graph, c)
@@ -121,7 +126,7 @@ def _feeds_product(graph: Graph, x: Result) -> bool:
     """Whether a product reads a result, transposed or not."""
     for node in graph.uses(x):
         moved = graph.uses(node.outputs[0]) if node.op_type == "Transpose" else ()
-        if any(each.key in MATMUL for each in (node, *moved)):
+        if any(reader.key in MATMUL for reader in (node, *moved)):
             return True
     return False
 
@@ -130,18 +135,18 @@ def _feeds_product(graph: Graph, x: Result) -> bool:
 
 
 def is_close(a: Float, b: Float) -> Bool:
-    """Whether two numbers are the same but for the last digits that float32 has: constants of
-    formulas are written with ten digits at times."""
+    """Whether two numbers agree to float32 precision: formulas write constants with ten digits."""
     return math.isclose(a, b, rel_tol=1e-6)
 
 
 def is_moderate(value: Float) -> Bool:
-    """Whether a number is finite, not zero, and such that float32 holds it: neither products with
-    it nor quotients become infinite or lose digits by themselves."""
+    """Whether a number is finite, nonzero and far from the limits of float32, so that scaling by it
+    neither overflows nor loses digits.
+    """
     return math.isfinite(value) and 1e-30 < abs(value) < 1e30
 
 
-def quotient(a: Float, b: Float) -> Float:
+def divide_or_nan(a: Float, b: Float) -> Float:
     """A quotient; NaN for a division by zero."""
     return a / b if b else float("nan")
 
@@ -154,11 +159,11 @@ def ints_of(graph: Graph, x: Result) -> Ints:
     array = small_constant(graph, x)
     if array is None or array.ndim > 1 or array.dtype.kind not in "iu":
         return None
-    return [int(each) for each in array.reshape(-1)]
+    return [int(item) for item in array.reshape(-1)]
 
 
 def int_array_or_none(graph: Graph, x: Result) -> Opaque:
-    """The content of an integer result as an array, where it is known before the model runs."""
+    """The content of an integer result as an array, if it is known at export time."""
     info = graph.values[x]
     if info.dtype not in (dtypes.int64, dtypes.int32) or info.value is None:
         return None
@@ -175,7 +180,7 @@ def int_array_or_none(graph: Graph, x: Result) -> Opaque:
 
 
 def constant_as(graph: Graph, c: Result, sizes: Ints) -> Result:
-    """A constant of one element with other axes."""
+    """A constant of one element with another shape."""
     return graph.make_initializer("", graph.get_constant(c).reshape(sizes))
 
 
@@ -185,24 +190,25 @@ def int_constant(graph: Graph, value: Opaque, dtype: Dtype) -> Result:
 
 
 def are_moderate(graph: Graph, c: Result) -> Bool:
-    """Whether every number of a constant is usual, see usual_number; False for one of more than
-    4,096 numbers, which is not looked at."""
-    known = small_constant(graph, c)
-    if known is None:
+    """Whether every number of a constant is moderate; False above 4,096 numbers, which are not
+    read.
+    """
+    values = small_constant(graph, c)
+    if values is None:
         return False
-    sizes = np.abs(known.astype(np.float64))
+    sizes = np.abs(values.astype(np.float64))
     return bool(np.all((sizes > 1e-30) & (sizes < 1e30)))
 
 
 def is_filled(graph: Graph, c: Result | None, value: Int) -> Bool:
-    """Whether a result is one number everywhere; true for one that is left out."""
+    """Whether a result is ``value`` everywhere; True for one that is left out."""
     if c is None or uniform_value(graph, c) == value:
         return True
     stored = graph.initializers_dict.get(c)
     return isinstance(stored, np.ndarray) and bool(stored.size and np.all(stored == value))
 
 
-def ones(graph: Graph, count: Ints, like: Result) -> Result:
+def make_ones(graph: Graph, count: Ints, like: Result) -> Result:
     """A constant of ones with these sizes, of the type of ``like``."""
-    kind = dtypes.to_numpy(graph.get_type(like))
-    return graph.make_initializer("", np.ones(tuple(count), kind))
+    dtype = dtypes.to_numpy(graph.get_type(like))
+    return graph.make_initializer("", np.ones(tuple(count), dtype))

@@ -1,10 +1,9 @@
-"""Words of the rules about recurrent states: one step of linear attention, gated or by the
-delta rule, and causal convolutions of channels.
+"""Helpers of the rules about recurrent states: one step of linear attention, gated or by the
+delta rule, and causal convolutions of channels. Called by rules of ort_recurrence.
 
-In come a state [batch, heads, keys, values] and what a step multiplies and adds; out go facts, and
-the logarithm of a decay. ``state = decay * state + key * value`` and ``result = query @ state`` are
-the step of gated linear attention (Yang et al., 2312.06635); the gated delta rule (2412.06464) adds
-``rate * (value - key @ state)`` in place of the value. Called by rules of ort_recurrence.
+For a state [batch, heads, keys, values], ``state = decay * state + key * value`` and
+``result = query @ state`` are the step of gated linear attention (Yang et al., 2312.06635); the
+gated delta rule (2412.06464) adds ``rate * (value - key @ state)`` in place of the value.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ortable.ir import Graph
-from ortable.passes.analysis.constants import maker_of
+from ortable.passes.analysis.constants import find_producer
 from ortable.passes.rewrite.helpers.numbers import is_float32
 from ortable.prelude.facts import Bool, Result, SymInt, is_static, shape_of
 from ortable.prelude.values import reshape_to
@@ -21,7 +20,7 @@ from ortable_generated.onnx.traits import KEEPS_ORDER
 from .shapes import known_rank
 
 __all__ = [
-    "as_place",
+    "as_one_token",
     "is_depthwise_sequence",
     "is_state",
     "log_of_decay",
@@ -30,7 +29,7 @@ __all__ = [
 
 
 def is_state(graph: Graph, state: Result) -> Bool:
-    """Whether this is a float32 state [B, H, K, V] with H, K and V known and none of them 0."""
+    """Whether this is a float32 state [B, H, K, V] with H, K and V known and positive."""
     if not is_float32(graph, state) or known_rank(graph, state) != 4:
         return False
     _, *sizes = shape_of(graph, state)
@@ -38,33 +37,38 @@ def is_state(graph: Graph, state: Result) -> Bool:
 
 
 def same_vectors(graph: Graph, row: Result | None, key: Result) -> Bool:
-    """Whether the key that a MatMul takes has the elements of ``key`` in the same order; without a
-    MatMul it is ``key`` itself."""
-    return row is None or _viewed(graph, row) == _viewed(graph, key)
+    """Whether the key that a MatMul takes has the elements of ``key`` in order; True without a
+    MatMul.
+    """
+    return row is None or _skip_views(graph, row) == _skip_views(graph, key)
 
 
 def log_of_decay(graph: Graph, factor: Result) -> Result | None:
-    """The logarithm of what a state is multiplied by, as the graph has it: what the Exp takes that
-    ``factor`` is a view of. None where it is computed otherwise: the logarithm of a number that was
-    rounded is no longer the number."""
-    node = maker_of(graph, _viewed(graph, factor), "Exp")
+    """The input of the Exp that ``factor`` is a view of; None where the decay is computed
+    otherwise.
+
+    The logarithm is not computed from the decay: a rounded decay no longer has that logarithm.
+    """
+    node = find_producer(graph, _skip_views(graph, factor), "Exp")
     return None if node is None else node.inputs[0]
 
 
-def as_place(graph: Graph, x: Result, batch: SymInt, width: SymInt) -> Result:
-    """The elements of a step as the rows of one place, [B, 1, width]; made of what ``x`` is a view
-    of."""
-    return reshape_to(graph, _viewed(graph, x), [batch, 1, width])
+def as_one_token(graph: Graph, x: Result, batch: SymInt, width: SymInt) -> Result:
+    """The elements of a step as the rows of one token, [B, 1, width], made from what ``x`` is a
+    view of.
+    """
+    return reshape_to(graph, _skip_views(graph, x), [batch, 1, width])
 
 
 # -- causal convolutions
 
 
 def is_depthwise_sequence(
-    graph: Graph, x: Result, weight: Result, bias: Result | None, kept: Any
+    graph: Graph, x: Result, weight: Result, bias: Result | None, attributes: Any
 ) -> Bool:
-    """Whether attributes of a Conv, but for its pads, are those of a convolution of each channel of
-    float32 [B, C, L] at every place, with weights [C, 1, K] and C and K known."""
+    """Whether a Conv, but for its pads, convolves each channel of float32 [B, C, L] at every
+    position, with weights [C, 1, K] and C and K known.
+    """
     if not _has_rank(graph, x, 3) or not _has_rank(graph, weight, 3):
         return False
     channels, inputs, width = shape_of(graph, weight)
@@ -72,12 +76,12 @@ def is_depthwise_sequence(
         not is_static([channels, inputs, width])
         or inputs != 1
         or not channels
-        or kept.get("group", 1) != channels
+        or attributes.get("group", 1) != channels
     ):
         return False
-    plain = all(list(kept.get(each) or [1]) == [1] for each in ("strides", "dilations"))
+    plain = all(list(attributes.get(name) or [1]) == [1] for name in ("strides", "dilations"))
     biased = bias is None or _has_rank(graph, bias, 1)
-    return plain and biased and kept.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
+    return plain and biased and attributes.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
 
 
 def _has_rank(graph: Graph, x: Result, rank: int) -> bool:
@@ -87,11 +91,11 @@ def _has_rank(graph: Graph, x: Result, rank: int) -> bool:
 # -- shapes
 
 
-def _viewed(graph: Graph, x: Result) -> Result:
-    """What ``x`` is a view of, with the elements in the same order."""
+def _skip_views(graph: Graph, x: Result) -> Result:
+    """The result of which ``x`` is a view with the elements in the same order."""
     for _ in range(8):
-        made = [node for op in KEEPS_ORDER if (node := maker_of(graph, x, op)) is not None]
-        if not made:
+        makers = [node for op in KEEPS_ORDER if (node := find_producer(graph, x, op)) is not None]
+        if not makers:
             break
-        x = made[0].inputs[0]
+        x = makers[0].inputs[0]
     return x

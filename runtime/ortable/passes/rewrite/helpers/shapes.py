@@ -1,6 +1,6 @@
-"""Words about shapes: what is known of them, what broadcasting gives, axes, and sizes that are
-results. They answer for all values of the symbols: `2*(n//2)` is not `n`. In come a graph and
-results; out go facts. Called by rules of all files."""
+"""Helpers about shapes: known sizes, broadcasting, axes, and sizes that are results. Facts hold
+for all values of the symbols: `2*(n//2)` is not `n`. Called by rules of all files.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def same_shape(graph: Graph, a: Result, b: Result) -> Bool:
 
 
 def has_shape(graph: Graph, x: Result, sizes: SymInts) -> Bool:
-    """Whether a result is known to have these sizes, for all values of their symbols."""
+    """Whether a result has these sizes for all values of their symbols."""
     if not graph.has_shape(x) or graph.get_rank(x) != len(sizes):
         return False
     return all(map(dims.always_equal, graph.get_shape(x), sizes))
@@ -52,8 +52,9 @@ def known_rank(graph: Graph, x: Result) -> Int:
 
 
 def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
-    """Whether a result has one element and no more axes than ``like``, so that no operator gives
-    more than ``like`` for it."""
+    """Whether a result has one element and at most the rank of ``like``, so that broadcasting keeps
+    the shape of ``like``.
+    """
     shape, wide = shape_or_none(graph, x), shape_or_none(graph, like)
     if shape is None or wide is None or len(shape) > len(wide):
         return False
@@ -64,7 +65,7 @@ def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
 
 
 def one_axis(graph: Graph, axes: Result, x: Result) -> Int:
-    """The axis, counted from the front, if a constant names a single one; -1 otherwise."""
+    """The axis, counted from the front, if a constant holds a single one; -1 otherwise."""
     named = small_constant(graph, axes)
     if named is None or named.size != 1 or not graph.has_rank(x):
         return -1
@@ -84,44 +85,46 @@ def broadcasts_into(graph: Graph, x: Result, y: Result) -> Bool:
 
 
 def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
-    """Whether results in the place of its inputs give ``y`` its shape, by broadcasting alone."""
+    """Whether ``xs`` as the inputs of its node give ``y`` its shape, by broadcasting alone."""
     shapes = [shape_or_none(graph, x) for x in xs]
-    wanted = shape_or_none(graph, y)
-    if wanted is None or any(shape is None for shape in shapes):
+    target = shape_or_none(graph, y)
+    if target is None or any(shape is None for shape in shapes):
         return False
-    known: list[Shape] = [shape for shape in shapes if shape is not None]
+    inputs: list[Shape] = [shape for shape in shapes if shape is not None]
     node = graph.values[y].producer
     if node.key == "MatMul":
-        first, second = known
+        first, second = inputs
         if min(len(first), len(second)) < 2 or not dims.always_equal(first[-1], second[-2]):
             return False
         if not (
-            dims.always_equal(first[-2], wanted[-2]) and dims.always_equal(second[-1], wanted[-1])
+            dims.always_equal(first[-2], target[-2]) and dims.always_equal(second[-1], target[-1])
         ):
             return False
-        known, wanted = [shape[:-2] for shape in known], wanted[:-2]
-    return _gives(known, wanted)
+        inputs, target = [shape[:-2] for shape in inputs], target[:-2]
+    return _broadcast_gives(inputs, target)
 
 
-def _gives(shapes: Sequence[Shape], wanted: Shape) -> bool:
-    """Whether shapes broadcast to a known one for all values of their symbols. A size that only
-    has to be 1 or the wanted one for the operator to be legal is no proof."""
-    if max(map(len, shapes), default=0) != len(wanted):
+def _broadcast_gives(shapes: Sequence[Shape], target: Shape) -> bool:
+    """Whether shapes broadcast to ``target`` for all values of their symbols.
+
+    A size that must be 1 or the target only for the operator to be legal proves nothing.
+    """
+    if max(map(len, shapes), default=0) != len(target):
         return False
-    for index in range(1, len(wanted) + 1):
+    for index in range(1, len(target) + 1):
         sizes = [shape[-index] for shape in shapes if len(shape) >= index]
-        if not any(dims.always_equal(size, wanted[-index]) for size in sizes):
+        if not any(dims.always_equal(size, target[-index]) for size in sizes):
             return False
     return True
 
 
 def expands_to(graph: Graph, x: Result, shape: Result, y: Result) -> Bool:
-    """Whether Expand gives ``x`` the shape of ``y`` when it is told ``shape``."""
-    own, wanted = shape_or_none(graph, x), shape_or_none(graph, y)
-    told = graph.values[shape].value
-    if own is None or wanted is None or not isinstance(told, tuple):
+    """Whether Expand with ``shape`` gives ``x`` the shape of ``y``."""
+    own, target = shape_or_none(graph, x), shape_or_none(graph, y)
+    sizes = graph.values[shape].value
+    if own is None or target is None or not isinstance(sizes, tuple):
         return False
-    return _gives([own, told], wanted)
+    return _broadcast_gives([own, sizes], target)
 
 
 # -- nodes made again
@@ -133,7 +136,7 @@ def producer_of(graph: Graph, y: Result) -> Opaque:
 
 
 def replaced_inputs(graph: Graph, y: Result, old: Result, new: Result) -> Results:
-    """What the node that makes ``y`` reads, with another result in the place of one."""
+    """The inputs of the node that makes ``y``, with ``new`` in place of ``old``."""
     return [new if name == old else name for name in graph.values[y].producer.inputs]
 
 
@@ -147,21 +150,23 @@ def with_inputs(graph: Graph, node: Opaque, inputs: Results, keepdims: Int | Non
 
 
 def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Ints) -> Ints:
-    """The bounds that Shape takes to give these of the sizes that it gives from ``start`` to
-    ``end``; [] when they do not stand side by side."""
+    """The attributes of a Shape that gives these of the sizes from ``start`` to ``end``; [] when
+    they are not adjacent.
+    """
     rank = graph.values[x].rank
     if rank is None or not indices:
         return []
     axes = range(rank)[slice(start, end)]
     if not all(-len(axes) <= index < len(axes) for index in indices):
         return []
-    found = [axes[index] for index in indices]
-    return [found[0], found[-1] + 1] if found == list(range(found[0], found[-1] + 1)) else []
+    taken = [axes[index] for index in indices]
+    return [taken[0], taken[-1] + 1] if taken == list(range(taken[0], taken[-1] + 1)) else []
 
 
 def joined_run(graph: Graph, xs: Results) -> Opaque:
-    """A result and the bounds that Shape takes to give what these results, joined, hold; [] when
-    they are not the sizes of one result in order."""
+    """A result and the attributes of a Shape that gives these results, concatenated; [] when they
+    are not adjacent sizes of one result in order.
+    """
     source, low, high = "", 0, 0
     for x in xs:
         node = graph.values[x].producer
@@ -178,12 +183,13 @@ def joined_run(graph: Graph, xs: Results) -> Opaque:
 
 
 def run_of(graph: Graph, x: Result, sizes: Result) -> Ints:
-    """The bounds that Shape takes of ``x`` to give the known content of ``sizes``; [] when ``x``
-    has no such dimensions side by side, or all of them are known."""
-    wanted, shape = graph.values[sizes].value, shape_or_none(graph, x)
-    if not isinstance(wanted, tuple) or shape is None or all(type(d) is int for d in wanted):
+    """The attributes of a Shape of ``x`` that gives the known content of ``sizes``; [] when ``x``
+    has no such adjacent dimensions, or all of them are constant.
+    """
+    content, shape = graph.values[sizes].value, shape_or_none(graph, x)
+    if not isinstance(content, tuple) or shape is None or all(type(d) is int for d in content):
         return []
-    for start in range(len(shape) - len(wanted) + 1):
-        if all(map(dims.always_equal, wanted, shape[start:])):
-            return [start, start + len(wanted)]
+    for start in range(len(shape) - len(content) + 1):
+        if all(map(dims.always_equal, content, shape[start:])):
+            return [start, start + len(content)]
     return []

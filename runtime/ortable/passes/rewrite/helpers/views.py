@@ -1,6 +1,6 @@
-"""Words of the rules about views and permutations: views without sizes that are computed while the
-model runs. In come results of a match; out go views as values, and the nodes that make them. Called
-by rules of reshape, transpose and gather."""
+"""Helpers of the rules about views and permutations: views whose sizes need no computation at run
+time. Called by rules of reshape, transpose and gather.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import consts
 
 __all__ = [
+    "apply_view",
     "may_copy_dims",
     "moves_unit_axes_only",
     "perm_of",
     "view_to",
-    "viewed",
 ]
 
 
 class View(NamedTuple):
-    """One node that makes a view: ``Unsqueeze`` or ``Squeeze`` with axes, ``Reshape`` with a
-    target, or ``Identity``."""
+    """A node that makes a view: ``Unsqueeze`` or ``Squeeze`` with axes, ``Reshape`` with a target,
+    or ``Identity``.
+    """
 
     op: str
     values: list[int]
@@ -37,25 +38,25 @@ class View(NamedTuple):
 
 
 def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
-    """How a result with these sizes, which has the elements of ``x`` in their order, is made from
-    ``x`` by one node whose parameters are known; None when a size would have to be computed at run
-    time."""
+    """The one node with constant parameters that views ``x`` as these sizes; None when a size would
+    have to be computed at run time.
+    """
     before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
         return None
     if _same_shapes(before, after):
         return View("Identity", [])
-    added = _inserted(before, after)
+    added = _inserted_axes(before, after)
     if added is not None:
         return View("Unsqueeze", added)
-    dropped = _inserted(after, before)
+    dropped = _inserted_axes(after, before)
     if dropped is not None:
         return View("Squeeze", dropped)
     return _reshape_view(before, after)
 
 
-def viewed(graph: Graph, x: Result, view: Opaque) -> Result:
-    """``x`` seen as `view_to` says."""
+def apply_view(graph: Graph, x: Result, view: Opaque) -> Result:
+    """Apply a view of `view_to` to ``x``."""
     if view.op == "Identity":
         return x
     parameter = consts(graph, view.values, dtypes.int64)
@@ -63,24 +64,24 @@ def viewed(graph: Graph, x: Result, view: Opaque) -> Result:
 
 
 def may_copy_dims(graph: Graph, target: Result, allowzero: Int) -> Bool:
-    """Whether an entry of the target of a Reshape may be a 0 that copies a dimension of what is
-    reshaped; then the target means something else for another result."""
+    """Whether an entry of a Reshape target may be a 0 that copies a dimension of the input: such a
+    target means something else for another input.
+    """
     if allowzero:
         return False
-    items = entries(graph, target)
+    items = known_entries(graph, target)
     return items is None or not all(map(_is_nonzero, items))
 
 
-def entries(graph: Graph, x: Result) -> Any:
-    """The known content of an integer vector, ints and symbolic ints; None when it is not
-    known."""
+def known_entries(graph: Graph, x: Result) -> Any:
+    """The content of an integer vector, ints and symbolic ints; None when it is unknown."""
     value = graph.values[x].value
     if isinstance(value, tuple):
         return value
     array = small_constant(graph, x)
     if array is None or array.ndim != 1 or array.dtype.kind not in "iu":
         return None
-    return tuple(int(each) for each in array)
+    return tuple(int(item) for item in array)
 
 
 def _is_nonzero(size: Dim) -> bool:
@@ -91,8 +92,8 @@ def _same_shapes(first: Shape, second: Shape) -> bool:
     return len(first) == len(second) and all(map(dims.always_equal, first, second))
 
 
-def _inserted(before: Shape, after: Shape) -> list[int] | None:
-    """Axes of ``after`` that are new ones of size 1; None when it is not that alone."""
+def _inserted_axes(before: Shape, after: Shape) -> list[int] | None:
+    """The axes of size 1 that turn ``before`` into ``after``; None when other axes differ."""
     new: list[int] = []
     index = 0
     for axis, size in enumerate(after):
@@ -106,8 +107,11 @@ def _inserted(before: Shape, after: Shape) -> list[int] | None:
 
 
 def _reshape_view(before: Shape, after: Shape) -> View | None:
-    """A Reshape with a constant target, exact for all sizes, 0 too: a -1 is right only where no
-    other size can be 0, a dynamic dimension that stays at its place is copied."""
+    """A Reshape with a constant target that is exact for all sizes, 0 too.
+
+    A -1 is right only where no other size can be 0; a dynamic dimension that keeps its position is
+    copied.
+    """
     symbolic = [axis for axis, size in enumerate(after) if not isinstance(size, int)]
     sizes = [size if isinstance(size, int) else -1 for size in after]
     if not symbolic:
@@ -129,8 +133,7 @@ def _reshape_view(before: Shape, after: Shape) -> View | None:
 
 
 def perm_of(graph: Graph, x: Result, perm: Any) -> Ints:
-    """The permutation of a Transpose of ``x``, whose default is the reversed order; [] when that
-    is not known."""
+    """The permutation of a Transpose of ``x``, by default reversed; [] when it is unknown."""
     if perm is not None:
         return [int(axis) for axis in perm]
     return list(range(graph.get_rank(x)))[::-1] if graph.has_rank(x) else []
@@ -141,5 +144,5 @@ def moves_unit_axes_only(graph: Graph, x: Result, perm: Ints) -> Bool:
     shape = shape_or_none(graph, x)
     if shape is None or len(shape) != len(perm):
         return False
-    kept = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]
-    return kept == sorted(kept)
+    others = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]
+    return others == sorted(others)

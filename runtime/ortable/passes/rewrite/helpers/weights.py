@@ -1,6 +1,7 @@
-"""Words of the rules that compute weights anew: which constants may be, which vary along one axis
-only, and the weights that come of it. In come weights and factors of a match; out go facts and
-results. Called by rules of convolution, linear and normalization."""
+"""Helpers of the rules that compute new weights: which constants may be replaced, which vary
+along one axis only, and the new weights. Called by rules of convolution, linear and
+normalization.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ __all__ = [
 
 
 def are_weights(graph: Graph, xs: Results) -> Bool:
-    """Whether each result is left out, or a constant that may be replaced by one that is computed
-    from it, which is stored then: of float32 or float64 down to the initializers, and read by one
-    node if it is large."""
+    """Whether each result is left out or a constant that may be replaced by a stored one computed
+    from it: float32 or float64 down to the initializers, and read by one node if it is large.
+    """
     return all(not x or is_weight(graph, x) for x in xs)
 
 
@@ -36,8 +37,9 @@ def are_weights(graph: Graph, xs: Results) -> Bool:
 
 
 def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
-    """Whether a constant that meets ``x`` in a broadcast is one number, or one for each index along
-    an axis of ``x``, and does not make the result larger than ``x``."""
+    """Whether a constant is one number, or one for each index along an axis of ``x``, and
+    broadcasts with ``x`` to the shape of ``x``.
+    """
     if not (is_weight(graph, c) and graph.has_shape(x) and graph.has_shape(c)):
         return False
     own, other = list(graph.get_shape(x)), list(graph.get_shape(c))
@@ -45,19 +47,22 @@ def broadcasts_along(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
         return False
     full = [1] * (len(own) - len(other)) + other
     index = axis % len(own) if own else 0
-    for at, (size, wanted) in enumerate(zip(full, own, strict=True)):
-        if not dims.always_equal(size, 1) and not (at == index and dims.always_equal(size, wanted)):
+    for position, (size, expected) in enumerate(zip(full, own, strict=True)):
+        if not dims.always_equal(size, 1) and not (
+            position == index and dims.always_equal(size, expected)
+        ):
             return False
     return True
 
 
 def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
-    """A constant with ``count`` elements along one axis, or one element, as one of rank 1 with
-    ``count`` elements."""
-    known = small_constant(graph, c)
-    if known is not None:
-        line = np.broadcast_to(known.reshape(-1), (count,))
-        return graph.make_initializer("", np.ascontiguousarray(line))
+    """A constant of ``count`` elements along one axis, or of one element, as a vector of
+    ``count``.
+    """
+    values = small_constant(graph, c)
+    if values is not None:
+        vector = np.broadcast_to(values.reshape(-1), (count,))
+        return graph.make_initializer("", np.ascontiguousarray(vector))
     size = dims.product_of(graph.get_shape(c))
     flat = c
     if graph.get_rank(c) != 1:
@@ -72,15 +77,15 @@ def as_vector_of(graph: Graph, c: Result, count: Int) -> Result:
 
 def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
     """The weight times a factor of rank 1 along one of its axes, ``<name>_scaled``."""
-    behind = graph.get_rank(w) - 1 - axis
-    if behind and graph.get_shape(factor) != (1,):
-        known = small_constant(graph, factor) if factor in graph.initializers_dict else None
-        if known is not None:
-            factor = graph.make_initializer("", known.reshape(-1, *[1] * behind))
+    trailing = graph.get_rank(w) - 1 - axis
+    if trailing and graph.get_shape(factor) != (1,):
+        values = small_constant(graph, factor) if factor in graph.initializers_dict else None
+        if values is not None:
+            factor = graph.make_initializer("", values.reshape(-1, *[1] * trailing))
         else:
-            axes = consts(graph, list(range(1, behind + 1)), dtypes.int64)
+            axes = consts(graph, list(range(1, trailing + 1)), dtypes.int64)
             factor = graph.make_node("Unsqueeze", [factor, axes])
-    return graph.make_node("Mul", [w, factor], [_called(graph, w, "_scaled")])
+    return graph.make_node("Mul", [w, factor], [_derived_name(graph, w, "_scaled")])
 
 
 def shifted_bias(graph: Graph, b: Result, factor: Result | None, shift: Result | None) -> Result:
@@ -88,9 +93,9 @@ def shifted_bias(graph: Graph, b: Result, factor: Result | None, shift: Result |
     if factor and shift:
         b = graph.make_node("Mul", [b, factor])
     op, other = ("Add", shift) if shift else ("Mul", factor)
-    return graph.make_node(op, [b, other], [_called(graph, shift or b, "_moved")])
+    return graph.make_node(op, [b, other], [_derived_name(graph, shift or b, "_moved")])
 
 
-def _called(graph: Graph, name: str, suffix: str) -> str:
-    """A name for what is computed of a weight, so that people find it again in the file."""
+def _derived_name(graph: Graph, name: str, suffix: str) -> str:
+    """A name derived from the weight's, so that users find it in the file."""
     return graph.unique_name(name if name.endswith(suffix) else f"{name}{suffix}")
