@@ -16,7 +16,7 @@ import yaml
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.coverage import (
     CASES,
-    coverage,
+    build_coverage,
     emit_coverage,
     load_cases,
     load_measured,
@@ -89,7 +89,9 @@ def generate(root: Path) -> Generated:
     diagnostics.raise_if_any()
     optimizers = read_optimizers(runtime / "optimizers.yaml", diagnostics)
     settings = read_settings(runtime / "session.yaml", diagnostics)
-    rows = coverage(specs, load_measured(runtime / "conformance.yaml"), load_cases(root / CASES))
+    rows = build_coverage(
+        specs, load_measured(runtime / "conformance.yaml"), load_cases(root / CASES)
+    )
     files = {
         "ortable_generated/__init__.py": _PACKAGE,
         **emit_aten(specs),

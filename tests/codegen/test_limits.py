@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortablegen.language.parse import MOST_CHARACTERS, MOST_LEVELS, python_tree
+from ortablegen.language.parse import MAX_CHARACTERS, MAX_LEVELS, python_tree
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,8 @@ from ortablegen.language.parse import MOST_CHARACTERS, MOST_LEVELS, python_tree
         ("'\ud800'", "surrogates not allowed"),
         ("x\0", "null bytes"),
         ("(" * 3000, "too many nested parentheses"),
-        ("not " * MOST_LEVELS + "x", f"more than {MOST_LEVELS} levels"),
-        ("x" * (MOST_CHARACTERS + 1), f"more than {MOST_CHARACTERS} characters"),
+        ("not " * MAX_LEVELS + "x", f"more than {MAX_LEVELS} levels"),
+        ("x" * (MAX_CHARACTERS + 1), f"more than {MAX_CHARACTERS} characters"),
     ],
 )
 def test_what_is_too_much_for_the_parser(text: str, message: str) -> None:
@@ -26,5 +26,5 @@ def test_what_is_too_much_for_the_parser(text: str, message: str) -> None:
 
 
 def test_what_is_not_too_much() -> None:
-    assert python_tree("not " * (MOST_LEVELS // 2 - 2) + "x", "eval") is not None
-    assert python_tree("x" * MOST_CHARACTERS, "eval") is not None
+    assert python_tree("not " * (MAX_LEVELS // 2 - 2) + "x", "eval") is not None
+    assert python_tree("x" * MAX_CHARACTERS, "eval") is not None

@@ -74,7 +74,7 @@ def test_every_rewrite_word_is_used_and_none_hides_a_prelude_word() -> None:
     own = [word for word in vocabulary.rewrite_words().values() if word.module.startswith(folder)]
     assert len(own) > 80
     assert [word.name for word in own if word.name not in used] == []
-    assert [word.name for word in own if word.name in vocabulary.prelude()] == []
+    assert [word.name for word in own if word.name in vocabulary.load_prelude()] == []
 
 
 def test_a_use_is_no_definition_import_comment_or_call_of_itself() -> None:
@@ -100,7 +100,7 @@ def test_every_prelude_word_has_a_docstring_and_a_class_of_result() -> None:
 
 
 def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
-    assert not INSTALLED.argument_names & set(vocabulary.prelude())
+    assert not INSTALLED.argument_names & set(vocabulary.load_prelude())
     text = "aten::x(Tensor cast, Tensor self) -> Tensor"
     diagnostics = Diagnostics()
     check_specs(Specs(registry=Record(((2, 13),), {"aten::x": {(2, 13): text}})), diagnostics)
@@ -117,7 +117,7 @@ def test_rule_words_stay_few() -> None:
 
 
 def test_core_words_are_shared_and_others_live_with_their_family() -> None:
-    words = vocabulary.prelude()
+    words = vocabulary.load_prelude()
     called = uses("aten", "rewrites")
     core = {name for name in words if is_shared(called[name])}
     kept = needed_by(core, "prelude") | WRITTEN_BY_CODEGEN
@@ -130,7 +130,7 @@ def test_no_word_is_unused() -> None:
     called = uses("aten", "rewrites")
     unused = [
         f"{each.file}:{each.line} {each.name}"
-        for each in vocabulary.listings()
+        for each in vocabulary.load_listings()
         if not called[each.name] and each.name not in WRITTEN_BY_CODEGEN
     ]
     assert unused == []
@@ -151,7 +151,7 @@ def test_a_word_of_few_entries_or_of_one_file_is_no_core_word() -> None:
 def test_a_word_in_two_modules_has_both_places(monkeypatch: pytest.MonkeyPatch) -> None:
     first = vocabulary.Listing("turn", "runtime/ortable/prelude/a.py", 3, "")
     second = vocabulary.Listing("turn", "runtime/ortable/passes/rewrite/helpers/b.py", 7, "")
-    monkeypatch.setattr(vocabulary, "listings", lambda: (first, second))
+    monkeypatch.setattr(vocabulary, "load_listings", lambda: (first, second))
     assert vocabulary.twice_listed() == [(first, second)]
     diagnostics = Diagnostics()
     check_specs(Specs(), diagnostics)
@@ -168,5 +168,5 @@ def test_the_page_of_the_language_lists_the_core_words() -> None:
     parameters = re.findall(r"\w+: ([A-Z]\w+)(?: or None)?(?=[,)])", listed)
     explained = page.partition(BEGIN)[0].rpartition("| class | a value of it |")[2]
     assert not {each for each in parameters if f"`{each}`" not in explained}
-    for name, word in vocabulary.prelude().items():
+    for name, word in vocabulary.load_prelude().items():
         assert (f"\n- `{name}(" in page) == word.module.startswith("ortable.prelude.")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ortablegen.aten.rows import written_out
+from ortablegen.aten.rows import expand_tables
 from ortablegen.language.vocabulary import RUNTIME
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YNode, YSeq, load
@@ -42,7 +42,7 @@ def uses(*folders: str) -> Uses:
 def _entries(path: Path) -> list[Any]:
     """The entries of a file as plain values, those with ``for:`` once for each row."""
     diagnostics = Diagnostics()
-    return [_plain(node) for node in written_out(load(path, path.name, diagnostics), diagnostics)]
+    return [_plain(node) for node in expand_tables(load(path, path.name, diagnostics), diagnostics)]
 
 
 def _plain(node: YNode) -> Any:

@@ -20,7 +20,7 @@ import yaml
 from ortablegen.aten.model import AliasEntry, OpEntry, Sample
 from ortablegen.aten.read import read_folder
 from ortablegen.aten.samples import parse_sample
-from ortablegen.language.samples import SampleProblem, TensorSample, evaluate
+from ortablegen.language.samples import SampleProblem, TensorSample, evaluate_value
 from ortablegen.schemas.registry import import_problem, installed_torch
 from ortablegen.schemas.torch import OpSchema
 from ortablegen.source.diagnostics import Diagnostics
@@ -132,7 +132,7 @@ def _site(schema: OpSchema, sample: Sample) -> CallSite:
         if argument.name not in values:
             gap = True
             continue
-        value = evaluate(values[argument.name], sizes)
+        value = evaluate_value(values[argument.name], sizes)
         text = _python(value, argument.type.rstrip("?").rstrip("[]"), leaves)
         if argument.kwarg_only or gap:
             named.append(f"{argument.torch_name}={text}")

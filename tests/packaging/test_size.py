@@ -49,7 +49,7 @@ def count_other() -> dict[str, int]:
     pages = [*(ROOT / "docs").glob("*.md")]
     words = sum(len(path.read_text(encoding="utf-8").split()) for path in pages)
     targets = re.findall(r"^[a-z-]+:.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    language = len(vocabulary.prelude())
+    language = len(vocabulary.load_prelude())
     return {
         "pages of the documentation": len(pages),
         "words of the documentation": words,

@@ -1,5 +1,6 @@
-"""Checks whole entries: order and reach of cases, arguments read or ignored, results counted, rules
-and samples sound."""
+"""Check whole entries: order and reachability of cases, unread arguments, result counts, rules and
+samples.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ortable import dtypes
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
-from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrowed
+from ortablegen.language.narrowing import COMPLEX, FLOATS, Env, Value, narrow_env
 from ortablegen.language.parse import Code
 from ortablegen.language.precision import Limits, NumberTable
 from ortablegen.language.reach import Solver
@@ -55,17 +56,21 @@ def check_specs(
 ) -> None:
     """Report everything wrong with ``specs``.
 
-    ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
-    own lowerings. ``existing``: operators that aliases may mean besides those of the file.
-    ``numbers``: how exactly kernels compute, with which calls are compared; None: they are not.
-    ``kernels``: the table that `types` is proven with, besides ONNX's schemas.
+    Args:
+        specs: the entries to check.
+        diagnostics: collects the errors.
+        user_lowerings: names that ``python:`` may use in a user's file; None means this package's
+            own lowerings.
+        existing: operators that aliases may target besides those of the file.
+        numbers: the measured accuracy of kernels, against which calls are checked; None skips it.
+        kernels: the kernel table that ``types`` is proven with, besides ONNX's schemas.
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
-    stated = _stated(specs)
-    _check_duplicates(stated, diagnostics)
-    _check_versions(specs, stated, diagnostics)
-    _check_sorted(stated, diagnostics)
+    declared = _collect_declared(specs)
+    _check_duplicates(declared, diagnostics)
+    _check_versions(specs, declared, diagnostics)
+    _check_sorted(declared, diagnostics)
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
@@ -81,13 +86,12 @@ def check_specs(
 
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics, targets: Targets) -> None:
-    """Report everything wrong with one op entry of the repository, beside those that it calls."""
+    """Report everything wrong with one op entry of the repository."""
     _OpChecker(entry, diagnostics, None, Kernels(), None, targets.words()).check()
 
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
-    """A word has one meaning, and none is also an argument name of torch: an entry could not tell
-    the two apart."""
+    """Report names with two meanings, and names that are also argument names of torch."""
     for first, second in vocabulary.twice_listed():
         diagnostics.error(
             Span(second.file, second.line, 1),
@@ -95,7 +99,7 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
             [f"first given at {first.file}:{first.line}"],
             fix="rename one of them, or move the code that both share",
         )
-    words = vocabulary.prelude()
+    words = vocabulary.load_prelude()
     for name in sorted(registry.argument_names & set(words)):
         module = words[name].module.replace(".", "/")
         diagnostics.error(
@@ -106,31 +110,33 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
         )
 
 
-# a group that is sorted in its file, a key, where an entry of it stands, and for which versions
-_Stated = tuple[str, str, Span, VersionRange]
+# an entry's sort group, its key, its location and its versions
+_Declared = tuple[str, str, Span, VersionRange]
 
 
-def _stated(specs: Specs) -> list[_Stated]:
+def _collect_declared(specs: Specs) -> list[_Declared]:
     """What the entries are of, in the order of the files."""
     placed = {p.name for p in specs.placed}
-    alone = [t for t in specs.traits if t.alone and t.name not in placed]
-    found = [("operator", e.key, e.span, e.versions.present) for e in specs.operators()]
-    found += [(c.kind, f"{c.kind} {c.name}", c.span, ALWAYS) for c in specs.calls]
-    found += [("hop", f"hop {h.name}", h.span, ALWAYS) for h in specs.hops]
-    found += [
-        (_group(p.name, "hop"), p.name, p.span, p.present) for p in specs.placed if not p.lowered
+    alone = [t for t in specs.traits if t.traits_only and t.name not in placed]
+    entries = [("operator", e.key, e.span, e.versions.present) for e in specs.operator_entries()]
+    entries += [(c.kind, f"{c.kind} {c.name}", c.span, ALWAYS) for c in specs.calls]
+    entries += [("hop", f"hop {h.name}", h.span, ALWAYS) for h in specs.hops]
+    entries += [
+        (_sort_group(p.name, "hop"), p.name, p.span, p.present)
+        for p in specs.placed
+        if not p.lowered
     ]
-    found += [(_group(t.name, t.kind), t.key, t.span, ALWAYS) for t in alone]
-    return sorted(found, key=lambda each: each[2])
+    entries += [(_sort_group(t.name, t.kind), t.key, t.span, ALWAYS) for t in alone]
+    return sorted(entries, key=lambda entry: entry[2])
 
 
-def _group(name: str, kind: str) -> str:
+def _sort_group(name: str, kind: str) -> str:
     return "operator" if "::" in name else kind
 
 
-def _check_duplicates(stated: list[_Stated], diagnostics: Diagnostics) -> None:
+def _check_duplicates(declared: list[_Declared], diagnostics: Diagnostics) -> None:
     seen: dict[str, list[tuple[Span, VersionRange]]] = {}
-    for _, key, span, present in stated:
+    for _, key, span, present in declared:
         for first, other in seen.setdefault(key, []):
             both = meet([present, other])
             if both is None:
@@ -146,12 +152,11 @@ def _check_duplicates(stated: list[_Stated], diagnostics: Diagnostics) -> None:
         seen[key].append((span, present))
 
 
-def _check_versions(specs: Specs, stated: list[_Stated], diagnostics: Diagnostics) -> None:
-    """Where an operator has entries for some versions of torch, it has one for each supported
-    version that has the operator."""
+def _check_versions(specs: Specs, declared: list[_Declared], diagnostics: Diagnostics) -> None:
+    """Check that an operator with version ranges covers each supported torch that has it."""
     registry = specs.registry
     found: dict[str, list[tuple[Span, VersionRange]]] = {}
-    for _, key, span, present in stated:
+    for _, key, span, present in declared:
         found.setdefault(key, []).append((span, present))
     for key, entries in found.items() if registry.is_record else ():
         missing = [
@@ -172,13 +177,13 @@ def _check_versions(specs: Specs, stated: list[_Stated], diagnostics: Diagnostic
     uses: dict[str, tuple[tuple[str, tuple[object, ...]], ...]] = {}
     for traits in specs.traits:
         given = tuple(sorted((use.name, use.values) for use in traits.uses))
-        if not traits.alone and uses.setdefault(traits.key, given) != given:
+        if not traits.traits_only and uses.setdefault(traits.key, given) != given:
             diagnostics.error(traits.span, f"two entries of '{traits.key}' give it other traits")
 
 
-def _check_sorted(stated: list[_Stated], diagnostics: Diagnostics) -> None:
+def _check_sorted(declared: list[_Declared], diagnostics: Diagnostics) -> None:
     groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
-    for group, key, span, _ in stated:
+    for group, key, span, _ in declared:
         # the rows of one entry have an order of their own; it stands where the first of them would
         if group != "hop" and (span.row is None or not span.row.number):
             groups.setdefault((span.file, group), []).append((key, span))
@@ -189,7 +194,7 @@ def _check_sorted(stated: list[_Stated], diagnostics: Diagnostics) -> None:
 def check_python(
     python: PythonLowering, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
 ) -> None:
-    """A Python lowering exists and says why."""
+    """Check that a Python lowering exists and gives its reason."""
     if not (python.why or "").strip():
         diagnostics.error(
             python.span,
@@ -198,11 +203,11 @@ def check_python(
         )
     if user_lowerings is not None:
         if python.path not in user_lowerings:
-            known = ", ".join(sorted(user_lowerings)) or "none"
+            allowed = ", ".join(sorted(user_lowerings)) or "none"
             diagnostics.error(
                 python.span,
                 f"no lowering '{python.path}' was given",
-                [f"given: {known}"],
+                [f"given: {allowed}"],
                 fix="pass it: load_specs(path, lowerings={'name': function})",
             )
     elif vocabulary.lowering_parameters(python.path) is None:
@@ -214,7 +219,7 @@ def check_python(
 
 
 def argument_env(schema: OpSchema) -> Env:
-    """The classes of a schema's arguments."""
+    """Return the kinds of a schema's arguments."""
     return {argument.name: Value(of_torch(argument.type)) for argument in schema.arguments}
 
 
@@ -223,7 +228,7 @@ _COMMON = ("default", "bool_to_long", "int_to_float", "pow")
 
 
 def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
-    """The dtypes that `out` leaves open for the only result; None: it does not say."""
+    """Return the possible dtypes of the only result by `out`, None where it does not say."""
     if len(entry.out) != 1:
         return None
     rule = entry.out[0].dtype.expression
@@ -231,7 +236,7 @@ def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
         return frozenset({getattr(dtypes, rule.id)})
     if isinstance(rule, ast.Call):
         name = ast.unparse(rule.func)
-        to_float = any(ast.unparse(each.value) == "int_to_float" for each in rule.keywords)
+        to_float = any(ast.unparse(keyword.value) == "int_to_float" for keyword in rule.keywords)
         promoted = entry.promote is not None and entry.promote.kind == "int_to_float"
         if name == "promote_to_float" or (name == "promote" and (to_float or promoted)):
             return FLOATS | COMPLEX
@@ -241,8 +246,8 @@ def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
 _OPSET, _TARGET = "graph.opset", "graph.target"
 
 
-def _whole_condition(case: LowerCase) -> ast.expr | None:
-    """All that a case demands: ``when``, the opset and the target."""
+def _full_condition(case: LowerCase) -> ast.expr | None:
+    """Combine ``when``, the opset and the target into one condition."""
     parts: list[ast.expr] = []
     if case.target is not None:
         parts.append(ast.Compare(ast.Name(_TARGET), [ast.Eq()], [ast.Constant(case.target)]))
@@ -298,7 +303,7 @@ class _OpChecker:
             self.read |= draws.check_draw(entry, self.diagnostics)
             env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
         for name, code in entry.let:
-            env[name] = self.run(code, env, condition=True)
+            env[name] = self.check_expression(code, env, condition=True)
         self.check_ignore(env)
         if entry.lower:
             self.check_cases(entry.lower, env, linked)
@@ -310,7 +315,7 @@ class _OpChecker:
         if entry.complex is not None:
             self.check_complex(entry.complex)
         if self.diagnostics.reports == before and self.limits is not None:
-            for name, declared in self.limits.unused():
+            for name, declared in self.limits.list_unused():
                 self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
         check_rules(entry, self.diagnostics)
         if self.diagnostics.reports == before:
@@ -319,14 +324,14 @@ class _OpChecker:
             _check_sample(sample, entry.schema, self.diagnostics)
 
     def check_row(self, row: DataCheck, env: Env) -> None:
-        """One row of ``checks``: conditions and bounds are known while converting."""
+        """Check one row of ``checks``: conditions and bounds are known at conversion."""
         if row.when is not None:
-            self.run(row.when, env, condition=True)
-            env = self.with_lets(narrowed(env, row.when.expression, True, ()))
+            self.check_expression(row.when, env, condition=True)
+            env = self.with_lets(narrow_env(env, row.when.expression, True, ()))
         for code in (row.low, row.high, row.axis):
             if code is not None:
-                self.run(code, env, condition=True)
-        kind = self.run(row.values, env, condition=False).kind
+                self.check_expression(code, env, condition=True)
+        kind = self.check_expression(row.values, env, condition=False).kind
         if kind.base not in (kinds.RESULT, kinds.RESULTS, kinds.ANY):
             self.error(row.values.span, f"checks look at results of the graph, not at {kind}")
 
@@ -347,7 +352,7 @@ class _OpChecker:
         return promote.args if promote.kind in _COMMON else ()
 
     def same_as_result(self, env: Env) -> tuple[str, ...]:
-        """The argument that `out` gives the dtype of the only result."""
+        """Return the argument whose dtype `out` gives to the only result."""
         if len(self.entry.out) != 1:
             return ()
         rule = self.entry.out[0].dtype.expression
@@ -357,10 +362,12 @@ class _OpChecker:
                 return (name,)
         return ()
 
-    def run(self, code: Code, env: Env, *, condition: bool, case: LowerCase | None = None) -> Value:
-        """Check an expression; its reads count for the entry."""
-        checker = self.checker(code, env, condition, case, ())
-        value = checker.value(code.expression)
+    def check_expression(
+        self, code: Code, env: Env, *, condition: bool, case: LowerCase | None = None
+    ) -> Value:
+        """Check an expression and record the arguments that it reads."""
+        checker = self.make_checker(code, env, condition, case, ())
+        value = checker.infer_value(code.expression)
         self.read |= checker.read
         if (
             value.kind == Kind(kinds.RESULT)
@@ -374,10 +381,10 @@ class _OpChecker:
             )
         return value
 
-    def checker(
+    def make_checker(
         self, code: Code, env: Env, condition: bool, case: LowerCase | None, linked: tuple[str, ...]
     ) -> CodeChecker:
-        opsets, target = (case.opsets, case.target) if case else (DOMAIN_RANGE[""], None)
+        opsets, target = (case.opset_range, case.target) if case else (DOMAIN_RANGE[""], None)
         return CodeChecker(
             code, dict(env), self.diagnostics, opsets, target, condition, linked,
             words=self.words, limits=self.limits,
@@ -389,7 +396,7 @@ class _OpChecker:
                 self.error(span, f"'{name}' is ignored, but the operator has no such argument")
 
     def check_complex(self, form: ComplexForm) -> None:
-        """``complex:``, where tensor arguments are pairs; each argument is read there, too."""
+        """Check ``complex:``, where tensor arguments are pairs and each argument is read."""
         arguments = self.entry.schema.arguments
         if form.by_parts or form.by_products:
             self.check_parts(form)
@@ -406,7 +413,7 @@ class _OpChecker:
             self.error(form.span, "complex: lower, and this entry lacks 'lower'")
         cases = complex_cases(self.entry)
         for name, code in complex_lets(self.entry):
-            env[name] = self.run(code, env, condition=True)
+            env[name] = self.check_expression(code, env, condition=True)
         self.check_cases(cases, env, ())
         if self.diagnostics.reports == before and any(c.refuse is None for c in cases):
             ignored = {name for name, _, _ in self.entry.ignore}
@@ -420,8 +427,7 @@ class _OpChecker:
                     )
 
     def check_parts(self, form: ComplexForm) -> None:
-        """``parts(...)`` names tensors, lists of tensors or numbers, ``products(...)`` tensors, and
-        there is a real lowering."""
+        """Check that ``parts(...)`` or ``products(...)`` names fitting arguments."""
         word = "products" if form.by_products else "parts"
         allowed = frozenset({kinds.RESULT}) if form.by_products else kinds.WITH_PARTS
         by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
@@ -440,7 +446,7 @@ class _OpChecker:
                 )
 
     def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
-        given = {name: value.kind for name, value in env.items()}
+        argument_kinds = {name: value.kind for name, value in env.items()}
         if cases and not cases[-1].is_catch_all:
             self.error(
                 cases[-1].span,
@@ -450,28 +456,31 @@ class _OpChecker:
         for case in cases:
             env = self.check_case(case, env, linked)
         if len(cases) > 1:
-            self.check_reach(cases, given, linked)
+            self.check_reach(cases, argument_kinds, linked)
 
     def check_reach(
-        self, cases: tuple[LowerCase, ...], given: Mapping[str, Kind], linked: tuple[str, ...]
+        self,
+        cases: tuple[LowerCase, ...],
+        argument_kinds: Mapping[str, Kind],
+        linked: tuple[str, ...],
     ) -> None:
-        """Conditions that cannot hold, hold always, or that earlier cases take."""
-        known = {**given, _OPSET: Kind(kinds.INT)}
-        solver = Solver(known, linked, {_OPSET: DOMAIN_RANGE[""]})
-        for found in solver.findings([_whole_condition(case) for case in cases]):
-            case = cases[found.place]
+        """Report conditions that never or always hold, and unreachable cases."""
+        kinds_by_name = {**argument_kinds, _OPSET: Kind(kinds.INT)}
+        solver = Solver(kinds_by_name, linked, {_OPSET: DOMAIN_RANGE[""]})
+        for finding in solver.find_problems([_full_condition(case) for case in cases]):
+            case = cases[finding.index]
             span = case.when.span if case.when is not None else case.span
-            if found.kind == "never":
+            if finding.kind == "never":
                 self.error(span, "this condition never holds", fix="correct it, or drop the case")
-            elif found.kind == "always":
+            elif finding.kind == "always":
                 self.error(
                     span,
                     "this condition always holds",
                     fix="drop it, and the cases after this one",
                 )
                 return
-            elif found.by is not None:
-                line = cases[found.by].span.line
+            elif finding.by is not None:
+                line = cases[finding.by].span.line
                 notes = [f"where its condition holds, that of line {line} does, which comes first"]
                 self.error(case.span, "this case can't be reached", notes)
             else:
@@ -481,14 +490,14 @@ class _OpChecker:
                 self.error(case.span, "this case can't be reached", notes)
 
     def check_case(self, case: LowerCase, env: Env, linked: tuple[str, ...]) -> Env:
-        """Check one case; returns what is known when it was not taken."""
+        """Check one case; return what is known when it does not apply."""
         inside = env
         if case.when is not None:
-            self.run(case.when, env, condition=True, case=case)
-            inside = self.with_lets(narrowed(env, case.when.expression, True, linked))
+            self.check_expression(case.when, env, condition=True, case=case)
+            inside = self.with_lets(narrow_env(env, case.when.expression, True, linked))
         if case.do is not None:
-            checker = self.checker(case.do, inside, False, case, linked)
-            checker.block(self.entry.schema.returns)
+            checker = self.make_checker(case.do, inside, False, case, linked)
+            checker.check_block(self.entry.schema.returns)
             self.read |= checker.read
         if case.python is not None:
             check_python(case.python, self.diagnostics, self.user_lowerings)
@@ -496,15 +505,15 @@ class _OpChecker:
         if case.refuse is not None and not case.refuse.strip():
             self.error(case.span, "a refusal needs its reason")
         if case.when is not None and case.target is None and case.opset is None:
-            return self.with_lets(narrowed(env, case.when.expression, False, linked))
+            return self.with_lets(narrow_env(env, case.when.expression, False, linked))
         return env
 
     def with_lets(self, env: Env) -> Env:
-        """The dtypes of `let` again, of what a condition has left of their arguments."""
+        """Recompute the dtypes of `let` after a condition has narrowed their arguments."""
         for name, code in self.entry.let:
-            checker = self.checker(code, env, True, None, ())
+            checker = self.make_checker(code, env, True, None, ())
             checker.diagnostics = Diagnostics()  # reported when they were read first
-            value = checker.value(code.expression)
+            value = checker.infer_value(code.expression)
             if value.kind.base == kinds.DTYPE and name in env:
                 env[name] = value
         return env
@@ -533,7 +542,7 @@ class _OpChecker:
 
 
 def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) -> None:
-    target = targets.of(alias)
+    target = targets.find_target(alias)
     if target is None and (ranges := targets.versions_of(alias.of)):
         diagnostics.error(
             alias.of_span,
@@ -558,19 +567,19 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
         )
     env = argument_env(alias.schema)
     read: set[str] = set()
-    given = dict(alias.args)
+    mapped = dict(alias.args)
     for name, code in alias.args:
         if name not in target.schema.names:
             diagnostics.error(
                 code.span, f"{alias.of} has no argument '{name}'", [f"schema: {target.schema.text}"]
             )
         checker = CodeChecker(code, dict(env), diagnostics, DOMAIN_RANGE[""], None, True)
-        checker.value(code.expression)
+        checker.infer_value(code.expression)
         read |= checker.read
     for argument in target.schema.arguments:
-        if argument.name in env and argument.name not in given:
+        if argument.name in env and argument.name not in mapped:
             read.add(argument.name)
-        elif argument.name not in given and not argument.has_default:
+        elif argument.name not in mapped and not argument.has_default:
             diagnostics.error(
                 alias.span,
                 f"the alias gives no value for argument '{argument.name}' of {alias.of}",

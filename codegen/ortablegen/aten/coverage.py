@@ -1,5 +1,6 @@
 """The coverage table: what each operator's entry covers, as `docs/operators.md` and as data for
-`ortable ops`. What is read from the specs is joined with what the conformance run measured."""
+`ortable ops`. Joins the specs with the results of the conformance run.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortablegen.language.parse import called, names_in, onnx_call
+from ortablegen.language.parse import called_name, names_in, onnx_call
 from ortablegen.language.samples import TensorSample
-from ortablegen.language.vocabulary import prelude
+from ortablegen.language.vocabulary import load_prelude
 from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import load_plain
 
@@ -35,7 +36,7 @@ _HEADER = header("specs/")
 
 @dataclass(frozen=True)
 class Coverage:
-    """One operator: where it is written, and what its samples and cases cover."""
+    """One operator: its spec file, and what its samples and cases cover."""
 
     name: str
     file: str
@@ -48,19 +49,19 @@ class Coverage:
     escape: str = ""  # the Python lowering, or ""
     forward: str = ""  # exact samples of PyTorch's operator tests, of those captured
     gradient: str = ""
-    place: str = ""  # why the backend leaves it to torch, or ""
+    torch_reason: str = ""  # why the backend leaves it to torch, or ""
     torch: str = ""  # the range of versions that the entry is for, or ""
     reached: tuple[int, ...] = ()  # how many samples reach each of several cases, where counted
 
 
-def coverage(
+def build_coverage(
     specs: Specs, measured: Mapping[str, Mapping[str, str]], reached: Reached | None = None
 ) -> list[Coverage]:
-    """A row for each operator, alias and higher-order operator, sorted by name."""
+    """Make a row for each operator, alias and higher-order operator, sorted by name."""
     targets = Targets(specs.ops)
     rows = []
-    for entry in specs.operators():
-        row = _row(entry, targets, measured.get(entry.key, {}))
+    for entry in specs.operator_entries():
+        row = _make_row(entry, targets, measured.get(entry.key, {}))
         digest, counts = (reached or {}).get(entry.key + entry.schema.suffix, ("", ()))
         if isinstance(entry, OpEntry) and digest and digest == case_digest(entry):
             row = replace(row, reached=counts)
@@ -80,15 +81,17 @@ def coverage(
             )
         )
     why = {placed.name: placed.why for placed in specs.placed}
-    rows = [replace(row, place=why.get(row.name, "")) for row in rows]
+    rows = [replace(row, torch_reason=why.get(row.name, "")) for row in rows]
     for placed in specs.placed:
         if not placed.lowered:
-            rows.append(Coverage(placed.name, placed.file, place=placed.why))
+            rows.append(Coverage(placed.name, placed.file, torch_reason=placed.why))
     return sorted(rows, key=lambda row: row.name)
 
 
-def _row(entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, str]) -> Coverage:
-    lowered = entry if isinstance(entry, OpEntry) else targets.of(entry)
+def _make_row(
+    entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, str]
+) -> Coverage:
+    lowered = entry if isinstance(entry, OpEntry) else targets.find_target(entry)
     assert lowered is not None
     escapes = {case.python.path for case in lowered.every_case() if case.python is not None}
     versions = {case.opset[1] for case in lowered.every_case() if case.opset is not None}
@@ -97,8 +100,8 @@ def _row(entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, st
         file=entry.file,
         means="" if isinstance(entry, OpEntry) else entry.of,
         opsets=" ".join(str(version) for version in sorted({18, *versions})),
-        dtypes=_dtypes(entry),
-        dynamic=any(name is not None for leaf in _tensors(entry) for _, name in leaf.dims),
+        dtypes=_sample_dtypes(entry),
+        dynamic=any(name is not None for leaf in _sample_tensors(entry) for _, name in leaf.dims),
         cases=len(lowered.every_case()),
         refusals=sum(case.refuse is not None for case in lowered.every_case()),
         escape=" ".join(sorted(path.removeprefix("ortable.lowerings.") for path in escapes))
@@ -110,44 +113,44 @@ def _row(entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, st
     )
 
 
-def _dtypes(entry: OpEntry | AliasEntry) -> str:
-    found = {_SHORT.get(leaf.dtype, leaf.dtype) for leaf in _tensors(entry)}
-    return " ".join(name for name in _ORDER if name in found)
+def _sample_dtypes(entry: OpEntry | AliasEntry) -> str:
+    names = {_SHORT.get(leaf.dtype, leaf.dtype) for leaf in _sample_tensors(entry)}
+    return " ".join(name for name in _ORDER if name in names)
 
 
-def _tensors(entry: OpEntry | AliasEntry) -> Iterable[TensorSample]:
+def _sample_tensors(entry: OpEntry | AliasEntry) -> Iterable[TensorSample]:
     for sample in entry.samples:
         if sample.refused is None:
-            yield from _leaves(list(parse_sample(sample, entry.schema).values()))
+            yield from _tensor_leaves(list(parse_sample(sample, entry.schema).values()))
 
 
-def _leaves(value: Any) -> Iterable[TensorSample]:
+def _tensor_leaves(value: Any) -> Iterable[TensorSample]:
     if isinstance(value, TensorSample):
         yield value
     elif isinstance(value, list):
-        for each in value:
-            yield from _leaves(each)
+        for item in value:
+            yield from _tensor_leaves(item)
 
 
 # -- what the conformance run measured ------------------------------------------------------------
 
 
 def load_measured(path: Path) -> dict[str, dict[str, str]]:
-    """Operator -> ``{"forward": "12/12", "gradient": "3/3"}``, as the conformance run wrote it."""
+    """Load operator -> ``{"forward": "12/12", "gradient": "3/3"}`` of the conformance run."""
     return (load_plain(path) or {}) if path.exists() else {}
 
 
 def load_cases(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Entry -> the digest of what was counted, and how many of its samples reach each case."""
-    found = (load_plain(path) or {}) if path.exists() else {}
+    """Load entry -> digest of the counted cases, and how many samples reach each case."""
+    table = (load_plain(path) or {}) if path.exists() else {}
     return {
         name: (str(row["of"]), tuple(int(count) for count in str(row["reached"]).split()))
-        for name, row in found.items()
+        for name, row in table.items()
     }
 
 
 def case_digest(entry: OpEntry) -> str:
-    """What tells whether the cases or samples of an entry have changed since they were counted."""
+    """Hash the cases and samples of an entry, to detect changes since they were counted."""
     texts: list[object] = [entry.schema.text]
     texts += [(name, code.text) for name, code in entry.let]
     for case in entry.every_case():
@@ -161,7 +164,7 @@ def case_digest(entry: OpEntry) -> str:
                 case.opset,
             )
         )
-    texts += [(each.values, each.opset, each.target) for each in entry.samples]
+    texts += [(sample.values, sample.opset, sample.target) for sample in entry.samples]
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:12]
 
 
@@ -169,7 +172,7 @@ def case_digest(entry: OpEntry) -> str:
 
 
 def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
-    """``ortable_generated/coverage.py``: one line an operator."""
+    """Emit ``ortable_generated/coverage.py``: one line per operator."""
     lines = [
         f"    ({row.name!r}, {row.means!r}, {row.opsets!r}, {row.dtypes!r}, {row.dynamic}, "
         f"{row.cases}, {row.refusals}, {' '.join(map(str, row.reached))!r}, {row.escape!r}, "
@@ -189,22 +192,21 @@ def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
 
 
 def operators_page(rows: list[Coverage], specs: Specs) -> str:
-    """``docs/operators.md``: the counts, how to read the columns, one table a spec file."""
+    """Render ``docs/operators.md``: the counts, a legend of the columns, one table per file."""
     files = sorted({row.file for row in rows})
-    parts = [_INTRODUCTION, _counts(rows, specs)]
+    parts = [_INTRODUCTION, _format_counts(rows, specs)]
     for file in files:
-        table = _table(file, [row for row in rows if row.file == file])
+        table = _format_table(file, [row for row in rows if row.file == file])
         entries = [entry for entry in specs.ops if entry.file == file]
         deviating = "Where ONNX Runtime differs from torch and no other nodes were found:"
         demands = "Demands on data, and what eager and torch.compile raise:"
-        lines = _section(deviating, deviation_lines(entries))
-        lines += _section(demands, check_table(entries))
+        lines = _format_section(deviating, deviation_lines(entries))
+        lines += _format_section(demands, check_table(entries))
         parts.append("\n".join([table.rstrip("\n"), *lines, ""]))
     return "\n".join(parts)
 
 
-def _section(head: str, lines: list[str]) -> list[str]:
-    """The lines of a part of the page, if there are any."""
+def _format_section(head: str, lines: list[str]) -> list[str]:
     return ["", head, "", *lines] if lines else []
 
 
@@ -228,10 +230,10 @@ An alias, at the end of a file, has the cases of the operator that it stands for
 """
 
 
-def _counts(rows: list[Coverage], specs: Specs) -> str:
+def _format_counts(rows: list[Coverage], specs: Specs) -> str:
     written = [row for row in rows if not row.means and row.cases]
     functions = {name for row in written for name in row.escape.split()}
-    kinds = Counter(_kinds(specs.ops))
+    kinds = Counter(_entry_kinds(specs.ops))
 
     def share(kind: str) -> str:
         return f"{100 * kinds[kind] / max(1, len(specs.ops)):.1f} %"
@@ -248,56 +250,61 @@ def _counts(rows: list[Coverage], specs: Specs) -> str:
     )
 
 
-def _kinds(entries: Sequence[OpEntry]) -> list[str]:
-    """The kind of each entry; one that calls operators is no purer than these."""
-    own = {entry.schema.function_name: _kind(entry) for entry in entries}
-    called = {entry.schema.function_name: _names(entry) & set(own) for entry in entries}
+def _entry_kinds(entries: Sequence[OpEntry]) -> list[str]:
+    """Return the kind of each entry; one that calls operators is no purer than these."""
+    own = {entry.schema.function_name: _entry_kind(entry) for entry in entries}
+    called = {entry.schema.function_name: _block_names(entry) & set(own) for entry in entries}
     impure = {name for name, kind in own.items() if kind != "yaml"}
     while more := {name for name in called.keys() - impure if called[name] & impure}:
         impure |= more
     return ["mixed" if kind == "yaml" and name in impure else kind for name, kind in own.items()]
 
 
-def _names(entry: OpEntry) -> set[str]:
-    """The names in the blocks of an entry."""
+def _block_names(entry: OpEntry) -> set[str]:
     bodies = [line for case in entry.every_case() if case.do for line in case.do.body]
     return {node.id for node in names_in(*bodies)}
 
 
-def _kind(entry: OpEntry) -> str:
-    """How much of an entry is Python: a lowering, one call of a word of its family in each case,
-    some such calls, or none."""
+def _entry_kind(entry: OpEntry) -> str:
+    """Classify an entry: "python" (a lowering), "call" (one family call in each case), "mixed",
+    or "yaml".
+    """
     cases = entry.every_case()
     if any(case.python is not None for case in cases):
         return "python"
     single, calls, nodes = True, 0, 0
     for body in (case.do.body for case in cases if case.do is not None):
-        found = [node for line in body for node in ast.walk(line) if isinstance(node, ast.Call)]
-        family = sum(_is_family_call(node) for node in found)
+        call_nodes = [
+            node for line in body for node in ast.walk(line) if isinstance(node, ast.Call)
+        ]
+        family = sum(_is_family_call(node) for node in call_nodes)
         single = single and len(body) == 1 if family else single
-        calls, nodes = calls + family, nodes + sum(onnx_call(node) is not None for node in found)
+        calls, nodes = (
+            calls + family,
+            nodes + sum(onnx_call(node) is not None for node in call_nodes),
+        )
     return "yaml" if not calls else "call" if single and not nodes else "mixed"
 
 
 def _is_family_call(node: ast.Call) -> bool:
-    """Whether a word is called that makes nodes and lives in `lowerings`."""
-    word = prelude().get(called(node))
+    """Return whether a node-making function of `lowerings` is called."""
+    word = load_prelude().get(called_name(node))
     return word is not None and word.makes_nodes and word.module.startswith("ortable.lowerings.")
 
 
-def _table(file: str, rows: list[Coverage]) -> str:
+def _format_table(file: str, rows: list[Coverage]) -> str:
     lines = [f"## {file}", ""]
     written = [row for row in rows if not row.means]
     for row in written:
-        parts = (row.dtypes, _cases(row), f"{row.forward} {row.gradient}".strip())
-        lines.append(f"- {_name(row)}: {'; '.join(part for part in parts if part)}")
-    aliases = [f"{_name(row)} = `{row.means}`" for row in rows if row.means]
+        parts = (row.dtypes, _format_cases(row), f"{row.forward} {row.gradient}".strip())
+        lines.append(f"- {_format_name(row)}: {'; '.join(part for part in parts if part)}")
+    aliases = [f"{_format_name(row)} = `{row.means}`" for row in rows if row.means]
     if aliases:
         lines += [*([""] if written else []), f"Aliases: {', '.join(aliases)}."]
     return "\n".join([*lines, *_placed_lines(rows), ""])
 
 
-def _cases(row: Coverage) -> str:
+def _format_cases(row: Coverage) -> str:
     later = row.opsets.removeprefix("18").strip()
     parts = [f"{row.cases} cases"] if row.cases > 1 else []
     parts += [f"{row.refusals} refused"] if row.refusals else []
@@ -306,15 +313,15 @@ def _cases(row: Coverage) -> str:
     return ", ".join(parts)
 
 
-def _name(row: Coverage) -> str:
+def _format_name(row: Coverage) -> str:
     return f"`{row.name}`" + (f" (torch {row.torch})" if row.torch else "")
 
 
 def _placed_lines(rows: list[Coverage]) -> list[str]:
-    """The operators that the backend leaves to torch, by the reason."""
+    """List the operators that run in torch in the backend, by reason."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
-        if row.place:
-            reasons.setdefault(row.place, []).append(f"`{row.name}`")
+        if row.torch_reason:
+            reasons.setdefault(row.torch_reason, []).append(f"`{row.name}`")
     lines = [f"- {', '.join(names)}: {why}" for why, names in reasons.items()]
-    return _section("In the backend these run in torch, between sessions:", lines)
+    return _format_section("In the backend these run in torch, between sessions:", lines)

@@ -1,6 +1,6 @@
-"""``checks:`` of an entry: what torch demands of the data of a call, which ONNX does not.
+"""``checks:`` of an entry: torch's requirements on the data of a call that ONNX does not have.
 
-The backend raises torch's error where a demand is not met; tests/data_checks calls eager and the
+The backend raises torch's error where one is not met; tests/data_checks calls eager and the
 backend with each row's sample.
 """
 
@@ -24,35 +24,35 @@ FORM = (
 
 
 def read_checks(node: YNode | None, schema: OpSchema, reader: PartReader) -> tuple[DataCheck, ...]:
-    """The rows of ``checks``; ``schema`` is what their sample calls are of."""
-    return reader.rows(node, lambda each: _row(each, schema, reader))
+    """Read the rows of ``checks``; their sample calls are of ``schema``."""
+    return reader.read_rows(node, lambda row: _read_row(row, schema, reader))
 
 
-def _row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | None:
+def _read_row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | None:
     if not isinstance(node, YMap):
         return reader.error(node.span, "a row of checks is a mapping", fix=FORM)
-    reader.keys(node, KEYS, "a row of checks")
+    reader.check_keys(node, KEYS, "a row of checks")
     missing = [name for name in ("raises", "message", "repro") if node.get(name) is None]
     if (node.get("values") is None) == (node.get("holds") is None):
         missing.append("values' or 'holds")
     if missing:
         return reader.error(node.span, f"a row of checks needs '{missing[0]}'", fix=FORM)
-    raises = reader.given(node, "raises") or ""
+    raises = reader.read_key(node, "raises") or ""
     if raises not in ERRORS:
         return reader.error(node.span, f"'{raises}' is none of {', '.join(ERRORS)}")
-    condition, message, shown = node.get("holds"), node.get("message"), node.get("repro")
+    condition, message, sample_node = node.get("holds"), node.get("message"), node.get("repro")
     if condition is None and node.get("low") is None and node.get("high") is None:
         text = "a row of checks with 'values' needs 'low' or 'high'"
         return reader.error(node.span, text, fix=FORM)
-    looked_at = node.get("values") if condition is None else condition
-    assert looked_at is not None and shown is not None
-    values = reader.expression(looked_at, "a row of checks")
+    checked_node = node.get("values") if condition is None else condition
+    assert checked_node is not None and sample_node is not None
+    values = reader.read_expression(checked_node, "a row of checks")
     codes = {
-        name: reader.expression(value, f"'{name}' of checks") if value is not None else None
+        name: reader.read_expression(value, f"'{name}' of checks") if value is not None else None
         for name in ("low", "high", "axis", "when")
         for value in [node.get(name)]
     }
-    shows = reader.sample(shown, schema)
+    shows = reader.read_sample(sample_node, schema)
     if values is None or shows is None or not isinstance(message, YScalar):
         return None
     return DataCheck(
@@ -67,7 +67,7 @@ def _row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | None:
 
 
 def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
-    """The body of the function that lists the demands of one call."""
+    """Emit the body of the function that lists the data checks of one call."""
     needs.add("ortable.dispatch", "DataCheck")
     lines = [
         f"    {name} = {expression_text(code.expression, needs)}"
@@ -92,16 +92,16 @@ def check_lines(entry: OpEntry, needs: Needs) -> list[str]:
 
 
 def check_table(entries: Iterable[OpEntry]) -> list[str]:
-    """What a reader of docs/operators.md has to know."""
+    """Describe the data checks for docs/operators.md."""
     return [
-        f"- `{entry.key}`: {_words(row)}, else `{row.raises}`: {row.message}"
+        f"- `{entry.key}`: {_format_condition(row)}, else `{row.raises}`: {row.message}"
         for entry in entries
         for row in entry.checks
     ]
 
 
-def _words(row: DataCheck) -> str:
-    """The demand of a row as one line of code."""
+def _format_condition(row: DataCheck) -> str:
+    """Format the condition of a row as one line of code."""
     text = row.values.text.strip()
     if not row.is_condition:
         text = f"{row.low.text} <= {text}" if row.low is not None else text

@@ -1,5 +1,7 @@
-"""``draw:`` of a random operator: which in-place operator of torch draws, and with which
-arguments; read, checked, and emitted as a function of the operator's arguments."""
+"""``draw:`` of a random operator: the in-place operator of torch that draws, and its arguments.
+
+Read, checked, and emitted as a function of the operator's arguments.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import ast
 
 from ortablegen.language import vocabulary
 from ortablegen.language.emit import Needs
-from ortablegen.language.parse import Code, called, is_call, names_in
+from ortablegen.language.parse import Code, called_name, is_call, names_in
 from ortablegen.schemas.registry import Registry
 from ortablegen.source.diagnostics import Diagnostics
 
@@ -22,28 +24,31 @@ _ALLOWED = (
 
 
 def reads_drawn(entry: OpEntry) -> bool:
-    """Whether the lowering reads the drawn tensor; where it does not, the tensor is the result."""
+    """Return whether the lowering reads the drawn tensor; otherwise the tensor is the result."""
     codes = [code for case in entry.lower for code in (case.when, case.do) if code is not None]
     return any(name.id == DRAWN for code in codes for name in names_in(*code.body))
 
 
-def overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, ...]] | None:
-    """The overload of an in-place operator that takes the arguments of the call, and the names of
-    those in its schema's order, without the tensor; None when torch has none."""
-    if not is_call(call) or not called(call).endswith("_"):
+def find_overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, ...]] | None:
+    """Find the overload of an in-place operator that takes the arguments of the call.
+
+    Returns its name and the argument names in schema order, without the tensor; None when torch
+    has none.
+    """
+    if not is_call(call) or not called_name(call).endswith("_"):
         return None
-    given = {each.arg for each in call.keywords} - {"shape", "dtype"}
-    for schema in registry.overloads(f"aten::{called(call)}"):
+    arg_names = {keyword.arg for keyword in call.keywords} - {"shape", "dtype"}
+    for schema in registry.overloads(f"aten::{called_name(call)}"):
         plain = [a for a in schema.arguments[1:] if a.torch_name != "generator"]
         if any("Tensor" in a.type for a in plain):
             continue
-        if given == {a.name for a in plain}:
+        if arg_names == {a.name for a in plain}:
             return schema.key.removeprefix("aten::"), tuple(a.name for a in plain)
     return None
 
 
 def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
-    """Report what is wrong with the ``draw`` of an entry; returns the arguments that it reads."""
+    """Report what is wrong with the ``draw`` of an entry; return the arguments that it reads."""
     assert entry.draw is not None
     code, when = entry.draw.call, entry.draw.when
     call = code.expression
@@ -59,7 +64,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
             fix="give every argument by name, besides shape= and dtype=",
         )
     names = entry.schema.names
-    values = {each.arg: each.value for each in call.keywords}
+    values = {keyword.arg: keyword.value for keyword in call.keywords}
     shape, dtype = values.pop("shape", None), values.pop("dtype", None)
     like = shape.args[0] if isinstance(shape, ast.Call) and len(shape.args) == 1 else None
     if (
@@ -84,7 +89,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
 
 
 def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
-    """Report what a draw cannot compute; returns the arguments that are read."""
+    """Report what a draw cannot compute; return the arguments that it reads."""
     names = entry.schema.names
     read = set()
     for node in ast.walk(value):
@@ -100,17 +105,19 @@ def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagn
 
 
 def draw_text(entry: OpEntry, needs: Needs) -> str:
-    """The value of the generated function."""
+    """Emit the value of the generated draw function."""
     assert entry.draw is not None
     call, when = entry.draw.call.expression, entry.draw.when
     assert isinstance(call, ast.Call)
-    found = entry.draw.overload
-    assert found is not None
-    values = {each.arg: ast.unparse(each.value) for each in call.keywords}
+    overload = entry.draw.overload
+    assert overload is not None
+    values = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
     like = values["shape"].removeprefix("same(").removesuffix(")")
     dtype = values.get("dtype")
-    given = "".join(f"{values[name]}, " for name in found[1])
-    text = f"Draw({found[0]!r}, {like}, {dtype}, ({given.rstrip()}), {not reads_drawn(entry)})"
+    arguments = "".join(f"{values[name]}, " for name in overload[1])
+    text = (
+        f"Draw({overload[0]!r}, {like}, {dtype}, ({arguments.rstrip()}), {not reads_drawn(entry)})"
+    )
     if when is not None:
         text += f" if {ast.unparse(when.expression)} else None"
     if dtype is not None:

@@ -1,5 +1,6 @@
-"""Emits the converters, rules and dispatch tables of ATen specs as Python text: sorted, one layout,
-no line numbers."""
+"""Emit the converters, rules and dispatch tables of ATen specs as Python text: sorted, one layout,
+no line numbers.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +38,13 @@ TORCH = "TORCH"  # what generated code calls the major and minor version of the 
 
 
 def emit_aten(specs: Specs) -> dict[str, str]:
-    """``ortable_generated/aten/*.py`` as relative path -> text."""
+    """Emit ``ortable_generated/aten/*.py`` as relative path -> text."""
     files = {
         "ortable_generated/aten/__init__.py": render("aten_init.py.jinja"),
-        "ortable_generated/aten/dispatch.py": _dispatch(specs),
+        "ortable_generated/aten/dispatch.py": _dispatch_text(specs),
         "ortable_generated/aten/traits.py": emit_traits(specs.traits),
     }
-    for file in specs.families():
+    for file in specs.family_files():
         files[f"ortable_generated/aten/{family_name(file)}.py"] = family_text(specs, file)
     return files
 
@@ -54,49 +55,54 @@ def family_name(file: str) -> str:
 
 
 def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None = None) -> str:
-    """One generated module: the converters and rules of one spec file.
+    """Emit one generated module: the converters and rules of one spec file.
 
-    ``existing``: operators that aliases may mean besides those of ``specs``; their functions are
-    imported unless their file is ``file``.
+    Args:
+        specs: the entries.
+        file: the spec file to emit.
+        existing: operators that aliases may target besides those of ``specs``; their functions are
+            imported unless their file is ``file``.
     """
     own = {entry.key for entry in specs.ops}
     others = [entry for key, entry in (existing or {}).items() if key not in own]
     targets = Targets([*others, *specs.ops])
     needs = Needs(words=targets.words())
     functions: list[tuple[str, list[str]]] = []
-    for entry in specs.operators():
+    for entry in specs.operator_entries():
         if entry.file != file:
             continue
         needs.hidden = entry.schema.names
         if isinstance(entry, OpEntry):
             if entry.lower:
-                functions.append((entry.schema.function_name, _converter(entry, needs)))
+                functions.append((entry.schema.function_name, _converter_lines(entry, needs)))
             if entry.draw is not None:
-                functions.append(("draw_" + entry.schema.function_name, _draw(entry, needs)))
+                functions.append(("draw_" + entry.schema.function_name, _draw_lines(entry, needs)))
             if entry.complex is not None:
                 name = "complex_" + entry.schema.function_name
                 functions.append((name, _complex_converter(entry, entry.complex, needs)))
             if entry.checks:
-                functions.append(("check_" + entry.schema.function_name, _check(entry, needs)))
-            functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
+                functions.append(
+                    ("check_" + entry.schema.function_name, _check_function(entry, needs))
+                )
+            functions.append(("rule_" + entry.schema.function_name, _rule_lines(entry, needs)))
         else:
-            target = targets.of(entry)
+            target = targets.find_target(entry)
             assert target is not None
-            functions.extend(_alias(entry, target, needs))
+            functions.extend(_alias_functions(entry, target, needs))
     functions.extend(
-        (f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file
+        (f"hop_{hop.name}", _hop_lines(hop, needs)) for hop in specs.hops if hop.file == file
     )
     functions.extend(
-        (each.function_name, numbers.converter(each, needs))
-        for each in specs.numbers
-        if each.file == file
+        (number.function_name, numbers.converter_lines(number, needs))
+        for number in specs.numbers
+        if number.file == file
     )
     text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
     signatures = "\n".join(lines[0] for _, lines in functions)
     return render(
         "aten_family.py.jinja",
         file=file,
-        imports=needs.lines(),
+        imports=needs.import_lines(),
         functions=text,
         kinds=_annotation_names(signatures),
         ir=["Graph", "ResultSpec"] if "res: ResultSpec" in signatures else ["Graph"],
@@ -116,28 +122,29 @@ def _names_in(text: str, words: Iterable[str]) -> list[str]:
 # -- one converter ------------------------------------------------------------------------------
 
 
-def _converter(entry: OpEntry, needs: Needs) -> list[str]:
+def _converter_lines(entry: OpEntry, needs: Needs) -> list[str]:
     first, last = "graph: Graph, res: ResultSpec", _drawn_parameter(entry)
     lines = [
-        _signature(entry.schema.function_name, entry.schema, first, last),
-        _docstring(entry.schema),
+        _format_signature(entry.schema.function_name, entry.schema, first, last),
+        _docstring_line(entry.schema),
     ]
-    lines += _promotion(entry.promote, "ortable.prelude.promotion", "promote_values", needs)
+    lines += _promotion_lines(entry.promote, "ortable.prelude.promotion", "promote_values", needs)
     for name, code in entry.let:
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     for number, case in enumerate(entry.lower, 1):
-        lines.extend(_case(entry, case, number, needs))
+        lines.extend(_case_lines(entry, case, number, needs))
     return lines
 
 
 def _drawn_parameter(entry: OpEntry) -> str:
-    """The parameter for what torch has drawn; "" where the lowering reads none."""
+    """Return the parameter for the drawn tensor, "" where the lowering reads none."""
     reads = entry.draw is not None and draws.reads_drawn(entry)
     return f"{draws.DRAWN}: Result | None = None" if reads else ""
 
 
-def _promotion(promote: Promote | None, module: str, function: str, needs: Needs) -> list[str]:
-    """The line that promotes arguments by a function."""
+def _promotion_lines(
+    promote: Promote | None, module: str, function: str, needs: Needs
+) -> list[str]:
     if promote is None:
         return []
     needs.add(module, function)
@@ -148,28 +155,31 @@ def _promotion(promote: Promote | None, module: str, function: str, needs: Needs
 
 
 def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[str]:
-    """The converter that is called when an argument or the result is complex."""
+    """Emit the converter that is called when an argument or the result is complex."""
     schema = entry.schema
     function = "complex_" + schema.function_name
-    lines = [_signature(function, schema, "graph: Graph, res: ResultSpec"), _docstring(schema)]
+    lines = [
+        _format_signature(function, schema, "graph: Graph, res: ResultSpec"),
+        _docstring_line(schema),
+    ]
     if form.by_parts or form.by_products:
         function = "each_part" if form.by_parts else "products_of_parts"
         needs.add("ortable.lowerings.complex.parts", function)
-        given = ", ".join(f"{name!r}: {name}" for name in form.parts)
+        part_texts = ", ".join(f"{name!r}: {name}" for name in form.parts)
         others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
-        passed = ", ".join(["graph", "res", schema.function_name, f"{{{given}}}", *others])
+        passed = ", ".join(["graph", "res", schema.function_name, f"{{{part_texts}}}", *others])
         return [*lines, f"    return {function}({passed})"]
     module = "ortable.lowerings.complex.arithmetic"
-    lines += _promotion(entry.promote, module, "promote_complex", needs)
+    lines += _promotion_lines(entry.promote, module, "promote_complex", needs)
     for name, code in complex_lets(entry):
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     first = 1 if form.as_lower else len(entry.lower) + 1
     for number, case in enumerate(complex_cases(entry), first):
-        lines.extend(_case(entry, case, number, needs))
+        lines.extend(_case_lines(entry, case, number, needs))
     return lines
 
 
-def _case(entry: OpEntry, case: LowerCase, number: int, needs: Needs) -> list[str]:
+def _case_lines(entry: OpEntry, case: LowerCase, number: int, needs: Needs) -> list[str]:
     tests: list[str] = []
     if case.target is not None:
         tests.append(f"graph.target == {case.target!r}")
@@ -205,8 +215,10 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
     if module:
         needs.add(module, name)
     # a lowering takes the arguments that it reads; a user's own one takes them all
-    wanted = vocabulary.lowering_signature(path)
-    passed = [f"{a.name}={a.name}" for a in schema.arguments if wanted is None or a.name in wanted]
+    parameters = vocabulary.lowering_signature(path)
+    passed = [
+        f"{a.name}={a.name}" for a in schema.arguments if parameters is None or a.name in parameters
+    ]
     return f"{name}(graph, res, {', '.join(passed)})"
 
 
@@ -214,14 +226,14 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
 _RESULTS = {"rule": "Rules", "draw": "Draw | None", "check": "list[DataCheck]"}
 
 
-def _signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
+def _format_signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
     parts = [first]
     star = False
     for argument in schema.arguments:
         if argument.kwarg_only and not star:
             parts.append("*")
             star = True
-        parts.append(_parameter(argument))
+        parts.append(_format_parameter(argument))
     if last:
         parts += [last] if star else ["*", last]
     result = _RESULTS.get(function.partition("_")[0])
@@ -230,13 +242,13 @@ def _signature(function: str, schema: OpSchema, first: str, last: str = "") -> s
     return f"def {function}({', '.join(parts)}) -> {result}:"
 
 
-def _parameter(argument: Argument) -> str:
+def _format_parameter(argument: Argument) -> str:
     kind = of_torch(argument.type)
     word = kind.base if kind.base in kinds.WORDS and kind.base != kinds.OPAQUE else "Any"
     annotation = f"{word} | None" if kind.optional and word != "Any" else word
     if not argument.has_default:
         return f"{argument.name}: {annotation}"
-    return f"{argument.name}: {annotation} = {_default(argument)}"
+    return f"{argument.name}: {annotation} = {_format_default(argument)}"
 
 
 # c10::ScalarType, in torch's order: a schema's default dtype is a number of this list
@@ -246,7 +258,7 @@ _TORCH_DTYPES = (
 )  # fmt: skip
 
 
-def _default(argument: Argument) -> str:
+def _format_default(argument: Argument) -> str:
     if argument.type.startswith("ScalarType") and isinstance(argument.default, int):
         return repr(getattr(dtypes, _TORCH_DTYPES[argument.default]))
     if isinstance(argument.default, list):
@@ -254,7 +266,7 @@ def _default(argument: Argument) -> str:
     return repr(argument.default)
 
 
-def _docstring(schema: OpSchema) -> str:
+def _docstring_line(schema: OpSchema) -> str:
     quote = next((q for q in ('"', "'") if q not in schema.text), "")
     if not quote or not schema.text.isprintable() or "\\" in schema.text:
         return f"    {schema.text!r}"
@@ -264,23 +276,22 @@ def _docstring(schema: OpSchema) -> str:
 # -- draws, rules, aliases, higher-order operators -----------------------------------------------
 
 
-def _draw(entry: OpEntry, needs: Needs) -> list[str]:
-    """The function that says what torch draws for a call, whose arguments are FX nodes or
-    numbers."""
+def _draw_lines(entry: OpEntry, needs: Needs) -> list[str]:
+    """Emit the function that describes torch's draw for a call on FX nodes or numbers."""
     needs.add("ortable.dispatch", "Draw")
     name = "draw_" + entry.schema.function_name
     text = draws.draw_text(entry, needs)
-    return [_signature(name, entry.schema, "res: Any"), f"    return {text}"]
+    return [_format_signature(name, entry.schema, "res: Any"), f"    return {text}"]
 
 
-def _check(entry: OpEntry, needs: Needs) -> list[str]:
-    """The function that lists what torch demands of the data of a call."""
+def _check_function(entry: OpEntry, needs: Needs) -> list[str]:
+    """Emit the function that lists the data checks of a call."""
     name, last = "check_" + entry.schema.function_name, _drawn_parameter(entry)
-    return [_signature(name, entry.schema, "graph: Graph", last), *check_lines(entry, needs)]
+    return [_format_signature(name, entry.schema, "graph: Graph", last), *check_lines(entry, needs)]
 
 
-def _rule(entry: OpEntry, needs: Needs) -> list[str]:
-    lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: Graph")]
+def _rule_lines(entry: OpEntry, needs: Needs) -> list[str]:
+    lines = [_format_signature("rule_" + entry.schema.function_name, entry.schema, "graph: Graph")]
     pairs: list[str] = []
     for rule in entry.out:
         kind = entry.promote.kind if entry.promote is not None else "default"
@@ -290,19 +301,21 @@ def _rule(entry: OpEntry, needs: Needs) -> list[str]:
     return lines
 
 
-def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, list[str]]]:
-    """A converter and a rule that call the target's with arguments renamed or fixed."""
-    given = {name: expression_text(code.expression, needs) for name, code in alias.args}
+def _alias_functions(
+    alias: AliasEntry, target: OpEntry, needs: Needs
+) -> list[tuple[str, list[str]]]:
+    """Emit a converter and a rule that call the target's with arguments renamed or fixed."""
+    argument_texts = {name: expression_text(code.expression, needs) for name, code in alias.args}
     passed: list[str] = []
     for argument in target.schema.arguments:
-        text = given.get(
+        text = argument_texts.get(
             argument.name, argument.name if argument.name in alias.schema.names else None
         )
         if text is not None:
             passed.append(f"{argument.name}={text}")
-    found: list[tuple[str, list[str]]] = []
+    functions: list[tuple[str, list[str]]] = []
     forms = [("rule_", "graph: Graph", "graph")]
-    if draws_whole(target):
+    if is_pure_draw(target):
         needs.add("ortable.dispatch", "Draw")
         forms.insert(0, ("draw_", "res: Any", "res"))
     if target.checks and alias.unchecked is None:
@@ -316,19 +329,19 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
         name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
         if alias.file != target.file:
             needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
-        lines = [_signature(name, alias.schema, first)]
+        lines = [_format_signature(name, alias.schema, first)]
         if prefix not in ("rule_", "draw_", "check_"):
-            lines.append(_docstring(alias.schema))
-        found.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
-    return found
+            lines.append(_docstring_line(alias.schema))
+        functions.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
+    return functions
 
 
-def draws_whole(entry: OpEntry) -> bool:
-    """Whether all that the operator does is a draw; its aliases draw the same."""
+def is_pure_draw(entry: OpEntry) -> bool:
+    """Return whether the operator only draws; its aliases draw the same."""
     return entry.draw is not None and not draws.reads_drawn(entry)
 
 
-def _hop(entry: HopEntry, needs: Needs) -> list[str]:
+def _hop_lines(entry: HopEntry, needs: Needs) -> list[str]:
     if entry.python is None:
         needs.add("ortable.errors", "UnsupportedCase")
         arguments = "graph: Graph, res: ResultSpec, *args: Any, **kwargs: Any"
@@ -351,7 +364,7 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
 # -- dispatch -----------------------------------------------------------------------------------
 
 
-def _dispatch(specs: Specs) -> str:
+def _dispatch_text(specs: Specs) -> str:
     operators = _operator_rows(specs)
     placed = _place_rows(specs)
     hops = sorted(
@@ -365,8 +378,8 @@ def _dispatch(specs: Specs) -> str:
         hops=hops,
         callables=_call_rows(specs.calls, "callable"),
         methods=_call_rows(specs.calls, "method"),
-        numbers=numbers.rows(specs.numbers, "number"),
-        conditions=numbers.rows(specs.numbers, "condition"),
+        numbers=numbers.dispatch_rows(specs.numbers, "number"),
+        conditions=numbers.dispatch_rows(specs.numbers, "condition"),
         place=placed,
     )
 
@@ -390,10 +403,10 @@ class _Row:
 def _operator_rows(specs: Specs) -> list[_Row]:
     targets = Targets(specs.ops)
     rows = []
-    for entry in specs.operators():
-        target = entry if isinstance(entry, OpEntry) else targets.of(entry)
+    for entry in specs.operator_entries():
+        target = entry if isinstance(entry, OpEntry) else targets.find_target(entry)
         assert target is not None
-        drawn = target.draw is not None if target is entry else draws_whole(target)
+        drawn = target.draw is not None if target is entry else is_pure_draw(target)
         rows.append(
             _Row(
                 entry.key,
@@ -411,7 +424,7 @@ def _operator_rows(specs: Specs) -> list[_Row]:
 
 
 def _place_rows(specs: Specs) -> list[tuple[str, str, str]]:
-    """Operators that torch runs, aliases of them included: name, condition, reason."""
+    """List operators that torch runs, with their aliases: name, condition, reason."""
     rows = {(p.name, p.present.condition(TORCH)): p.why for p in specs.placed}
     why = {placed.name: placed.why for placed in specs.placed}
     for alias in specs.aliases:
@@ -424,23 +437,23 @@ def _place_rows(specs: Specs) -> list[tuple[str, str, str]]:
 def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:
     rows = []
     for call in sorted((c for c in calls if c.kind == kind), key=lambda c: c.name):
-        given = [repr(call.of), repr(dict(call.fixed)), repr(call.pack)]
-        given.append(repr(dict(call.python_only)))
+        arguments = [repr(call.of), repr(dict(call.fixed)), repr(call.pack)]
+        arguments.append(repr(dict(call.python_only)))
         if call.exported_as is not None:
-            given.append(f"exported_as={call.exported_as!r}")
+            arguments.append(f"exported_as={call.exported_as!r}")
         if call.several:
-            given.append(f"several={call.several!r}")
-        rows.append((call.name, f"CallTarget({', '.join(given)})"))
+            arguments.append(f"several={call.several!r}")
+        rows.append((call.name, f"CallTarget({', '.join(arguments)})"))
     return rows
 
 
 def count_escapes(specs: Specs) -> tuple[int, int]:
-    """(entries that use a Python lowering, distinct lowering functions)."""
+    """Count the entries that use a Python lowering, and the distinct lowering functions."""
     paths = [
         [case.python.path for case in entry.every_case() if case.python is not None]
         for entry in specs.ops
     ]
-    distinct = {path for each in paths for path in each}
+    distinct = {path for entry_paths in paths for path in entry_paths}
     distinct |= {hop.python.path for hop in specs.hops if hop.python is not None}
     written = [hop for hop in specs.hops if hop.python is not None]
-    return sum(bool(each) for each in paths) + len(written), len(distinct)
+    return sum(bool(entry_paths) for entry_paths in paths) + len(written), len(distinct)

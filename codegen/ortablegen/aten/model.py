@@ -1,5 +1,4 @@
-"""The specs as frozen dataclasses: what an entry says, with the position of everything that an
-error may point to."""
+"""The specs as frozen dataclasses, with the location of everything that an error may point to."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 
 from ortablegen.language.entries import Precision
 from ortablegen.language.parse import Code, names_in
-from ortablegen.language.vocabulary import Word, operator_words, prelude
+from ortablegen.language.vocabulary import Word, load_prelude, operator_words
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.ranges import ALWAYS, VersionRange, covers
 from ortablegen.schemas.registry import EVERY_VERSION, INSTALLED, Registry, TorchVersions
@@ -24,7 +23,7 @@ PROMOTE_KINDS = (
 
 @dataclass(frozen=True)
 class PythonLowering:
-    """``python: module.function`` with the reason why the language cannot say it."""
+    """``python: module.function`` with the reason why YAML does not suffice."""
 
     path: str
     span: Span
@@ -33,7 +32,7 @@ class PythonLowering:
 
 @dataclass(frozen=True)
 class LowerCase:
-    """One case of ``lower``: a condition and one of a block, a Python lowering, a refusal."""
+    """One case of ``lower``: a condition, and a block, a Python lowering or a refusal."""
 
     span: Span
     when: Code | None = None
@@ -45,8 +44,8 @@ class LowerCase:
     refuse: str | None = None
 
     @property
-    def opsets(self) -> tuple[int, int]:
-        """The first and the last opset at which the case may be taken."""
+    def opset_range(self) -> tuple[int, int]:
+        """The first and the last opset at which the case applies."""
         low, high = DOMAIN_RANGE[""]
         if self.opset is None:
             return low, high
@@ -92,8 +91,7 @@ class Promote:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of ``samples``: values of arguments as written, and what the reader of samples needs
-    besides."""
+    """One call of ``cases``: argument values as written, and options of the test that runs it."""
 
     span: Span
     values: tuple[tuple[str, object], ...]
@@ -106,7 +104,7 @@ class Sample:
     random: bool = False
 
     def applies_at(self, opset: int, target: str | None) -> bool:
-        """Whether the sample is run at this opset and for this target."""
+        """Return whether the sample runs at this opset and for this target."""
         if self.target is not None and self.target != (target or "none"):
             return False
         if self.opset is None:
@@ -117,8 +115,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Deviation:
-    """``deviates:``: what ONNX Runtime does otherwise than torch and why nothing exact is emitted,
-    a sample call that shows it, and patterns of the derived samples (tests/derive) that fail."""
+    """``deviates:``: how ONNX Runtime differs from torch and why nothing exact is emitted.
+
+    ``shows`` is a sample call, ``derived`` are patterns of derived samples
+    (tests/derive) that fail.
+    """
 
     what: str
     why: str
@@ -130,10 +131,12 @@ class Deviation:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """A row of ``checks:``: what torch demands of the elements of a tensor (``low <= values <
-    high``, or that ``holds`` is true everywhere), ``when`` it does (None: always), the error it
-    raises with its message, the ``axis`` that the message names, and a sample call that torch
-    refuses."""
+    """A row of ``checks:``: a requirement of torch on the elements of a tensor.
+
+    Either ``low <= values < high``, or ``values`` is true everywhere (``is_condition``). ``when``
+    limits it to some calls, ``raises`` and ``message`` are torch's error, ``axis`` is named in the
+    message, and torch rejects the sample call ``shows``.
+    """
 
     values: Code
     low: Code | None
@@ -149,10 +152,11 @@ class DataCheck:
 
 @dataclass(frozen=True)
 class ComplexForm:
-    """``complex:``: cases of its own, the cases of ``lower`` (``as_lower``), whose words take pairs
-    as well, or names of arguments: (``by_parts``) their real and imaginary parts go through the
-    real lowering one after the other, (``by_products``) it is linear in two and
-    adds a third."""
+    """``complex:``: its own cases, those of ``lower`` (``as_lower``), or argument names.
+
+    The real and imaginary ``parts`` of those go through the real lowering one after the other
+    (``by_parts``), or the operator is linear in two of them and adds a third (``by_products``).
+    """
 
     span: Span
     parts: tuple[str, ...] = ()
@@ -164,8 +168,10 @@ class ComplexForm:
 
 @dataclass(frozen=True)
 class Draw:
-    """``draw:``: the call that draws, ``when`` it does (None: always), and the overload of torch
-    that fills a tensor so, with its arguments in order (None: torch has none)."""
+    """``draw:``: the call that draws, its condition (None: always), and torch's overload for it.
+
+    ``overload`` has the arguments in order; None where torch has none.
+    """
 
     call: Code
     when: Code | None
@@ -175,8 +181,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class TypeVariable:
-    """A variable of ``types:``, or an argument with dtypes of its own: the members, in the order
-    of `aten.types.EVERY`, and the arguments that have one of them, all the same one."""
+    """A variable of ``types:``, or an argument with dtypes of its own.
+
+    ``members`` are in the order of `type_variables.EVERY`; all ``arguments`` have the same member.
+    """
 
     name: str
     members: tuple[int, ...]
@@ -213,49 +221,47 @@ class OpEntry:
         return self.schema.key
 
     def every_case(self) -> tuple[LowerCase, ...]:
-        """The cases of ``lower``, then those of ``complex``."""
+        """Return the cases of ``lower``, then those of ``complex``."""
         return self.lower + (self.complex.cases if self.complex is not None else ())
 
     def case_names(self) -> tuple[str, ...]:
-        """``aten::addmm/2`` for the second of several cases, as errors and tests call it; none for
-        an entry with one case."""
+        """Return names such as ``aten::addmm/2`` of errors and tests; none for a single case."""
         count = len(self.every_case())
         return tuple(f"{self.key}/{n}" for n in range(1, count + 1)) if count > 1 else ()
 
 
 def complex_cases(entry: OpEntry) -> tuple[LowerCase, ...]:
-    """The cases by which complex tensors are lowered; none for ``parts(...)``."""
+    """Return the cases by which complex tensors are lowered; none for ``parts(...)``."""
     if entry.complex is None:
         return ()
     return entry.lower if entry.complex.as_lower else entry.complex.cases
 
 
 def complex_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
-    """The names of ``let`` that the cases of ``complex`` read, and what those names read."""
+    """Return the names of ``let`` that the cases of ``complex`` read, transitively."""
     return lets_read(entry, [c for case in complex_cases(entry) for c in (case.when, case.do)])
 
 
 def check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
-    """The names of ``let`` that ``checks`` read, and what those names read."""
+    """Return the names of ``let`` that ``checks`` read, transitively."""
     codes = [c for row in entry.checks for c in (row.values, row.low, row.high, row.axis, row.when)]
     return lets_read(entry, codes)
 
 
 def lets_read(entry: OpEntry, codes: Iterable[Code | None]) -> tuple[tuple[str, Code], ...]:
-    """The names of ``let`` that ``codes`` read, and what those names read."""
+    """Return the names of ``let`` that ``codes`` read, transitively."""
     read = {name.id for code in codes if code is not None for name in names_in(*code.body)}
-    found = []
+    lets = []
     for name, code in reversed(entry.let):
         if name in read:
-            found.append((name, code))
-            read |= {each.id for each in names_in(*code.body)}
-    return tuple(reversed(found))
+            lets.append((name, code))
+            read |= {reference.id for reference in names_in(*code.body)}
+    return tuple(reversed(lets))
 
 
 @dataclass(frozen=True)
 class AliasEntry:
-    """A torch overload that means the same as another one, with arguments renamed, fixed or
-    defaulted."""
+    """A torch overload that equals another one with arguments renamed, fixed or defaulted."""
 
     schema: OpSchema
     of: str
@@ -277,8 +283,7 @@ class AliasEntry:
 
 @dataclass(frozen=True)
 class CallEntry:
-    """A Python function or a tensor method that stands for an ATen packet; torch itself picks the
-    overload."""
+    """A Python function or tensor method for an ATen packet; torch picks the overload."""
 
     kind: str
     name: str
@@ -297,8 +302,7 @@ class CallEntry:
 
 @dataclass(frozen=True)
 class HopEntry:
-    """A higher-order operator, which has no schema: a Python lowering over named arguments, or the
-    reason why it is refused."""
+    """A higher-order operator, which has no schema: a Python lowering, or a refusal."""
 
     name: str
     args: tuple[str, ...]
@@ -310,9 +314,10 @@ class HopEntry:
 
 @dataclass(frozen=True)
 class NumberEntry:
-    """A Python function on numbers that only the running model knows (``kind`` "number"), or a
-    condition over them: its parameters (kind, name), and the nodes. ``folds``: with more than two
-    arguments it is applied from the left."""
+    """A Python function on numbers known at run time only, or a condition over them.
+
+    ``parameters`` are (kind, name). With ``folds``, further arguments are folded from the left.
+    """
 
     kind: str
     name: str
@@ -328,26 +333,29 @@ class NumberEntry:
         return f"{self.kind}_{self.name.replace('.', '_')}"
 
     @property
-    def word(self) -> str:
-        """What the function is known by: ``sqrt`` for ``math.sqrt`` and ``torch._sym_sqrt``, as
-        `ortable.interpreter.numbers` finds it."""
+    def short_name(self) -> str:
+        """``sqrt`` for ``math.sqrt`` and ``torch._sym_sqrt``, the key in
+        `ortable.interpreter.numbers`.
+        """
         return self.name.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
 
     @property
     def key(self) -> str:
         """``number sqrt``, ``condition lt``."""
-        return f"{self.kind} {self.word}"
+        return f"{self.kind} {self.short_name}"
 
     @property
-    def letters(self) -> str:
-        """The first letters of the parameters' kinds, with a + where more are taken."""
+    def kind_letters(self) -> str:
+        """The first letters of the parameters' kinds, with a + where more are accepted."""
         return "".join(kind[0] for kind, _ in self.parameters) + "+" * self.folds
 
 
 @dataclass(frozen=True)
 class Placed:
-    """``run_in: torch``: an operator that the backend leaves to torch, and why.  ``lowered`` tells
-    whether it has an entry of its own besides, for exports."""
+    """``place: torch``: an operator that the backend runs in torch, and why.
+
+    ``lowered``: it also has an entry of its own, for exports.
+    """
 
     name: str
     why: str
@@ -368,26 +376,27 @@ class TraitUse:
 
 @dataclass(frozen=True)
 class Traits:
-    """``traits:`` of the operator or Python function ``name``. ``alone`` tells that the entry has
-    no lowering besides: it makes nothing supported."""
+    """``traits:`` of the operator or Python function ``name``.
+
+    ``traits_only``: the entry has no lowering and supports nothing.
+    """
 
     kind: str
     name: str
     uses: tuple[TraitUse, ...]
     file: str
     span: Span
-    alone: bool = False
+    traits_only: bool = False
 
     @property
     def key(self) -> str:
-        """What tells the entry from others: ``aten::lift``, ``hop wrap``."""
+        """``aten::lift``, ``hop wrap``: identifies the entry."""
         return self.name if "::" in self.name else f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True)
 class Specs:
-    """All entries, in file order within files sorted by name, and the registry that they were
-    compared with."""
+    """All entries, in file order within files sorted by name, and the schema registry."""
 
     ops: tuple[OpEntry, ...] = ()
     aliases: tuple[AliasEntry, ...] = ()
@@ -398,19 +407,19 @@ class Specs:
     numbers: tuple[NumberEntry, ...] = ()
     registry: Registry = INSTALLED
 
-    def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
-        """Entries with a torch schema: operators, then aliases."""
+    def operator_entries(self) -> tuple[OpEntry | AliasEntry, ...]:
+        """Return the entries with a torch schema: operators, then aliases."""
         both: list[OpEntry | AliasEntry] = [*self.ops, *self.aliases]
         return tuple(both)
 
-    def families(self) -> tuple[str, ...]:
-        """Names of the spec files that hold operators, sorted: one generated module each."""
-        files = {entry.file for entry in (*self.operators(), *self.hops, *self.numbers)}
+    def family_files(self) -> tuple[str, ...]:
+        """Return the sorted spec files that hold operators: one generated module each."""
+        files = {entry.file for entry in (*self.operator_entries(), *self.hops, *self.numbers)}
         return tuple(sorted(files))
 
 
 def operators_called(specs: Specs, known: Iterable[str]) -> list[tuple[str, Span]]:
-    """Which of the known operators the blocks of some specs call, and where."""
+    """Find the known operators that the blocks of some specs call, and the locations."""
     cases = [case for entry in specs.ops for case in entry.every_case()]
     bodies = [(case.do.body, case.span) for case in cases if case.do is not None]
     called = {name.id: span for body, span in bodies for name in names_in(*body)}
@@ -419,26 +428,26 @@ def operators_called(specs: Specs, known: Iterable[str]) -> list[tuple[str, Span
 
 
 class Targets:
-    """The operators that aliases may mean, and blocks may call."""
+    """The operators that aliases may target and blocks may call."""
 
     def __init__(self, entries: Iterable[OpEntry]) -> None:
-        self._found: dict[str, list[OpEntry]] = {}
+        self._by_key: dict[str, list[OpEntry]] = {}
         for entry in entries:
-            self._found.setdefault(entry.key, []).append(entry)
+            self._by_key.setdefault(entry.key, []).append(entry)
 
-    def of(self, alias: AliasEntry) -> OpEntry | None:
-        """The entry that ``alias`` means; of several, the one for all versions of the alias."""
-        entries = self._found.get(alias.of, [])
+    def find_target(self, alias: AliasEntry) -> OpEntry | None:
+        """Find the target of ``alias``; of several, the one for all versions of the alias."""
+        entries = self._by_key.get(alias.of, [])
         if len(entries) == 1:
             return entries[0]
         inside = alias.versions.present
-        return next((each for each in entries if covers(each.versions.present, inside)), None)
+        return next((entry for entry in entries if covers(entry.versions.present, inside)), None)
 
     def words(self) -> dict[str, Word]:
         """The words of blocks: those of the prelude and of families, and one for each operator."""
-        schemas = (entry.schema for entries in self._found.values() for entry in entries)
-        return {**prelude(), **operator_words(schemas)}
+        schemas = (entry.schema for entries in self._by_key.values() for entry in entries)
+        return {**load_prelude(), **operator_words(schemas)}
 
     def versions_of(self, key: str) -> list[str]:
-        """The ranges of versions that entries of ``key`` are for."""
-        return [str(entry.versions.present) for entry in self._found.get(key, [])]
+        """Return the version ranges of the entries of ``key``."""
+        return [str(entry.versions.present) for entry in self._by_key.get(key, [])]

@@ -1,5 +1,6 @@
-"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph, and the
-nodes that compute them on 0-d results."""
+"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph, and the nodes
+that compute them on 0-d results.
+"""
 
 from __future__ import annotations
 
@@ -27,56 +28,59 @@ _FORM = "math.sqrt(float x)"
 
 
 def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
-    """One entry; None where it cannot be read."""
-    kind, given = node.pairs[0]
-    match = _SIGNATURE.fullmatch(given.text) if isinstance(given, YScalar) else None
+    """Read one entry; None where it has an error."""
+    kind, signature = node.pairs[0]
+    match = _SIGNATURE.fullmatch(signature.text) if isinstance(signature, YScalar) else None
     lower = node.get("lower")
     if match is None:
         message = f"{kind.text} must be a function with its parameters"
-        return reader.error(given.span, message, fix=f"{kind.text}: {_FORM}")
+        return reader.error(signature.span, message, fix=f"{kind.text}: {_FORM}")
     if not isinstance(lower, YScalar):
         text = f"a {kind.text} entry needs 'lower', a block"
-        return reader.error(given.span, text, fix="lower: return Sqrt(x)")
-    parameters = tuple((each.split()[0], each.split()[1]) for each in match[2].split(", "))
-    for wanted, _ in parameters:
-        if wanted not in PARAMETER_KINDS:
-            return reader.unknown(given, "parameter kind", wanted, PARAMETER_KINDS)
-    if match[3] and [wanted for wanted, _ in parameters] != ["number", "number"]:
+        return reader.error(signature.span, text, fix="lower: return Sqrt(x)")
+    parameters = tuple(
+        (parameter.split()[0], parameter.split()[1]) for parameter in match[2].split(", ")
+    )
+    for parameter_kind, _ in parameters:
+        if parameter_kind not in PARAMETER_KINDS:
+            return reader.report_unknown(
+                signature, "parameter kind", parameter_kind, PARAMETER_KINDS
+            )
+    if match[3] and [parameter_kind for parameter_kind, _ in parameters] != ["number", "number"]:
         text = "what takes more arguments from the left has two numbers"
-        return reader.error(given.span, text, fix="builtins.max(number x, number y, ...)")
+        return reader.error(signature.span, text, fix="builtins.max(number x, number y, ...)")
     code = parse_block(lower, reader.diagnostics)
     if code is None:
         return None
     folds = match[3] is not None
-    return NumberEntry(kind.text, match[1], parameters, code, reader.file, given.span, folds)
+    return NumberEntry(kind.text, match[1], parameters, code, reader.file, signature.span, folds)
 
 
 def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:
-    """Report every entry that is wrong, and every function that has two."""
+    """Report every entry with an error, and every function with two entries."""
     entries = list(entries)
     diagnostics.check_unique((entry.key, entry.span) for entry in entries)
     for entry in entries:
-        _check(entry, diagnostics)
+        _check_number(entry, diagnostics)
     # the rows of one entry have an order of their own
     plain = [entry for entry in entries if entry.span.row is None or not entry.span.row.number]
-    for _, group in itertools.groupby(plain, key=lambda each: each.file):
-        diagnostics.check_sorted((f"{each.kind} {each.name}", each.span) for each in group)
+    for _, group in itertools.groupby(plain, key=lambda entry: entry.file):
+        diagnostics.check_sorted((f"{e.kind} {e.name}", e.span) for e in group)
 
 
-def _check(entry: NumberEntry, diagnostics: Diagnostics) -> None:
+def _check_number(entry: NumberEntry, diagnostics: Diagnostics) -> None:
     env: Env = {name: Value(Kind(RESULT)) for _, name in entry.parameters}
     checker = CodeChecker(
         entry.lower, dict(env), diagnostics, DOMAIN_RANGE[""], unit="block", giver="function"
     )
-    checker.block(("Tensor",))
+    checker.check_block(("Tensor",))
     for name in env:
         if name not in checker.read:
             diagnostics.error(entry.span, f"argument '{name}' of {entry.name} is never read")
 
 
-def converter(entry: NumberEntry, needs: Needs) -> list[str]:
-    """The function that makes the nodes: it takes the graph and a 0-d result for each
-    parameter."""
+def converter_lines(entry: NumberEntry, needs: Needs) -> list[str]:
+    """Emit the converter: it takes the graph and a 0-d result for each parameter."""
     needs.hidden = frozenset(name for _, name in entry.parameters)
     parameters = ", ".join(f"{name}: Result" for _, name in entry.parameters)
     signature = ", ".join(f"{kind} {name}" for kind, name in entry.parameters)
@@ -94,11 +98,13 @@ def converter(entry: NumberEntry, needs: Needs) -> list[str]:
     return [*lines, *("    " + line for line in body)]
 
 
-def rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
-    """Rows of the dispatch table of ``number`` or ``condition``: word, family, function and what
-    the parameters are."""
+def dispatch_rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
+    """Return rows of the dispatch table of ``number`` or ``condition``.
+
+    Each has the short name, the family, the function and the letters of its parameters.
+    """
     return sorted(
-        (each.word, Path(each.file).stem, each.function_name, each.letters)
-        for each in entries
-        if each.kind == kind
+        (entry.short_name, Path(entry.file).stem, entry.function_name, entry.kind_letters)
+        for entry in entries
+        if entry.kind == kind
     )

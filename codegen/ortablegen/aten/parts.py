@@ -1,5 +1,6 @@
-"""Read the parts of an entry: versions of torch, schemas, rules of shapes and dtypes, cases and
-sample calls."""
+"""Read the parts of an entry: torch versions, schemas, shape and dtype rules, cases and sample
+calls.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from ortablegen.schemas.torch import OpSchema, SchemaProblem
 from ortablegen.source.diagnostics import Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
-from .draws import DRAW_FORM, overload
+from .draws import DRAW_FORM, find_overload
 from .model import (
     PROMOTE_KINDS,
     ComplexForm,
@@ -61,8 +62,10 @@ class PartReader(EntryReader):
     registry: Registry = INSTALLED
 
     def torch_versions(self, node: YNode | None, schemas: bool = True) -> TorchVersions:
-        """``torch: "<2.15"`` (the entry is for these versions), or, with ``schemas``,
-        ``torch: {">=2.15": schema}`` (these have the operator with that schema)."""
+        """Read ``torch: "<2.15"``, or (``schemas``) ``torch: {">=2.15": schema}``.
+
+        The former limits the entry to these versions, the latter gives their schema.
+        """
         if node is None:
             return EVERY_VERSION
         pairs = node.items() if isinstance(node, YMap) and schemas else ()
@@ -81,11 +84,11 @@ class PartReader(EntryReader):
                 return EVERY_VERSION
         if not pairs:
             return TorchVersions(present=spans[0])
-        values = [self.text(value, "a schema") for _, value in pairs]
-        given = zip(spans, values, strict=True)
-        return TorchVersions(others=tuple((span, text) for span, text in given if text))
+        values = [self.read_text(value, "a schema") for _, value in pairs]
+        versioned_texts = zip(spans, values, strict=True)
+        return TorchVersions(others=tuple((span, text) for span, text in versioned_texts if text))
 
-    def schema(
+    def read_schema(
         self,
         node: YNode | None,
         verbatim: bool,
@@ -101,41 +104,41 @@ class PartReader(EntryReader):
         except SchemaProblem as problem:
             return self.error(node.span, str(problem), problem.notes, problem.fix)
 
-    def promote(self, node: YNode | None) -> Promote | None:
-        node = self.mapping(node, "promote must be {args: [...], kind: ...}")
+    def read_promote(self, node: YNode | None) -> Promote | None:
+        node = self.read_mapping(node, "promote must be {args: [...], kind: ...}")
         if node is None:
             return None
-        self.keys(node, ("args", "kind", "opmath"), "promote")
-        kind = self.given(node, "kind") or "default"
+        self.check_keys(node, ("args", "kind", "opmath"), "promote")
+        kind = self.read_key(node, "kind") or "default"
         if kind not in PROMOTE_KINDS:
-            self.unknown(node, "promotion kind", kind, PROMOTE_KINDS)
-        words = self.words(node.get("args"), "args")
+            self.report_unknown(node, "promotion kind", kind, PROMOTE_KINDS)
+        words = self.read_words(node.get("args"), "args")
         if not words:
             fix = f"promote: {{args: [self, other], kind: {kind}}}"
             self.error(node.span, "promote names no arguments", fix=fix)
-        opmath = self.given(node, "opmath")
+        opmath = self.read_key(node, "opmath")
         if opmath is not None and opmath not in words:
             self.error(node.span, f"opmath names '{opmath}', which args of promote does not")
         return Promote(words, kind, node.span, opmath)
 
-    def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
-        """The rules of the results, none for ``out: []``; None when one is wrong."""
+    def read_out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
+        """Read the rules of the results, none for ``out: []``; None when one is wrong."""
         before = self.diagnostics.reports
-        rules = self.rows(node, self.out_rule)
+        rules = self.read_rows(node, self.out_rule)
         return rules if self.diagnostics.reports == before else None
 
     def out_rule(self, node: YNode) -> OutRule | None:
         message = "out must be {shape: ..., dtype: ...}, or a list of them for several results"
-        rules = self.mapping(node, message)
+        rules = self.read_mapping(node, message)
         if rules is None:
             return None
-        self.keys(rules, ("shape", "dtype"), "out")
+        self.check_keys(rules, ("shape", "dtype"), "out")
         shape, dtype = rules.get("shape"), rules.get("dtype")
         if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
             fix = "shape: meta takes it from FX"
             return self.error(node.span, "out needs both 'shape' and 'dtype'", fix=fix)
         rule = self.shape_rule(shape)
-        code = self.expression(readable_else(dtype), "dtype")
+        code = self.read_expression(escape_else(dtype), "dtype")
         return OutRule(rule, code, node.span) if rule is not None and code is not None else None
 
     def shape_rule(self, node: YScalar) -> ShapeRule | None:
@@ -149,13 +152,13 @@ class PartReader(EntryReader):
     def unify_rule(self, node: YScalar) -> ShapeRule | None:
         left, _, right = node.text.partition("->")
         try:
-            results = tuple(names or () for names in patterns(right))
-            return ShapeRule("unify", node.span, None, patterns(left), results)
+            results = tuple(names or () for names in parse_patterns(right))
+            return ShapeRule("unify", node.span, None, parse_patterns(left), results)
         except ValueError as error:
             fix = 'write it like "(m, k), (k, n) -> (m, n)"'
             return self.error(node.span, str(error), fix=fix)
 
-    def lower(self, node: YNode | None) -> tuple[LowerCase, ...]:
+    def read_lower(self, node: YNode | None) -> tuple[LowerCase, ...]:
         if isinstance(node, YScalar):
             code = parse_block(node, self.diagnostics)
             return (LowerCase(node.span, do=code),) if code is not None else ()
@@ -163,13 +166,14 @@ class PartReader(EntryReader):
             node = YSeq((node,), node.span)
         if not isinstance(node, YSeq):
             return ()
-        cases = [self.case(each) for each in node]
+        cases = [self.read_case(item) for item in node]
         # with one case unreadable the order of the others says nothing
         return () if None in cases else tuple(case for case in cases if case is not None)
 
     def complex_form(self, node: YNode | None) -> ComplexForm | None:
-        """``parts(self, other)``, ``products(input, weight, bias)``, ``lower``, a block, or
-        cases as those of ``lower``."""
+        """Read ``parts(self, other)``, ``products(input, weight, bias)``, ``lower``, a block, or
+        cases as those of ``lower``.
+        """
         if node is None:
             return None
         if isinstance(node, YScalar) and node.text.strip() == "lower":
@@ -180,53 +184,53 @@ class PartReader(EntryReader):
         if isinstance(node, YScalar) and (match := _PRODUCTS.fullmatch(node.text.strip())):
             names = tuple(part.strip() for part in match[1].split(","))
             return ComplexForm(node.span, parts=names, by_products=True)
-        cases = self.lower(node)
+        cases = self.read_lower(node)
         return ComplexForm(node.span, cases=cases) if cases else None
 
-    def draw(self, node: YNode | None) -> Draw | None:
-        """A call such as ``bernoulli_(shape=same(self), p=p)``, or ``{when: ..., do: call}``."""
+    def read_draw(self, node: YNode | None) -> Draw | None:
+        """Read a call such as ``bernoulli_(shape=same(self), p=p)`` or ``{when: ..., do: ...}``."""
         if node is None:
             return None
         when = None
         call: YNode | None = node
         if isinstance(node, YMap):
-            self.keys(node, ("when", "do"), "draw")
+            self.check_keys(node, ("when", "do"), "draw")
             condition, call = node.get("when"), node.get("do")
-            when = self.expression(condition, "when") if condition is not None else None
-        code = self.expression(call, "draw") if call is not None else None
+            when = self.read_expression(condition, "when") if condition is not None else None
+        code = self.read_expression(call, "draw") if call is not None else None
         if code is None:
             return self.error(node.span, "draw needs the call that draws", fix=DRAW_FORM)
-        return Draw(code, when, node.span, overload(code.expression, self.registry))
+        return Draw(code, when, node.span, find_overload(code.expression, self.registry))
 
-    def case(self, node: YNode) -> LowerCase | None:
+    def read_case(self, node: YNode) -> LowerCase | None:
         if not isinstance(node, YMap):
             return self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
-        self.keys(node, CASE_KEYS, "a case")
+        self.check_keys(node, CASE_KEYS, "a case")
         when_node, do_node = node.get("when"), node.get("do")
-        when = self.expression(when_node, "when") if when_node is not None else None
+        when = self.read_expression(when_node, "when") if when_node is not None else None
         do = parse_block(do_node, self.diagnostics) if isinstance(do_node, YScalar) else None
-        python = self.python(node)
-        refuse = self.given(node, "refuse")
+        python = self.read_python(node)
+        refuse = self.read_key(node, "refuse")
         forms = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
         if len(forms) != 1:
             message = "a case has exactly one of do:, python:, refuse:"
             return self.error(node.span, message, [f"found {forms or 'none'}"])
-        target, opset = self.target(node.get("target")), self.opset(node.get("opset"))
+        target, opset = self.read_target(node.get("target")), self.read_opset(node.get("opset"))
         parsed = {"when": when, "do": do, "target": target, "opset": opset}
         if any(node.get(key) is not None and value is None for key, value in parsed.items()):
             return None
-        note = self.given(node, "note")
+        note = self.read_key(node, "note")
         return LowerCase(node.span, when, target, opset, note, do, python, refuse)
 
-    def python(self, node: YMap) -> PythonLowering | None:
+    def read_python(self, node: YMap) -> PythonLowering | None:
         path = node.get("python")
         if not isinstance(path, YScalar):
             return None
-        return PythonLowering(path.text, path.span, self.given(node, "why"))
+        return PythonLowering(path.text, path.span, self.read_key(node, "why"))
 
     def sample_opset(self, node: YNode | None) -> tuple[str, int] | None:
-        """The opsets that a sample call is for, one at least."""
-        condition = self.opset(node)
+        """Read the opsets of a sample call, one of them supported."""
+        condition = self.read_opset(node)
         first, last = DOMAIN_RANGE[""]
         if node is None or condition is None:
             return None
@@ -236,64 +240,64 @@ class PartReader(EntryReader):
             self.error(node.span, f"no supported opset is {sign}{version}", notes)
         return condition
 
-    def flag(self, node: YNode | None, what: str) -> bool:
-        """``true`` or ``false``; false when it is not given."""
-        text = self.text(node, what)
+    def read_flag(self, node: YNode | None, what: str) -> bool:
+        """Read ``true`` or ``false``; false when it is not given."""
+        text = self.read_text(node, what)
         if node is not None and text not in ("true", "false"):
             self.error(node.span, f"{what} is true or false, not '{text}'")
         return text == "true"
 
-    def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
-        """Results that the sample call does not read, by position."""
-        text = self.text(node, "unused_results")
+    def read_unused_results(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
+        """Read the positions of results that the sample call does not read."""
+        text = self.read_text(node, "unused_results")
         if node is None or text is None:
             return ()
-        places = {str(place): place for place in range(len(schema.returns))}
-        wrong = [part for part in text.split() if part not in places]
+        positions = {str(position): position for position in range(len(schema.returns))}
+        wrong = [part for part in text.split() if part not in positions]
         if wrong or not text.split():
             fix = 'write positions from 0: unused_results: "1 2"'
             named = " ".join(wrong)
             self.error(
                 node.span, f"unused_results: '{named}' names no result of {schema.key}", fix=fix
             )
-        return tuple(places[part] for part in text.split() if part in places)
+        return tuple(positions[part] for part in text.split() if part in positions)
 
-    def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
+    def read_ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
         message = "unused must be a mapping from an argument to the reason"
-        node = self.mapping(node, message, fix="unused: {device: why}")
+        node = self.read_mapping(node, message, fix="unused: {device: why}")
         if node is None:
             return ()
-        found = []
+        ignored = []
         for key, value in node.items():
-            reason = self.text(value, "the reason") or ""
+            reason = self.read_text(value, "the reason") or ""
             if not reason.strip():
                 self.error(value.span, f"'{key.text}' is ignored without a reason")
-            found.append((key.text, reason, key.span))
-        return tuple(found)
+            ignored.append((key.text, reason, key.span))
+        return tuple(ignored)
 
-    def samples(self, node: YNode | None, schema: OpSchema) -> tuple[Sample, ...]:
+    def read_samples(self, node: YNode | None, schema: OpSchema) -> tuple[Sample, ...]:
         if not isinstance(node, YSeq):
             if node is not None:
                 self.error(node.span, "samples must be a list of sample calls")
             return ()
         if not len(node):
             self.error(node.span, "samples must hold at least one sample call")
-        return self.rows(node, lambda each: self.sample(each, schema))
+        return self.read_rows(node, lambda item: self.read_sample(item, schema))
 
-    def sample(self, node: YNode, schema: OpSchema) -> Sample | None:
+    def read_sample(self, node: YNode, schema: OpSchema) -> Sample | None:
         if not isinstance(node, YMap):
             return self.error(node.span, "a sample call is a mapping from argument to value")
         names = tuple(argument.name for argument in schema.arguments)
-        self.keys(node, names + SAMPLE_KEYS, "a sample call")
+        self.check_keys(node, names + SAMPLE_KEYS, "a sample call")
         values = tuple(
-            (key.text, self.plain(value)) for key, value in node.items() if key.text in names
+            (key.text, self.to_plain(value)) for key, value in node.items() if key.text in names
         )
         for argument in schema.arguments:
             if not argument.has_default and node.get(argument.name) is None:
                 self.error(node.span, f"the sample call lacks argument '{argument.name}'")
-        expect = self.expected(node)
-        tolerance = self.number(self.given(node, "tolerance"), node.get("tolerance"))
-        why = self.given(node, "why")
+        expect = self.read_expect(node)
+        tolerance = self.read_number(self.read_key(node, "tolerance"), node.get("tolerance"))
+        why = self.read_key(node, "why")
         if tolerance is not None and tolerance > WIDEST_TOLERANCE and not (why or "").strip():
             fix = "say where the difference comes from: why: ..."
             self.error(node.span, f"a tolerance above {WIDEST_TOLERANCE:g} needs 'why'", fix=fix)
@@ -301,46 +305,46 @@ class PartReader(EntryReader):
             node.span,
             values,
             tuple(expect.split()) if expect is not None else None,
-            self.given(node, "raises"),
+            self.read_key(node, "raises"),
             tolerance,
             self.sample_opset(node.get("opset")),
-            self.target(node.get("export_target"), SAMPLE_TARGETS),
-            self.unread(node.get("unused_results"), schema),
-            self.flag(node.get("random"), "random"),
+            self.read_target(node.get("export_target"), SAMPLE_TARGETS),
+            self.read_unused_results(node.get("unused_results"), schema),
+            self.read_flag(node.get("random"), "random"),
         )
 
-    def expected(self, node: YMap) -> str | None:
-        """The operators that a case expects."""
-        given = node.get("expect")
-        expect = self.text(given, "expect")
-        if given is not None:
+    def read_expect(self, node: YMap) -> str | None:
+        """Read the operators that a case expects."""
+        expected = node.get("expect")
+        expect = self.read_text(expected, "expect")
+        if expected is not None:
             for word, hint in unknown_operators(expect or ""):
-                self.error(given.span, f"expect: ONNX has no operator '{word}'{hint}")
+                self.error(expected.span, f"expect: ONNX has no operator '{word}'{hint}")
         return expect
 
 
-def literal(text: str) -> object:
-    """A Python literal as specs write it; text that is no literal stays text."""
+def parse_literal(text: str) -> object:
+    """Parse a Python literal as specs write it; other text stays text."""
     try:
         return ast.literal_eval(python_tree(text.lstrip(" \t"), "eval"))
     except (ValueError, SyntaxError, TypeError):
         return {"true": True, "false": False, "null": None}.get(text, text)
 
 
-def patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
-    """``(*), (m, k)`` -> (None, ("m", "k"))."""
-    found: list[tuple[str, ...] | None] = []
+def parse_patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
+    """Parse ``(*), (m, k)`` to (None, ("m", "k"))."""
+    parsed: list[tuple[str, ...] | None] = []
     rest = text.strip()
     while rest:
         match = re.match(r"\(([^()]*)\)\s*,?\s*", rest)
         if match is None:
             raise ValueError(f"cannot read the shape pattern at '{rest}'")
         inner = [part.strip() for part in match[1].split(",") if part.strip()]
-        found.append(None if inner == ["*"] else tuple(inner))
+        parsed.append(None if inner == ["*"] else tuple(inner))
         rest = rest[match.end() :]
-    return tuple(found)
+    return tuple(parsed)
 
 
-def readable_else(node: YScalar) -> YScalar:
-    """``arg(dtype, else=same(self))``: 'else' is a Python keyword, so the parser sees ``else_``."""
+def escape_else(node: YScalar) -> YScalar:
+    """Replace the keyword ``else`` in ``arg(dtype, else=same(self))`` by ``else_``."""
     return replace(node, text=re.sub(r"\belse\s*=", "else_=", node.text))

@@ -1,5 +1,6 @@
-"""YAML nodes -> model: the entries, which keys each may have; every problem is reported where it
-stands. What an entry is made of is read by parts.py. cli.py and tests call `read_folder`."""
+"""Read YAML nodes into the model: the entries and their keys. Every error has its location. `parts`
+reads the parts of an entry; `cli` and tests call `read_folder`.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ from .model import (
     Traits,
 )
 from .numbers import read_number
-from .parts import PartReader, literal
-from .rows import written_out
+from .parts import PartReader, parse_literal
+from .rows import expand_tables
 from .traits import read_traits
 from .type_variables import read_types, with_variables
 
@@ -80,8 +81,10 @@ _MISSING = {
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
-    """Read every ``*.yaml`` below ``folder``; file names in errors are relative to ``root``, and
-    schemas are compared with those recorded there (without a record, with the installed torch's).
+    """Read every ``*.yaml`` below ``folder``.
+
+    File names in errors are relative to ``root``. Schemas are compared with those recorded there,
+    or without a record with those of the installed torch.
     """
     sources = []
     for path in sorted(folder.glob("*.yaml")):
@@ -109,53 +112,54 @@ def _read_all(
     imports: bool = True,
     registry: Registry = INSTALLED,
 ) -> Specs:
-    found: dict[type, list[Any]] = defaultdict(list)
+    by_type: dict[type, list[Any]] = defaultdict(list)
     placed: list[Placed] = []
     traits: list[Traits] = []
     for display, entries in sources:
-        for node in written_out(entries, diagnostics):
+        for node in expand_tables(entries, diagnostics):
             reader = _Reader(display, diagnostics)
             reader.imports = imports
             reader.registry = registry
-            entry = reader.entry(node)
-            found[type(entry)].append(entry)
+            entry = reader.read_entry(node)
+            by_type[type(entry)].append(entry)
             placed += reader.placed
             traits += reader.traits
     return Specs(
-        ops=_suffixed(found[OpEntry], found[AliasEntry]),
-        aliases=_suffixed(found[AliasEntry], found[OpEntry]),
-        calls=tuple(found[CallEntry]),
-        hops=tuple(found[HopEntry]),
+        ops=_add_suffixes(by_type[OpEntry], by_type[AliasEntry]),
+        aliases=_add_suffixes(by_type[AliasEntry], by_type[OpEntry]),
+        calls=tuple(by_type[CallEntry]),
+        hops=tuple(by_type[HopEntry]),
         placed=tuple(placed),
         traits=tuple(traits),
-        numbers=tuple(found[NumberEntry]),
+        numbers=tuple(by_type[NumberEntry]),
         registry=registry,
     )
 
 
 def compare_external(specs: Specs) -> list[str]:
-    """How entries of operators that other packages register (``requires``) differ from what these
-    register; nothing is said of a package that cannot be imported."""
+    """List operators of other packages (``requires``) whose registered schemas differ.
+
+    Packages that cannot be imported are skipped.
+    """
     lines = []
-    for entry in specs.operators():
+    for entry in specs.operator_entries():
         if entry.requires is None or specs.registry.speaks_for(entry.key):
             continue
         if import_problem(entry.requires) is None:
-            found = INSTALLED.text(entry.key, installed_torch())
-            if found != canonical(entry.schema.text):
-                lines.append(f"{entry.key}: {entry.requires} registers {found or 'none'}")
+            registered = INSTALLED.text(entry.key, installed_torch())
+            if registered != canonical(entry.schema.text):
+                lines.append(f"{entry.key}: {entry.requires} registers {registered or 'none'}")
     return lines
 
 
-def _suffixed(entries: list[Any], others: list[Any]) -> tuple[Any, ...]:
-    """The entries, the versions in the names of functions where an operator has several entries,
-    each for a range of torch's versions."""
-    count = Counter(each.key for each in (*entries, *others))
+def _add_suffixes(entries: list[Any], others: list[Any]) -> tuple[Any, ...]:
+    """Add the versions to function names where an operator has several entries."""
+    count = Counter(entry.key for entry in (*entries, *others))
     return tuple(
-        replace(each, schema=replace(each.schema, suffix=each.versions.present.suffix()))
-        if count[each.key] > 1
-        else each
-        for each in entries
+        replace(entry, schema=replace(entry.schema, suffix=entry.versions.present.suffix()))
+        if count[entry.key] > 1
+        else entry
+        for entry in entries
     )
 
 
@@ -169,7 +173,7 @@ class _Reader(PartReader):
         self.placed: list[Placed] = []
         self.traits: list[Traits] = []
 
-    def entry(self, node: YNode) -> Entry | None:
+    def read_entry(self, node: YNode) -> Entry | None:
         if not isinstance(node, YMap) or not node.pairs:
             return self.error(
                 node.span,
@@ -178,13 +182,13 @@ class _Reader(PartReader):
             )
         kind = node.pairs[0][0].text
         readers: dict[str, Callable[[YMap], Entry | None]] = {
-            "op": self.op,
-            "alias": self.alias,
-            "callable": self.call,
-            "method": self.call,
-            "hop": self.hop,
-            "number": self.on_numbers,
-            "condition": self.on_numbers,
+            "op": self.read_op,
+            "alias": self.read_alias,
+            "callable": self.read_call,
+            "method": self.read_call,
+            "hop": self.read_hop,
+            "number": self.read_number_entry,
+            "condition": self.read_number_entry,
         }
         if kind not in readers:
             notes = [f"kinds are {', '.join(sorted(readers))}"]
@@ -193,32 +197,34 @@ class _Reader(PartReader):
             return self.error(node.span, f"unknown kind of entry '{kind}'", notes)
         return readers[kind](node)
 
-    def op(self, node: YMap) -> OpEntry | None:
-        self.keys(node, OP_KEYS, "an op entry")
-        requires = self.requires(node.get("requires"))
+    def read_op(self, node: YMap) -> OpEntry | None:
+        self.check_keys(node, OP_KEYS, "an op entry")
+        requires = self.read_requires(node.get("requires"))
         versions = self.torch_versions(node.get("torch"))
-        schema = self.schema(node.get("op"), verbatim=True, requires=requires, versions=versions)
+        schema = self.read_schema(
+            node.get("op"), verbatim=True, requires=requires, versions=versions
+        )
         lowered = any(key.text in _LOWERING_KEYS for key, _ in node.items())
         if node.get("run_in") is not None or node.get("why") is not None:
-            self.place(node, schema.key if schema is not None else None, lowered, versions)
-        self.note_traits(node, schema.key if schema is not None else None)
+            self.read_place(node, schema.key if schema is not None else None, lowered, versions)
+        self.add_traits(node, schema.key if schema is not None else None)
         if not lowered and any(node.get(key) is not None for key in ("run_in", "why", "traits")):
-            self.stand_alone()
+            self.mark_traits_only()
             return None
         optional = ("lower",) if node.get("complex") is not None else ()
         missing = [key for key in _MISSING if node.get(key) is None and key not in optional]
         for key in missing:
             self.error(node.span, f"an op entry needs '{key}'", fix=_MISSING[key])
-        lower = self.lower(node.get("lower"))
+        lower = self.read_lower(node.get("lower"))
         complex_form = self.complex_form(node.get("complex"))
-        out = self.out(node.get("out"))
+        out = self.read_out(node.get("out"))
         if schema is None or missing or out is None:
             return None
         if (node.get("lower") is not None and not lower) or (
             node.get("complex") is not None and complex_form is None
         ):
             return None
-        promote = self.promote(node.get("promote"))
+        promote = self.read_promote(node.get("promote"))
         entry = OpEntry(
             schema=schema,
             file=self.file,
@@ -226,57 +232,58 @@ class _Reader(PartReader):
             promote=promote,
             types=read_types(node.get("types"), schema, promote, self),
             out=out,
-            let=self.let(node.get("let")),
+            let=self.read_let(node.get("let")),
             lower=lower,
             complex=complex_form,
-            ignore=self.ignore(node.get("unused")),
-            mutates=self.given(node, "mutates"),
-            samples=self.samples(node.get("samples"), schema),
+            ignore=self.read_ignore(node.get("unused")),
+            mutates=self.read_key(node, "mutates"),
+            samples=self.read_samples(node.get("samples"), schema),
             deviates=read_deviations(node.get("deviates"), schema, self),
             requires=requires,
             versions=versions,
-            draw=self.draw(node.get("draw")),
-            precision=self.precision(node.get("precision")),
+            draw=self.read_draw(node.get("draw")),
+            precision=self.read_precision(node.get("precision")),
             checks=read_checks(node.get("checks"), schema, self),
         )
         return with_variables(entry)
 
-    def note_traits(self, node: YMap, name: str | None) -> None:
-        """Keep the ``traits:`` of an entry."""
-        found = read_traits(node, name or "", self)
-        if found is not None and name is not None:
-            self.traits.append(found)
+    def add_traits(self, node: YMap, name: str | None) -> None:
+        traits = read_traits(node, name or "", self)
+        if traits is not None and name is not None:
+            self.traits.append(traits)
 
-    def stand_alone(self) -> None:
-        """Note that the entry that was read last says nothing but its traits."""
+    def mark_traits_only(self) -> None:
+        """Mark the last entry as one that has only traits."""
         if self.traits:
             at = self.traits[-1]
-            self.traits[-1] = replace(at, alone=True)
+            self.traits[-1] = replace(at, traits_only=True)
 
-    def place(
+    def read_place(
         self,
         node: YMap,
         name: str | None,
         lowered: bool,
         versions: TorchVersions = EVERY_VERSION,
     ) -> None:
-        """``run_in: torch`` and its ``why:``."""
-        place, why = node.get("run_in"), self.given(node, "why")
-        if place is None:
+        """Read ``place: torch`` and its ``why:``."""
+        place_node, why = node.get("run_in"), self.read_key(node, "why")
+        if place_node is None:
             fix = "a reason of a Python lowering stands in its case"
             self.error(node.span, "'why' belongs to 'run_in', which is not given", fix=fix)
-        elif self.text(place, "run_in") not in ("torch", None):
-            self.error(place.span, "an operator can be placed in torch only", fix="run_in: torch")
+        elif self.read_text(place_node, "run_in") not in ("torch", None):
+            self.error(
+                place_node.span, "an operator can be placed in torch only", fix="run_in: torch"
+            )
         elif not (why or "").strip():
             fix = "say why ONNX Runtime should not run it"
-            self.error(place.span, "'run_in: torch' needs 'why:'", fix=fix)
+            self.error(place_node.span, "'run_in: torch' needs 'why:'", fix=fix)
         elif name is not None and why is not None:
             span = node.pairs[0][1].span
             self.placed.append(Placed(name, why, self.file, span, lowered, versions.present))
 
-    def requires(self, node: YNode | None) -> str | None:
-        """The module whose import registers the operator."""
-        text = self.text(node, "requires")
+    def read_requires(self, node: YNode | None) -> str | None:
+        """Read the module whose import registers the operator."""
+        text = self.read_text(node, "requires")
         if node is None or text is None:
             return None
         if not self.imports:
@@ -289,11 +296,11 @@ class _Reader(PartReader):
             return self.error(node.span, f"'{text}' is no name of a module")
         return text
 
-    def alias(self, node: YMap) -> AliasEntry | None:
-        self.keys(node, ALIAS_KEYS, "an alias entry")
-        requires = self.requires(node.get("requires"))
+    def read_alias(self, node: YMap) -> AliasEntry | None:
+        self.check_keys(node, ALIAS_KEYS, "an alias entry")
+        requires = self.read_requires(node.get("requires"))
         versions = self.torch_versions(node.get("torch"), schemas=False)
-        schema = self.schema(
+        schema = self.read_schema(
             node.get("alias"), verbatim=False, requires=requires, versions=versions
         )
         of = node.get("of")
@@ -304,13 +311,13 @@ class _Reader(PartReader):
             self.error(node.span, "an alias entry needs 'samples'", fix=fix)
         if schema is None:
             return None
-        self.note_traits(node, schema.key)
+        self.add_traits(node, schema.key)
         message = "args must be a mapping from the target's argument to an expression"
-        given = self.mapping(node.get("args"), message)
+        mapping = self.read_mapping(node.get("args"), message)
         what = "an argument of the alias"
         args = (
-            [(key.text, self.expression(value, what)) for key, value in given.items()]
-            if given
+            [(key.text, self.read_expression(value, what)) for key, value in mapping.items()]
+            if mapping
             else []
         )
         return AliasEntry(
@@ -320,30 +327,30 @@ class _Reader(PartReader):
             file=self.file,
             span=node.pairs[0][1].span,
             args=tuple((name, code) for name, code in args if code is not None),
-            ignore=self.ignore(node.get("unused")),
-            samples=self.samples(node.get("samples"), schema),
+            ignore=self.read_ignore(node.get("unused")),
+            samples=self.read_samples(node.get("samples"), schema),
             requires=requires,
             versions=versions,
-            unchecked=self.given(node, "unchecked"),
+            unchecked=self.read_key(node, "unchecked"),
         )
 
-    def call(self, node: YMap) -> CallEntry | None:
-        self.keys(node, CALL_KEYS, "a callable or method entry")
+    def read_call(self, node: YMap) -> CallEntry | None:
+        self.check_keys(node, CALL_KEYS, "a callable or method entry")
         kind = node.pairs[0][0].text
-        name = self.text(node.pairs[0][1], kind)
-        of = self.given(node, "of")
+        name = self.read_text(node.pairs[0][1], kind)
+        of = self.read_key(node, "of")
         if name is not None and not _DOTTED.fullmatch(name):
             self.error(node.span, f"'{name}' is no name of a function")
-        self.note_traits(node, name)
+        self.add_traits(node, name)
         if of is None and node.get("traits") is not None:
-            self.stand_alone()
+            self.mark_traits_only()
             return None
         if name is None or of is None:
             return self.error(
                 node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add"
             )
-        exported_as = self.given(node, "exported_as")
-        several = self.words(node.get("overloads"), "overloads")
+        exported_as = self.read_key(node, "exported_as")
+        several = self.read_words(node.get("overloads"), "overloads")
         operators = [of, *several, *([] if exported_as is None else [exported_as])]
         for text in operators:
             if not _OPERATOR.fullmatch(text):
@@ -354,43 +361,43 @@ class _Reader(PartReader):
             of=of,
             file=self.file,
             span=node.pairs[0][1].span,
-            pack=self.given(node, "varargs"),
-            fixed=self.literals(node.get("fixed"), "fixed"),
-            python_only=self.literals(node.get("python_only"), "python_only"),
+            pack=self.read_key(node, "varargs"),
+            fixed=self.read_literals(node.get("fixed"), "fixed"),
+            python_only=self.read_literals(node.get("python_only"), "python_only"),
             exported_as=exported_as,
             several=several,
         )
 
-    def literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:
-        """A mapping from argument to literal or dtype."""
-        node = self.mapping(node, f"{what} must be a mapping from an argument to a value")
+    def read_literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:
+        """Read a mapping from argument to literal or dtype."""
+        node = self.read_mapping(node, f"{what} must be a mapping from an argument to a value")
         if node is None:
             return ()
-        found = [(key.text, self.text(value, what)) for key, value in node.items()]
+        texts = [(key.text, self.read_text(value, what)) for key, value in node.items()]
         return tuple(
-            (key, getattr(dtypes, text) if text in DTYPES else literal(text))
-            for key, text in found
+            (key, getattr(dtypes, text) if text in DTYPES else parse_literal(text))
+            for key, text in texts
             if text is not None
         )
 
-    def on_numbers(self, node: YMap) -> NumberEntry | None:
-        self.keys(node, NUMBER_KEYS, "a number or condition entry")
+    def read_number_entry(self, node: YMap) -> NumberEntry | None:
+        self.check_keys(node, NUMBER_KEYS, "a number or condition entry")
         return read_number(node, self)
 
-    def hop(self, node: YMap) -> HopEntry | None:
-        self.keys(node, HOP_KEYS, "a hop entry")
-        python = self.python(node)
-        refuse = self.given(node, "refuse")
-        name = self.text(node.pairs[0][1], "hop")
-        args = self.words(node.get("args"), "args")
-        if name is not None and not self.hop_names(node, (name, *args)):
+    def read_hop(self, node: YMap) -> HopEntry | None:
+        self.check_keys(node, HOP_KEYS, "a hop entry")
+        python = self.read_python(node)
+        refuse = self.read_key(node, "refuse")
+        name = self.read_text(node.pairs[0][1], "hop")
+        args = self.read_words(node.get("args"), "args")
+        if name is not None and not self.check_hop_names(node, (name, *args)):
             return None
-        self.note_traits(node, name)
+        self.add_traits(node, name)
         if node.get("run_in") is not None:
-            self.place(node, name, lowered=False)
+            self.read_place(node, name, lowered=False)
             return None
         if python is None and refuse is None and node.get("traits") is not None:
-            self.stand_alone()
+            self.mark_traits_only()
             return None
         if (python is None) == (refuse is None) or name is None:
             return self.error(
@@ -400,8 +407,8 @@ class _Reader(PartReader):
             )
         return HopEntry(name, args, python, self.file, node.pairs[0][1].span, refuse)
 
-    def hop_names(self, node: YMap, words: tuple[str, ...]) -> bool:
-        """Whether the names of an operator and its arguments are names, each argument once."""
+    def check_hop_names(self, node: YMap, words: tuple[str, ...]) -> bool:
+        """Check that names are identifiers, each argument given once."""
         bare = [word.removeprefix("*").removeprefix("*") for word in words]
         before = self.diagnostics.reports
         for word, name in zip(words, bare, strict=True):

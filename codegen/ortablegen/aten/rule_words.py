@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ortablegen.language import vocabulary
 from ortablegen.language.emit import Needs, expression_text
-from ortablegen.language.parse import Code, called, is_call, names_in
+from ortablegen.language.parse import Code, called_name, is_call, names_in
 from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 
 from .model import PROMOTE_KINDS, OpEntry, ShapeRule
@@ -27,7 +27,7 @@ class RuleWord:
 
     function: str
     reads: str
-    least: int
+    min_arguments: int
     module: str = "ortable.inference"
 
 
@@ -56,8 +56,7 @@ _READERS = {"s": "shape_or_none", "d": "dtype_or_none", "S": "shapes_or_none"}
 
 
 def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
-    """Every word of the entry's rules is known and gets arguments of the operator; one rule a
-    result."""
+    """Check the functions and arguments of the entry's rules, one rule per result."""
     returns = entry.schema.returns
     if len(entry.out) != len(returns) and not (len(returns) == 1 and len(entry.out) == 1):
         span = entry.out[0].span if entry.out else entry.span
@@ -91,7 +90,7 @@ def _check_unify(rule: ShapeRule, entry: OpEntry, diagnostics: Diagnostics) -> N
 
 
 def tensor_arguments(entry: OpEntry) -> list[str]:
-    """Names of the tensor arguments in schema order, which the patterns of a rule describe."""
+    """Return the tensor arguments in schema order, which the patterns of a rule describe."""
     return [
         argument.name for argument in entry.schema.arguments if argument.type.startswith("Tensor")
     ]
@@ -115,7 +114,7 @@ def _check_expression(
             fix = "a dtype such as int64, or same(x)"
             diagnostics.error(code.at(node), f"'{node.id}' is no dtype{hint}", fix=fix)
         return
-    name = called(node)
+    name = called_name(node)
     if not isinstance(node, ast.Call) or name not in words:
         text = name or ast.unparse(node)
         hint = did_you_mean(text, words)
@@ -126,10 +125,13 @@ def _check_expression(
         )
         return
     word = words[name]
-    most = None if word.reads.endswith("*") else len(word.reads)
-    if len(node.args) < word.least or (most is not None and len(node.args) > most):
+    max_arguments = None if word.reads.endswith("*") else len(word.reads)
+    if len(node.args) < word.min_arguments or (
+        max_arguments is not None and len(node.args) > max_arguments
+    ):
         diagnostics.error(
-            code.at(node), f"'{name}' takes {word.least} argument(s), {len(node.args)} given"
+            code.at(node),
+            f"'{name}' takes {word.min_arguments} argument(s), {len(node.args)} given",
         )
     for argument in node.args:
         if isinstance(argument, ast.Starred):
@@ -157,17 +159,19 @@ def _check_names(
     code: Code, node: ast.expr, names: frozenset[str], diagnostics: Diagnostics
 ) -> None:
     functions = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
-    for each in names_in(node):
-        what, known = "name", [*names, *vocabulary.DTYPES]
-        if id(each) in functions:
-            what, known = "function", [*vocabulary.prelude(), *vocabulary.BUILTINS]
-        if each.id not in known:
-            hint = did_you_mean(each.id, known)
-            diagnostics.error(code.at(each), f"unknown {what} '{each.id}' in a rule{hint}")
+    for reference in names_in(node):
+        what, allowed = "name", [*names, *vocabulary.DTYPES]
+        if id(reference) in functions:
+            what, allowed = "function", [*vocabulary.load_prelude(), *vocabulary.BUILTINS]
+        if reference.id not in allowed:
+            hint = did_you_mean(reference.id, allowed)
+            diagnostics.error(
+                code.at(reference), f"unknown {what} '{reference.id}' in a rule{hint}"
+            )
 
 
 def emit_shape(rule: ShapeRule, entry: OpEntry, needs: Needs) -> str:
-    """The Python of a shape rule."""
+    """Emit a shape rule."""
     if rule.kind == "meta":
         return "None"
     if rule.kind == "unify":
@@ -178,30 +182,34 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, needs: Needs) -> str:
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
         return f"unify_shapes({patterns!r}, {rule.results!r}, [{shapes}])[0]"
     assert rule.code is not None
-    return _emit(rule.code.expression, SHAPE_WORDS, needs)
+    return _emit_rule(rule.code.expression, SHAPE_WORDS, needs)
 
 
 def emit_dtype(code: Code, needs: Needs, kind: str) -> str:
-    """The Python of a dtype rule; ``kind`` is the entry's promotion kind."""
-    return _emit(code.expression, DTYPE_WORDS, needs, kind)
+    """Emit a dtype rule; ``kind`` is the entry's promotion kind."""
+    return _emit_rule(code.expression, DTYPE_WORDS, needs, kind)
 
 
-def _emit(node: ast.expr, words: dict[str, RuleWord], needs: Needs, kind: str = "default") -> str:
+def _emit_rule(
+    node: ast.expr, words: dict[str, RuleWord], needs: Needs, kind: str = "default"
+) -> str:
     if isinstance(node, ast.IfExp):
-        body, other = (_emit(each, words, needs, kind) for each in (node.body, node.orelse))
+        body, other = (
+            _emit_rule(branch, words, needs, kind) for branch in (node.body, node.orelse)
+        )
         return f"{body} if {expression_text(node.test, needs)} else {other}"
     if isinstance(node, ast.Name):
         needs.add("ortable.dtypes", node.id)
         return node.id
     assert is_call(node)
-    word = words[called(node)]
+    word = words[called_name(node)]
     arguments = [expression_text(argument, needs) for argument in node.args]
-    if called(node) == "arg":
-        given = arguments[0]
+    if called_name(node) == "arg":
+        value = arguments[0]
         if not node.keywords:
-            return given
-        other = _emit(node.keywords[0].value, words, needs, kind)
-        return f"{other} if {given} is None else {given}"
+            return value
+        other = _emit_rule(node.keywords[0].value, words, needs, kind)
+        return f"{other} if {value} is None else {value}"
     needs.add(word.module, word.function)
     reads = word.reads.rstrip("*")
     for position, text in enumerate(arguments):
@@ -210,8 +218,8 @@ def _emit(node: ast.expr, words: dict[str, RuleWord], needs: Needs, kind: str = 
             needs.add("ortable.prelude.metadata", reader)
             arguments[position] = f"{reader}(graph, {text})"
     if word.function == "promoted_dtype":
-        chosen = next((k.value for k in node.keywords if k.arg == "kind"), None)
-        arguments.insert(0, repr(chosen.id if isinstance(chosen, ast.Name) else kind))
+        kind_node = next((k.value for k in node.keywords if k.arg == "kind"), None)
+        arguments.insert(0, repr(kind_node.id if isinstance(kind_node, ast.Name) else kind))
     if "t" in reads:
         arguments.insert(0, "graph")
     return f"{word.function}({', '.join(arguments)})"

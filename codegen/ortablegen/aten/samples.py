@@ -1,4 +1,4 @@
-"""Read sample calls of operators: the values of ``samples:``, each by the type of its argument."""
+"""Parse sample calls of operators: the values of ``cases:``, each by the type of its argument."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .model import Sample
 
 
 def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
-    """The sample's arguments: TensorSample, lists, literals, :class:`Expression`.
+    """Parse the arguments of a sample: TensorSample, lists, literals, :class:`Expression`.
 
     Raises:
-        SampleProblem: a value cannot be read.
+        SampleProblem: a value cannot be parsed.
     """
     by_name = {argument.name: argument for argument in schema.arguments}
-    values = {name: _parse(value, by_name[name]) for name, value in sample.values}
-    known: dict[str, int] = {}
+    values = {name: _parse_value(value, by_name[name]) for name, value in sample.values}
+    sizes: dict[str, int] = {}
     for name, size in (dim for value in values.values() for dim in _named_dims(value)):
-        if known.setdefault(name, size) != size:
-            raise SampleProblem(f"dimension '{name}' has size {known[name]}, and size {size}")
+        if sizes.setdefault(name, size) != size:
+            raise SampleProblem(f"dimension '{name}' has size {sizes[name]}, and size {size}")
     named = {name for value in values.values() for name in _expression_names(value)}
-    if unknown := named - set(known):
+    if unknown := named - set(sizes):
         raise SampleProblem(
             f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
         )
@@ -41,7 +41,7 @@ def _named_dims(value: Any) -> list[tuple[str, int]]:
     if isinstance(value, TensorSample):
         return [(name, size) for size, name in value.dims if name]
     if isinstance(value, list):
-        return [dim for each in value for dim in _named_dims(each)]
+        return [dim for item in value for dim in _named_dims(item)]
     return []
 
 
@@ -49,7 +49,7 @@ def _expression_names(value: Any) -> list[str]:
     if isinstance(value, Expression):
         return [name.id for name in names_in(value.tree)]
     if isinstance(value, list):
-        return [name for each in value for name in _expression_names(each)]
+        return [name for item in value for name in _expression_names(item)]
     return []
 
 
@@ -59,20 +59,21 @@ def _is_dtype(name: str) -> bool:
     return isinstance(getattr(torch, name, None), torch.dtype)
 
 
-def _parse(value: object, argument: Argument) -> Any:
+def _parse_value(value: object, argument: Argument) -> Any:
     if value is None:
         return None
     plain = argument.type.rstrip("?")
     if isinstance(value, list):
         inner = Argument(argument.name, argument.torch_name, plain.removesuffix("[]"), False, False)
-        return [_parse(each, inner) for each in value]
+        return [_parse_value(item, inner) for item in value]
     text = str(value)
     if plain.startswith("Tensor"):
         tensor = tensor_sample(text)
         if tensor is not None:
-            if tensor.values is not None and tensor.numbers != tensor.elements:
+            if tensor.values is not None and tensor.number_count != tensor.element_count:
                 raise SampleProblem(
-                    f"'{text}' has {tensor.numbers} numbers for {tensor.elements} elements"
+                    f"'{text}' has {tensor.number_count} numbers for"
+                    f" {tensor.element_count} elements"
                 )
             return tensor
         # a number stands for a tensor where torch wraps it, as in x + 1

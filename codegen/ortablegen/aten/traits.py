@@ -1,5 +1,6 @@
-"""``traits:`` of an entry: what is true of an operator besides how it is lowered. The vocabulary is
-closed; the generated table has a set of keys for each trait, a dict where it has arguments."""
+"""``traits:`` of an entry: facts about an operator besides its lowering. The vocabulary is closed;
+the generated table has a set of keys for each trait, a dict where it has arguments.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ortablegen.language.entries import EntryReader
-from ortablegen.language.parse import called, is_call, python_tree
+from ortablegen.language.parse import called_name, is_call, python_tree
 from ortablegen.source.templates import header
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
@@ -22,7 +23,7 @@ _NOUNS = {OPERATOR: "an operator", HOP: "a higher-order operator", CALLABLE: "a 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a trait: its type, its default (None: it must be given), its values."""
+    """One argument of a trait: its type, its default (None: required), its allowed values."""
 
     type: type
     default: object = None
@@ -31,14 +32,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Trait:
-    """What a trait means, of which kinds of entry it may be said, and its arguments."""
+    """The meaning of a trait, the kinds of entry that may have it, and its arguments."""
 
     meaning: str
     of: tuple[str, ...] = (OPERATOR,)
     parameters: dict[str, Parameter] = field(default_factory=dict)
 
     @property
-    def annotation(self) -> str:
+    def table_annotation(self) -> str:
         """The type of the generated table."""
         names = [parameter.type.__name__ for parameter in self.parameters.values()]
         if not names:
@@ -123,50 +124,51 @@ TRAITS = {
 
 
 def read_traits(entry: YMap, name: str, reader: EntryReader) -> Traits | None:
-    """The traits of one entry."""
+    """Read the traits of one entry."""
     node, kind = entry.get("traits"), entry.pairs[0][0].text
     if node is None:
         return None
-    found: list[TraitUse] = []
+    uses: list[TraitUse] = []
     if not isinstance(node, YSeq) or not len(node):
         reader.error(node.span, "traits must be a list of traits", fix="traits: [view]")
-    for each in node if isinstance(node, YSeq) else ():
-        use = _read_one(each, kind, reader)
-        if use is not None and any(use.name == before.name for before in found):
+    for item in node if isinstance(node, YSeq) else ():
+        use = _read_one(item, kind, reader)
+        if use is not None and any(use.name == before.name for before in uses):
             reader.error(use.span, f"the trait '{use.name}' is given twice")
         elif use is not None:
-            found.append(use)
-    return Traits(kind, name, tuple(found), reader.file, entry.pairs[0][1].span)
+            uses.append(use)
+    return Traits(kind, name, tuple(uses), reader.file, entry.pairs[0][1].span)
 
 
 def _read_one(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
     text = node.text if isinstance(node, YScalar) else ""
-    call = _parsed(text)
+    call = _parse_trait(text)
     if call is None:
         fix = 'write view, or "mask(at=1)" in quotes'
         return reader.error(node.span, f"'{text}' is no trait", fix=fix)
-    name, given = call
+    name, arguments = call
     trait = TRAITS.get(name)
     if trait is None:
-        return reader.unknown(node, "trait", name, sorted(TRAITS))
+        return reader.report_unknown(node, "trait", name, sorted(TRAITS))
     if _OF_KIND.get(kind) not in trait.of:
-        nouns = " or ".join(_NOUNS[each] for each in trait.of)
+        nouns = " or ".join(_NOUNS[kind_of_entry] for kind_of_entry in trait.of)
         return reader.error(node.span, f"'{name}' is a trait of {nouns}, not of '{kind}:'")
-    values = _values(trait, given)
+    values = _bind_arguments(trait, arguments)
     if values is None:
-        fix = f"{name}({', '.join(map(_form, trait.parameters.items()))})".removesuffix("()")
+        fix = f"{name}({', '.join(map(_format_parameter, trait.parameters.items()))})".removesuffix(
+            "()"
+        )
         return reader.error(node.span, f"'{text}' gives wrong arguments", fix=f"write {fix}")
     return TraitUse(name, values, node.span)
 
 
-def _form(parameter: tuple[str, Parameter]) -> str:
+def _format_parameter(parameter: tuple[str, Parameter]) -> str:
     name, about = parameter
     return f"{name}={' | '.join(map(str, about.values)) or about.type.__name__}"
 
 
-def _parsed(text: str) -> tuple[str, dict[str | None, object]] | None:
-    """``mask(at=1)`` as its name and arguments; None for what is neither a name nor such a
-    call."""
+def _parse_trait(text: str) -> tuple[str, dict[str | None, object]] | None:
+    """Parse ``mask(at=1)`` to its name and arguments; None where it is not a name or a call."""
     try:
         tree = python_tree(text.strip(), "eval").body
     except SyntaxError:
@@ -175,50 +177,50 @@ def _parsed(text: str) -> tuple[str, dict[str | None, object]] | None:
         return tree.id, {}
     if not is_call(tree) or tree.args:
         return None
-    given: dict[str | None, object] = {}
-    for each in tree.keywords:
-        word = each.value
+    arguments: dict[str | None, object] = {}
+    for keyword in tree.keywords:
+        word = keyword.value
         if isinstance(word, ast.Name):  # true, false and words, as YAML writes them
-            given[each.arg] = {"true": True, "false": False}.get(word.id, word.id)
+            arguments[keyword.arg] = {"true": True, "false": False}.get(word.id, word.id)
         elif isinstance(word, ast.Constant):
-            given[each.arg] = word.value
+            arguments[keyword.arg] = word.value
         else:
             return None
-    return called(tree), given
+    return called_name(tree), arguments
 
 
-def _values(trait: Trait, given: dict[str | None, object]) -> tuple[object, ...] | None:
-    """The arguments of a trait in order; None where one is unknown, missing or of a wrong kind."""
-    if not given.keys() <= trait.parameters.keys():
+def _bind_arguments(trait: Trait, arguments: dict[str | None, object]) -> tuple[object, ...] | None:
+    """Return the arguments of a trait in order; None where one is wrong or missing."""
+    if not arguments.keys() <= trait.parameters.keys():
         return None
-    found = []
+    values = []
     for name, parameter in trait.parameters.items():
-        value = given.get(name, parameter.default)
+        value = arguments.get(name, parameter.default)
         if type(value) is not parameter.type or value not in (parameter.values or (value,)):
             return None
-        found.append(value)
-    return tuple(found)
+        values.append(value)
+    return tuple(values)
 
 
-def value_of(use: TraitUse) -> object:
-    """What the table of a trait with arguments holds for an operator."""
+def table_value(use: TraitUse) -> object:
+    """Return the value in the table of a trait with arguments."""
     return use.values[0] if len(use.values) == 1 else use.values
 
 
 def emit_traits(entries: Iterable[Traits]) -> str:
-    """The text of ``ortable_generated/aten/traits.py``."""
+    """Emit ``ortable_generated/aten/traits.py``."""
     parts = [_HEADER]
     uses = [(entry.name, use) for entry in entries for use in entry.uses]
     for name, trait in sorted(TRAITS.items()):
         # once, though an operator may have an entry for each range of torch's versions
-        rows = {of: value_of(use) for of, use in reversed(uses) if use.name == name}
+        rows = {of: table_value(use) for of, use in reversed(uses) if use.name == name}
         values = bool(trait.parameters)
         body = [f'    "{of}": {rows[of]!r},' if values else f'    "{of}",' for of in sorted(rows)]
         text = "\n".join(["{", *body, "}"]) if body else "{}" if values else "set()"
         meaning = textwrap.fill(
             trait.meaning, 98, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
         )
-        parts.append(f"{meaning}\n{name.upper()}: {trait.annotation} = {text}\n")
+        parts.append(f"{meaning}\n{name.upper()}: {trait.table_annotation} = {text}\n")
     return "\n".join(parts)
 
 

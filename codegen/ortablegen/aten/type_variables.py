@@ -1,6 +1,6 @@
-"""Read ``types:`` of an entry: type variables, their members, and which arguments have them.
+"""Read ``types:`` of an entry: type variables, their members, and the arguments that have them.
 
-Spells ``T`` out in the entry; what is proven of the members stands in `types.py`.
+Replaces ``T`` in the entry; `types` proves the lowering for the members.
 """
 
 from __future__ import annotations
@@ -39,28 +39,32 @@ DTYPES = {name: getattr(dtypes, name) for name in vocabulary.DTYPES}
 
 
 def members_of(text: str) -> tuple[int, ...] | str:
-    """The dtypes that ``"float int64"`` or ``"real -boolean"`` names, in the order of `EVERY`; the
-    word that names none."""
-    found: set[int] = set()
+    """Parse ``"float int64"`` or ``"real -boolean"`` to dtypes in the order of `EVERY`.
+
+    Returns the first unknown word otherwise.
+    """
+    members: set[int] = set()
     for word in text.split():
         plain = word.removeprefix("-")
         named = CLASSES.get(plain) or ((DTYPES[plain],) if plain in DTYPES else ())
         if not named:
             return plain
-        found = found - set(named) if word.startswith("-") else found | set(named)
-    return tuple(each for each in EVERY if each in found)
+        members = members - set(named) if word.startswith("-") else members | set(named)
+    return tuple(dtype for dtype in EVERY if dtype in members)
 
 
 def unknown_class(word: str) -> str:
-    """What to say of a word that names no dtypes."""
+    """Format the error for a word that names no dtypes."""
     return f"'{word}' names no dtypes{did_you_mean(word, [*CLASSES, *DTYPES])}"
 
 
 def read_types(
     node: YNode | None, schema: OpSchema, promote: Promote | None, reader: EntryReader
 ) -> tuple[TypeVariable, ...]:
-    """``{T: float, index: int64}``: a variable, which tensor arguments have unless a key names
-    them, or an argument; then its members, or the variable that it has."""
+    """Read ``{T: float, index: int64}``: variables or arguments, and their members.
+
+    Tensor arguments without a key have the first variable; a value may also be a variable.
+    """
     if node is None:
         return ()
     if not isinstance(node, YMap):
@@ -68,20 +72,23 @@ def read_types(
         return ()
     kinds = {a.name: a.type for a in schema.arguments}
     promoted = promote.args if promote is not None else ()
-    can = {n for n, kind in kinds.items() if kind.startswith(("Tensor", "ScalarType"))}
-    can |= set(promoted)
-    given = {key.text: value for key, value in node.items()}
-    variables = [name for name in given if name not in can]
-    found: dict[str, list[str]] = {name: [] for name in variables}
-    for name in (each for each in kinds if each in can):
-        if name in given:
-            value = given[name]
+    typed_names = {n for n, kind in kinds.items() if kind.startswith(("Tensor", "ScalarType"))}
+    typed_names |= set(promoted)
+    values = {key.text: value for key, value in node.items()}
+    variables = [name for name in values if name not in typed_names]
+    arguments_by_type: dict[str, list[str]] = {name: [] for name in variables}
+    for name in (argument for argument in kinds if argument in typed_names):
+        if name in values:
+            value = values[name]
             of = value.text if isinstance(value, YScalar) else ""
-            found.setdefault(of if of in variables else name, []).append(name)
+            arguments_by_type.setdefault(of if of in variables else name, []).append(name)
         elif variables and not kinds[name].startswith("ScalarType"):
-            found[variables[0]].append(name)
+            arguments_by_type[variables[0]].append(name)
     spans = {key.text: key.span for key, _ in node.items()}
-    parts = [_variable(name, given[name], found[name], spans[name], reader) for name in found]
+    parts = [
+        _read_variable(name, values[name], arguments_by_type[name], spans[name], reader)
+        for name in arguments_by_type
+    ]
     read = tuple(part for part in parts if part is not None)
     for part in read:
         here = [name for name in promoted if name in part.arguments]
@@ -93,7 +100,7 @@ def read_types(
     return read if len(read) == len(parts) else ()
 
 
-def _variable(
+def _read_variable(
     name: str, node: YNode, arguments: list[str], span: Span, reader: EntryReader
 ) -> TypeVariable | None:
     if name not in arguments and not re.fullmatch(r"[A-Z]\d?", name):
@@ -103,7 +110,7 @@ def _variable(
         return reader.error(
             span, f"no argument has the type '{name}'", fix=f"name one: {{index: {name}}}"
         )
-    members = members_of(reader.text(node, "the members") or "")
+    members = members_of(reader.read_text(node, "the members") or "")
     if isinstance(members, str) or not members:
         message = unknown_class(members) if isinstance(members, str) else "no dtype is left"
         notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' takes one out"]
@@ -115,7 +122,7 @@ def _variable(
 
 
 class _Variables(ast.NodeTransformer):
-    """``T`` in an expression becomes what it stands for."""
+    """Replaces ``T`` in an expression by the expression of its dtype."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
@@ -123,39 +130,42 @@ class _Variables(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id not in self.texts or isinstance(node.ctx, ast.Store):
             return node  # a local of this name is an error: nothing reads it
-        found = ast.parse(self.texts[node.id], mode="eval").body
-        for each in ast.walk(found):
-            if isinstance(each, ast.expr | ast.keyword):
-                ast.copy_location(each, node)
-        return found
+        replacement = ast.parse(self.texts[node.id], mode="eval").body
+        for child in ast.walk(replacement):
+            if isinstance(child, ast.expr | ast.keyword):
+                ast.copy_location(child, node)
+        return replacement
 
 
 def with_variables(entry: OpEntry) -> OpEntry:
-    """The entry with its type variables spelled out: ``T`` is ``dtype_of(self)`` in blocks and
-    conditions, ``same(self)`` or ``promote(self, other)`` in ``out``."""
-    inside, outside = _texts(entry)
+    """Replace the type variables of an entry.
+
+    ``T`` is ``dtype_of(self)`` in blocks and conditions, ``same(self)`` or
+    ``promote(self, other)`` in ``out``.
+    """
+    inside, outside = _variable_texts(entry)
     if not inside:
         return entry
 
-    out = tuple(replace(rule, dtype=_spelled(rule.dtype, outside)) for rule in entry.out)
-    let = tuple((name, _spelled(code, inside)) for name, code in entry.let)
-    lower = tuple(_in_case(case, inside) for case in entry.lower)
+    out = tuple(replace(rule, dtype=_expand_code(rule.dtype, outside)) for rule in entry.out)
+    let = tuple((name, _expand_code(code, inside)) for name, code in entry.let)
+    lower = tuple(_expand_case(case, inside) for case in entry.lower)
     return replace(entry, out=out, let=let, lower=lower)
 
 
-def _spelled(code: Code, texts: Mapping[str, str]) -> Code:
+def _expand_code(code: Code, texts: Mapping[str, str]) -> Code:
     if not any(name in code.text for name in texts):
         return code
-    return replace(code, body=tuple(_Variables(texts).visit(each) for each in code.body))
+    return replace(code, body=tuple(_Variables(texts).visit(statement) for statement in code.body))
 
 
-def _in_case(case: LowerCase, texts: Mapping[str, str]) -> LowerCase:
-    when = _spelled(case.when, texts) if case.when is not None else None
-    do = _spelled(case.do, texts) if case.do is not None else None
+def _expand_case(case: LowerCase, texts: Mapping[str, str]) -> LowerCase:
+    when = _expand_code(case.when, texts) if case.when is not None else None
+    do = _expand_code(case.do, texts) if case.do is not None else None
     return replace(case, when=when, do=do)
 
 
-def _texts(entry: OpEntry) -> tuple[dict[str, str], dict[str, str]]:
+def _variable_texts(entry: OpEntry) -> tuple[dict[str, str], dict[str, str]]:
     promoted = entry.promote.args if entry.promote is not None else ()
     types = {argument.name: argument.type for argument in entry.schema.arguments}
     inside: dict[str, str] = {}

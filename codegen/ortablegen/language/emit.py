@@ -1,5 +1,6 @@
-"""The spec language becomes Python: CapWords turn into ``graph.make_node`` calls, prelude words get
-the graph."""
+"""Emit the spec language as Python: CapWords become ``graph.make_node`` calls, prelude helpers
+get the graph.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +21,16 @@ class Needs:
     # names of the entry at hand that hide a word of the language, such as an argument called nan
     hidden: frozenset[str] = frozenset()
     # words that may be called
-    words: Mapping[str, Word] = field(default_factory=vocabulary.prelude)
+    words: Mapping[str, Word] = field(default_factory=vocabulary.load_prelude)
     # names of a rewrite that hold attributes of a node, passed on by attrs=
-    kept: frozenset[str] = frozenset()
+    attr_dicts: frozenset[str] = frozenset()
 
     def add(self, module: str, name: str) -> None:
-        """Ask for ``from module import name``."""
+        """Add ``from module import name``."""
         self.names.add((module, name))
 
-    def lines(self) -> list[str]:
-        """Import lines, sorted."""
+    def import_lines(self) -> list[str]:
+        """Return the sorted import lines."""
         by_module: dict[str, list[str]] = {}
         for module, name in sorted(self.names):
             by_module.setdefault(module, []).append(name)
@@ -40,32 +41,32 @@ class Needs:
 
 
 def expression_text(node: ast.expr, needs: Needs) -> str:
-    """One expression as Python text."""
-    return ast.unparse(Emitter(needs).visit(_copy(node)))
+    """Emit one expression."""
+    return ast.unparse(Emitter(needs).visit(_copy_expression(node)))
 
 
-def conjuncts(node: ast.expr) -> list[ast.expr]:
-    """The parts of a condition that ``and`` joins."""
+def split_conjuncts(node: ast.expr) -> list[ast.expr]:
+    """Split a condition at ``and``."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [each for value in node.values for each in conjuncts(value)]
+        return [part for value in node.values for part in split_conjuncts(value)]
     return [node]
 
 
 def block_lines(
     body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool, named: bool = True
 ) -> list[str]:
-    """The statements of a block as lines of Python; the node of the ``return`` takes its names from
-    ``res``, unless there is none (``named``).
+    """Emit the statements of a block as lines of Python.
 
-    ``returns_list``: the schema returns ``Tensor[]``, so one result is a list of one, too.
+    The node of the ``return`` gets the output names of ``res`` unless ``named`` is false. With
+    ``returns_list`` the schema returns ``Tensor[]``, so a single result is a list of one.
     """
     lines: list[str] = []
     for statement in body:
         if isinstance(statement, ast.Return):
             assert statement.value is not None
             emitter = Emitter(needs)
-            expression = _copy(statement.value)
-            value = emitter.final(expression) if named else emitter.visit(expression)
+            expression = _copy_expression(statement.value)
+            value = emitter.emit_final(expression) if named else emitter.visit(expression)
             if returns_list and isinstance(value, ast.Call):
                 needs.add("ortable.prelude.metadata", "as_list")
                 value = ast.Call(ast.Name("as_list", ast.Load()), [value], [])
@@ -74,12 +75,12 @@ def block_lines(
         assert isinstance(statement, ast.Assign)
         target = statement.targets[0]
         outputs = len(target.elts) if isinstance(target, ast.Tuple) else 1
-        value = Emitter(needs).outputs(_copy(statement.value), outputs)
+        value = Emitter(needs).emit_outputs(_copy_expression(statement.value), outputs)
         lines.append(f"{ast.unparse(target).strip('()')} = {ast.unparse(value)}")
     return lines
 
 
-def _copy(node: ast.expr) -> ast.expr:
+def _copy_expression(node: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(node), mode="eval").body
 
 
@@ -90,23 +91,23 @@ class Emitter(ast.NodeTransformer):
         self.needs = needs
         self.bound: set[str] = set()
 
-    def final(self, node: ast.expr) -> ast.expr:
-        """The value of ``return``: a node made right here gets the names of ``res``."""
+    def emit_final(self, node: ast.expr) -> ast.expr:
+        """Emit the value of ``return``: a node made in place gets the output names of ``res``."""
         if isinstance(node, ast.IfExp):
             test = self.visit(node.test)
-            return ast.IfExp(test, self.final(node.body), self.final(node.orelse))
+            return ast.IfExp(test, self.emit_final(node.body), self.emit_final(node.orelse))
         if _is_open_node(node):
             assert isinstance(node, ast.Call)
             return self.node_call(node, ast.parse("res.outputs", mode="eval").body)
         return self.visit(node)
 
-    def outputs(self, node: ast.expr, count: int) -> ast.expr:
-        """The value of an assignment: a node that gives ``count`` results."""
+    def emit_outputs(self, node: ast.expr, count: int) -> ast.expr:
+        """Emit the value of an assignment: a node with ``count`` results."""
         if isinstance(node, ast.IfExp):
             return ast.IfExp(
                 self.visit(node.test),
-                self.outputs(node.body, count),
-                self.outputs(node.orelse, count),
+                self.emit_outputs(node.body, count),
+                self.emit_outputs(node.orelse, count),
             )
         if count > 1 and _is_open_node(node):
             assert isinstance(node, ast.Call)
@@ -114,11 +115,11 @@ class Emitter(ast.NodeTransformer):
         return self.visit(node)
 
     def node_call(self, node: ast.Call, outputs: ast.expr | None) -> ast.Call:
-        found = onnx_call(node)
-        assert found is not None
-        domain, op = found
-        given = next((k.value for k in node.keywords if k.arg == "outputs"), None)
-        count = self.visit(given) if given is not None else outputs
+        callee = onnx_call(node)
+        assert callee is not None
+        domain, op = callee
+        outputs_argument = next((k.value for k in node.keywords if k.arg == "outputs"), None)
+        count = self.visit(outputs_argument) if outputs_argument is not None else outputs
         arguments: list[ast.expr] = [
             ast.Constant(op),
             ast.List([self.visit(a) for a in node.args], ast.Load()),
@@ -126,7 +127,7 @@ class Emitter(ast.NodeTransformer):
         if count is not None:
             arguments.append(count)
         keywords = [
-            ast.keyword(None if self.spreads(k) else k.arg, self.visit(k.value))
+            ast.keyword(None if self.is_spread(k) else k.arg, self.visit(k.value))
             for k in node.keywords
             if k.arg != "outputs"
         ]
@@ -135,11 +136,13 @@ class Emitter(ast.NodeTransformer):
         function = ast.Attribute(ast.Name("graph", ast.Load()), "make_node", ast.Load())
         return ast.Call(function, arguments, keywords)
 
-    def spreads(self, keyword: ast.keyword) -> bool:
-        """``attrs=kept`` of a rewrite."""
+    def is_spread(self, keyword: ast.keyword) -> bool:
+        """Return whether the keyword is ``attrs=`` with captured attributes."""
         value = keyword.value
         return (
-            keyword.arg == "attrs" and isinstance(value, ast.Name) and value.id in self.needs.kept
+            keyword.arg == "attrs"
+            and isinstance(value, ast.Name)
+            and value.id in self.needs.attr_dicts
         )
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -152,8 +155,8 @@ class Emitter(ast.NodeTransformer):
         if word is not None and word.operator:
             self.needs.add("ortable_generated.aten", "dispatch")
             self.needs.add("ortable.prelude.operators", "call_operator")
-            place = [ast.Name("graph"), ast.Name("dispatch"), ast.Constant(word.operator)]
-            return ast.Call(ast.Name("call_operator"), [*place, *arguments], keywords)
+            leading = [ast.Name("graph"), ast.Name("dispatch"), ast.Constant(word.operator)]
+            return ast.Call(ast.Name("call_operator"), [*leading, *arguments], keywords)
         if word is not None:
             self.needs.add(word.module, word.name)
             if word.takes_graph:
@@ -164,18 +167,21 @@ class Emitter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """``!=`` on what may be symbolic is true only if provable, thus ``differs(a, b)``."""
-        left, rights = self.visit(node.left), [self.visit(each) for each in node.comparators]
+        left, rights = (
+            self.visit(node.left),
+            [self.visit(comparator) for comparator in node.comparators],
+        )
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotEq) and not _is_plain(node):
-            self.needs.add(vocabulary.prelude()["differs"].module, "differs")
+            self.needs.add(vocabulary.load_prelude()["differs"].module, "differs")
             return ast.Call(ast.Name("differs", ast.Load()), [left, rights[0]], [])
         return ast.Compare(left, node.ops, rights)
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         loop = node.generators[0]
-        names = {each.id for each in names_in(loop.target)}
+        names = {name.id for name in names_in(loop.target)}
         iterable = self.visit(loop.iter)
         self.bound |= names
-        element, conditions = self.visit(node.elt), [self.visit(each) for each in loop.ifs]
+        element, conditions = self.visit(node.elt), [self.visit(test) for test in loop.ifs]
         self.bound -= names
         return ast.ListComp(element, [ast.comprehension(loop.target, iterable, conditions, 0)])
 
@@ -202,7 +208,7 @@ def _is_plain(node: ast.Compare) -> bool:
 
 
 def _is_open_node(node: ast.expr) -> bool:
-    """A CapWord call that does not say how many outputs it takes."""
+    """Return whether a node call does not say how many outputs it has."""
     return (
         isinstance(node, ast.Call)
         and onnx_call(node) is not None

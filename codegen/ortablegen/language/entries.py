@@ -45,80 +45,84 @@ class EntryReader:
         self.diagnostics = diagnostics
         self.error = diagnostics.error
 
-    def unknown(self, node: YNode, what: str, word: str, known: Iterable[str]) -> Any:
-        """Report a word that is none of a closed list; returns None."""
-        known = list(known)
-        notes = [f"{what.split()[-1]}s are {', '.join(known)}"]
-        hint = find_new_name(word, known) or did_you_mean(word, known)
+    def report_unknown(self, node: YNode, what: str, word: str, allowed: Iterable[str]) -> Any:
+        """Report a word outside a closed list; return None."""
+        allowed = list(allowed)
+        notes = [f"{what.split()[-1]}s are {', '.join(allowed)}"]
+        hint = find_new_name(word, allowed) or did_you_mean(word, allowed)
         return self.error(node.span, f"unknown {what} '{word}'{hint}", notes)
 
-    def keys(self, node: YMap, allowed: tuple[str, ...], what: str, fix: str | None = None) -> None:
+    def check_keys(
+        self, node: YMap, allowed: tuple[str, ...], what: str, fix: str | None = None
+    ) -> None:
         for key, _ in node.items():
             if key.text not in allowed:
                 hint = find_new_name(key.text, allowed) or did_you_mean(key.text, allowed)
                 message = f"unknown key '{key.text}' in {what}{hint}"
                 self.error(key.span, message, [f"keys are {', '.join(allowed)}"], fix)
 
-    def text(self, node: YNode | None, what: str) -> str | None:
+    def read_text(self, node: YNode | None, what: str) -> str | None:
         if isinstance(node, YScalar):
             return node.text
         if node is not None:
             self.error(node.span, f"{what} must be text")
         return None
 
-    def given(self, entry: YMap, key: str) -> str | None:
-        """The text of a key, or None."""
-        return self.text(entry.get(key), key)
+    def read_key(self, entry: YMap, key: str) -> str | None:
+        """Read the text of a key, or None."""
+        return self.read_text(entry.get(key), key)
 
-    def mapping(self, node: YNode | None, message: str, fix: str | None = None) -> YMap | None:
-        """The node as a mapping; None where it is absent, or another thing, which is reported."""
+    def read_mapping(self, node: YNode | None, message: str, fix: str | None = None) -> YMap | None:
+        """Return the node as a mapping; None where it is absent or of another kind (reported)."""
         if node is None or isinstance(node, YMap):
             return node
         return self.error(node.span, message, fix=fix)
 
-    def expression(self, node: YNode, what: str) -> Code | None:
+    def read_expression(self, node: YNode, what: str) -> Code | None:
         if not isinstance(node, YScalar):
             return self.error(node.span, f"{what} must be an expression")
         return parse_expression(node, self.diagnostics)
 
-    def scalars(self, node: YNode | None, what: str) -> list[YScalar]:
-        """The items of a list of words."""
-        found = (
+    def read_scalars(self, node: YNode | None, what: str) -> list[YScalar]:
+        """Read the items of a list of words."""
+        scalars = (
             [value for value in node if isinstance(value, YScalar)]
             if isinstance(node, YSeq)
             else []
         )
-        if node is not None and not (isinstance(node, YSeq) and len(found) == len(node)):
+        if node is not None and not (isinstance(node, YSeq) and len(scalars) == len(node)):
             self.error(node.span, f"{what} must be a list of words")
             return []
-        return found
+        return scalars
 
-    def words(self, node: YNode | None, what: str) -> tuple[str, ...]:
-        return tuple(value.text for value in self.scalars(node, what))
+    def read_words(self, node: YNode | None, what: str) -> tuple[str, ...]:
+        return tuple(value.text for value in self.read_scalars(node, what))
 
-    def rows(self, node: YNode | None, read: Callable[[YNode], T | None]) -> tuple[T, ...]:
-        """What can be read of a node, or of each item of a list; none where it is absent."""
+    def read_rows(self, node: YNode | None, read: Callable[[YNode], T | None]) -> tuple[T, ...]:
+        """Read a node, or each item of a list; empty where it is absent."""
         nodes = node if isinstance(node, YSeq) else (node,) if node is not None else ()
-        return tuple(found for each in nodes if (found := read(each)) is not None)
+        return tuple(row for item in nodes if (row := read(item)) is not None)
 
-    def let(self, node: YNode | None) -> tuple[tuple[str, Code], ...]:
-        node = self.mapping(node, "let must be a mapping from a name to an expression")
+    def read_let(self, node: YNode | None) -> tuple[tuple[str, Code], ...]:
+        node = self.read_mapping(node, "let must be a mapping from a name to an expression")
         if node is None:
             return ()
         for key, _ in node.items():
             if not _NAME.fullmatch(key.text) or keyword.iskeyword(key.text):
                 self.error(key.span, f"'{key.text}' is no name for a let value")
                 return ()
-        pairs = [(key.text, self.expression(value, "a let value")) for key, value in node.items()]
+        pairs = [
+            (key.text, self.read_expression(value, "a let value")) for key, value in node.items()
+        ]
         return tuple((name, code) for name, code in pairs if code is not None)
 
-    def precision(self, node: YNode | None) -> Precision:
-        """``precision: {ReduceSum: {via double: counts of rows}, Gemm.alpha: it is 1}``."""
+    def read_precision(self, node: YNode | None) -> Precision:
+        """Read ``precision: {ReduceSum: {via double: counts of rows}, Gemm.alpha: it is 1}``."""
         message = "precision must be a mapping from an operator to reasons"
-        node = self.mapping(node, message, fix=PRECISION_FORM)
+        node = self.read_mapping(node, message, fix=PRECISION_FORM)
         if node is None:
             return ()
-        found = []
+        reasons = []
         for key, value in node.items():
             of_attribute = "." in key.text
             if isinstance(value, YMap) == of_attribute:
@@ -128,24 +132,24 @@ class EntryReader:
             pairs = [(key, value)] if of_attribute else list(value.items())  # type: ignore[union-attr]
             for word, reason in pairs:
                 name = "" if of_attribute else word.text
-                text = self.text(reason, "the reason") or ""
+                text = self.read_text(reason, "the reason") or ""
                 if name and name not in REFUSED:
-                    self.unknown(word, "precision word", name, sorted(REFUSED))
+                    self.report_unknown(word, "precision word", name, sorted(REFUSED))
                 if not text.strip():
                     message = f"precision says nothing of '{key.text}'"
                     self.error(reason.span, message, fix=PRECISION_FORM)
                 elif not name or name in REFUSED:
-                    found.append(((key.text, name), Declared(text, word.span)))
-        return tuple(found)
+                    reasons.append(((key.text, name), Declared(text, word.span)))
+        return tuple(reasons)
 
-    def target(self, node: YNode | None, known: tuple[str, ...] = TARGETS) -> str | None:
-        text = self.text(node, "target")
-        if node is not None and text not in known:
-            return self.unknown(node, "target", text or "", known)
+    def read_target(self, node: YNode | None, allowed: tuple[str, ...] = TARGETS) -> str | None:
+        text = self.read_text(node, "target")
+        if node is not None and text not in allowed:
+            return self.report_unknown(node, "target", text or "", allowed)
         return text
 
-    def opset(self, node: YNode | None) -> tuple[str, int] | None:
-        text = self.text(node, "opset")
+    def read_opset(self, node: YNode | None) -> tuple[str, int] | None:
+        text = self.read_text(node, "opset")
         if node is None or text is None:
             return None
         match = re.fullmatch(r"(>=|<)\s*([0-9]{1,3})", text)
@@ -154,22 +158,22 @@ class EntryReader:
             return self.error(node.span, message, fix='write opset: ">=23"')
         return match[1], int(match[2])
 
-    def plain(self, node: YNode) -> object:
-        """A sample value as nested lists of text; None for null."""
+    def to_plain(self, node: YNode) -> object:
+        """Convert a sample value to nested lists of text; None for null."""
         if isinstance(node, YSeq):
-            return [self.plain(value) for value in node]
+            return [self.to_plain(value) for value in node]
         if isinstance(node, YScalar):
             return None if node.is_null() else node.text
         return self.error(node.span, "a value of a sample call is text or a list", fix="quote it")
 
-    def number(self, text: str | None, node: YNode | None) -> float | None:
-        """A finite number of 0 or more, such as a tolerance."""
+    def read_number(self, text: str | None, node: YNode | None) -> float | None:
+        """Read a finite number of 0 or more, such as a tolerance."""
         if text is None or node is None:
             return None
         try:
-            found = float(text)
+            value = float(text)
         except ValueError:
             return self.error(node.span, f"'{text}' is no number")
-        if not 0 <= found < math.inf:
+        if not 0 <= value < math.inf:
             return self.error(node.span, f"'{text}' is not between 0 and infinity")
-        return found
+        return value

@@ -51,33 +51,33 @@ class Kind:
     def __str__(self) -> str:
         return self.base + (" or None" if self.optional and self.base != NONE else "")
 
-    def required(self) -> Kind:
-        """The same class without None."""
+    def without_none(self) -> Kind:
+        """Return the same kind without None."""
         return Kind(self.base, False, self.elements_optional)
 
 
 def of_torch(type_text: str) -> Kind:
-    """The class of a torch argument type, for example ``SymInt[]?`` -> SymInts or None."""
+    """Return the kind of a torch argument type: ``SymInt[]?`` is SymInts or None."""
     optional = type_text.endswith("?")
     plain = type_text[:-1] if optional else type_text
     return Kind(_TORCH.get(plain, OPAQUE), optional, plain == "Tensor?[]")
 
 
 def in_complex(kind: Kind) -> Kind:
-    """The class that an argument has in a block of ``complex:``."""
+    """Return the kind of an argument in a block of ``complex:``."""
     base = {RESULT: COMPLEX, RESULTS: COMPLEXES}.get(kind.base, kind.base)
     return Kind(base, kind.optional, kind.elements_optional)
 
 
-def of_tensors(result: Kind, given: list[Kind]) -> Kind:
-    """The class of what a word gives that takes results or pairs: pairs if one is among them."""
-    pairs = any(kind.base in (COMPLEX, COMPLEXES) for kind in given)
+def of_tensors(result: Kind, arguments: list[Kind]) -> Kind:
+    """Return the kind of the result of a helper on results or pairs: pairs if one is among them."""
+    pairs = any(kind.base in (COMPLEX, COMPLEXES) for kind in arguments)
     names = (COMPLEXES if pairs else RESULTS) if result.base == TENSORS else None
     return Kind(names or (COMPLEX if pairs else RESULT), result.optional)
 
 
-def join(left: Kind, right: Kind) -> Kind:
-    """The class of ``left if c else right``."""
+def join_kinds(left: Kind, right: Kind) -> Kind:
+    """Return the kind of ``left if c else right``."""
     if left.base == NONE:
         return Kind(right.base, True, right.elements_optional)
     if right.base == NONE:
@@ -86,15 +86,15 @@ def join(left: Kind, right: Kind) -> Kind:
     if left.base == right.base:
         return Kind(left.base, optional, left.elements_optional or right.elements_optional)
     if left.base in _NUMBERS and right.base in _NUMBERS:
-        return Kind(arithmetic(left.base, right.base), optional)
+        return Kind(arithmetic_kind(left.base, right.base), optional)
     lists = {left.base, right.base}
     if lists == {INTS, SYMINTS}:
         return Kind(SYMINTS, optional)
     return Kind(ANY, optional)
 
 
-def arithmetic(left: str, right: str, division: bool = False) -> str:
-    """The class of a sum, product or quotient of two numbers."""
+def arithmetic_kind(left: str, right: str, division: bool = False) -> str:
+    """Return the kind of a sum, product or quotient of two numbers."""
     both = {left, right}
     if SCALAR in both:
         return SCALAR
@@ -103,16 +103,16 @@ def arithmetic(left: str, right: str, division: bool = False) -> str:
     return SYMINT if SYMINT in both else INT
 
 
-def fits(value: Kind, wanted: Kind) -> bool:
-    """True when ``value`` may be passed where a prelude word wants ``wanted``."""
+def can_pass(value: Kind, expected: Kind) -> bool:
+    """Return whether ``value`` may be passed for a parameter of kind ``expected``."""
     if value.base == NONE:
-        return wanted.optional
-    if value.optional and not wanted.optional and wanted.base != ANY:
+        return expected.optional
+    if value.optional and not expected.optional and expected.base != ANY:
         return False
     return (
-        value.base == wanted.base
-        or ANY in (value.base, wanted.base)
-        or wanted.base in _WIDER.get(value.base, ())
+        value.base == expected.base
+        or ANY in (value.base, expected.base)
+        or expected.base in _WIDER.get(value.base, ())
     )
 
 

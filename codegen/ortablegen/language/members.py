@@ -16,7 +16,7 @@ from ortable import dtypes
 
 from . import kinds, narrowing, vocabulary
 from .narrowing import HALVES, Value
-from .parse import Code, called, is_call, names_in, onnx_call
+from .parse import Code, called_name, is_call, names_in, onnx_call
 from .served import Kernels
 
 Vector: TypeAlias = "tuple[int | None, ...]"  # a dtype a world; None where it is not known
@@ -48,13 +48,14 @@ FIXED = {
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of a value, by world: a tensor, a list of tensors of one dtype, a dtype, or a
-    bool (``kind``); None as a value of kind ``none``; several values of kind ``tuple``."""
+class KnownValue:
+    """What is known of a value, per dtype assignment: a tensor, a list of tensors of one dtype, a
+    dtype, or a bool (``kind``); None as a value of kind ``none``; several values of ``tuple``.
+    """
 
     kind: str
     dtypes: Vector = ()
-    parts: tuple[Known | None, ...] = ()
+    parts: tuple[KnownValue | None, ...] = ()
     truth: Truth = ()
 
 
@@ -63,11 +64,13 @@ Report = Callable[..., None]
 
 @dataclass
 class MemberChecker:
-    """Walks code for all worlds at once; ``names`` are the worlds as people read them
-    (``T = int8``), ``live`` those in which the code runs."""
+    """Checks code for all dtype assignments at once.
+
+    ``names`` are the assignments as shown (``T = int8``), ``live`` those in which the code runs.
+    """
 
     names: tuple[str, ...]
-    env: dict[str, Known | None]
+    env: dict[str, KnownValue | None]
     kernels: Kernels
     report: Report
     live: tuple[bool, ...] = ()
@@ -77,216 +80,245 @@ class MemberChecker:
     nodes: int = field(default=0)
     proven: int = field(default=0)
 
-    def fixed(self, kind: str, dtype: int) -> Known:
-        """A value of one dtype in every world."""
-        return Known(kind, (dtype,) * len(self.names))
+    def fixed_value(self, kind: str, dtype: int) -> KnownValue:
+        """Return a value of one dtype in every assignment."""
+        return KnownValue(kind, (dtype,) * len(self.names))
 
     @property
-    def unknown(self) -> Truth:
+    def unknown_truth(self) -> Truth:
         """A condition of which nothing is known."""
         return (None,) * len(self.names)
 
     # -- statements -----------------------------------------------------------------------------
 
-    def block(self, code: Code, opsets: tuple[int, int]) -> None:
-        """Prove every CapWord of a block."""
+    def check_block(self, code: Code, opsets: tuple[int, int]) -> None:
+        """Check every node call of a block."""
         self.code, self.opsets = code, opsets
         for statement in code.body:
             if isinstance(statement, ast.Assign):
                 target = statement.targets[0]
                 if isinstance(target, ast.Name):
-                    self.env[target.id] = self.value(statement.value)
+                    self.env[target.id] = self.infer_value(statement.value)
                 elif isinstance(target, ast.Tuple):
-                    value = self.value(statement.value, len(target.elts))
-                    for place, name in enumerate(target.elts):
+                    value = self.infer_value(statement.value, len(target.elts))
+                    for index, name in enumerate(target.elts):
                         assert isinstance(name, ast.Name)
-                        self.env[name.id] = _item(value, place)
+                        self.env[name.id] = _select_item(value, index)
             elif isinstance(statement, ast.Return) and statement.value is not None:
-                self.value(statement.value)
+                self.infer_value(statement.value)
 
     # -- conditions -----------------------------------------------------------------------------
 
-    def truth(self, node: ast.expr) -> Truth:
-        """In which worlds a condition holds, and fails; None where neither is known."""
+    def infer_truth(self, node: ast.expr) -> Truth:
+        """Infer in which assignments a condition holds and fails; None where neither is known."""
         if isinstance(node, ast.Name):
-            known = self.env.get(node.id)
-            return known.truth if known is not None and known.kind == "bool" else self.unknown
+            operand = self.env.get(node.id)
+            return (
+                operand.truth
+                if operand is not None and operand.kind == "bool"
+                else self.unknown_truth
+            )
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return tuple(None if each is None else not each for each in self.truth(node.operand))
+            return tuple(
+                None if holds is None else not holds for holds in self.infer_truth(node.operand)
+            )
         if isinstance(node, ast.BoolOp):
-            every = [self.truth(value) for value in node.values]
+            every = [self.infer_truth(value) for value in node.values]
             decides = isinstance(node.op, ast.Or)
-            return tuple(_joined(column, decides) for column in zip(*every, strict=True))
+            return tuple(_combine_truth(column, decides) for column in zip(*every, strict=True))
         if is_call(node, *narrowing.TESTS) and len(node.args) == 1:
-            return self.among(self.asked(node.args[0]), narrowing.TESTS[called(node)])
+            return self.infer_membership(
+                self.infer_operand(node.args[0]), narrowing.TESTS[called_name(node)]
+            )
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            return self.compared(node.left, node.ops[0], node.comparators[0])
-        return self.unknown
+            return self.infer_comparison(node.left, node.ops[0], node.comparators[0])
+        return self.unknown_truth
 
-    def compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Truth:
-        unknown = self.unknown
+    def infer_comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Truth:
+        unknown = self.unknown_truth
         if isinstance(operator, ast.Is | ast.IsNot):
             name = left.id if isinstance(left, ast.Name) else ""
-            known = self.env.get(name)
-            if name in self.optional and known is not None and known.kind != "none":
+            operand = self.env.get(name)
+            if name in self.optional and operand is not None and operand.kind != "none":
                 return unknown
-            if known is None or not (isinstance(right, ast.Constant) and right.value is None):
+            if operand is None or not (isinstance(right, ast.Constant) and right.value is None):
                 return unknown
-            return ((known.kind == "none") == isinstance(operator, ast.Is),) * len(self.names)
+            return ((operand.kind == "none") == isinstance(operator, ast.Is),) * len(self.names)
         if not isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
             return unknown
-        first = self.value(left)
+        first = self.infer_value(left)
         sides = right.elts if isinstance(right, ast.Tuple | ast.List) else [right]
-        seconds = [self.value(each) for each in sides]
+        seconds = [self.infer_value(side) for side in sides]
         if first is None or first.kind != "dtype":
             return unknown
-        if any(each is None or each.kind != "dtype" for each in seconds):
+        if any(side is None or side.kind != "dtype" for side in seconds):
             return unknown
-        found: list[bool | None] = []
-        for world, dtype in enumerate(first.dtypes):
-            others = [each.dtypes[world] for each in seconds if each is not None]
+        truth: list[bool | None] = []
+        for index, dtype in enumerate(first.dtypes):
+            others = [side.dtypes[index] for side in seconds if side is not None]
             is_in = isinstance(operator, ast.Eq | ast.In)
             is_known = dtype is not None and None not in others
-            found.append((dtype in others) == is_in if is_known else None)
-        return tuple(found)
+            truth.append((dtype in others) == is_in if is_known else None)
+        return tuple(truth)
 
-    def among(self, value: Known | None, wanted: frozenset[int]) -> Truth:
+    def infer_membership(self, value: KnownValue | None, members: frozenset[int]) -> Truth:
         if value is None or value.kind not in ("tensor", "dtype", "list"):
-            return self.unknown
-        return tuple(None if each is None else each in wanted for each in value.dtypes)
+            return self.unknown_truth
+        return tuple(None if dtype is None else dtype in members for dtype in value.dtypes)
 
-    def asked(self, node: ast.expr) -> Known | None:
-        """What a word that asks about a result is asked about; ``res`` alone means ``res[0]``."""
-        value = self.value(node)
+    def infer_operand(self, node: ast.expr) -> KnownValue | None:
+        """Infer the operand of a dtype test; ``res`` alone means ``res[0]``."""
+        value = self.infer_value(node)
         if isinstance(node, ast.Name) and node.id == "res":
-            return _item(value, 0)
+            return _select_item(value, 0)
         return value
 
     # -- expressions ----------------------------------------------------------------------------
 
-    def value(self, node: ast.expr, outputs: int = 1) -> Known | None:
-        """What is known of an expression."""
+    def infer_value(self, node: ast.expr, outputs: int = 1) -> KnownValue | None:
+        """Infer what is known of an expression."""
         if isinstance(node, ast.Name):
             if node.id in self.env:
                 return self.env[node.id]
             is_dtype = node.id in vocabulary.DTYPES
-            return self.fixed("dtype", getattr(dtypes, node.id)) if is_dtype else None
+            return self.fixed_value("dtype", getattr(dtypes, node.id)) if is_dtype else None
         if isinstance(node, ast.Constant):
-            return Known("none") if node.value is None else None
+            return KnownValue("none") if node.value is None else None
         if isinstance(node, ast.Call):
-            return self.call(node, outputs)
+            return self.infer_call(node, outputs)
         if isinstance(node, ast.IfExp):
-            return self.choice(node, outputs)
+            return self.infer_ternary(node, outputs)
         if isinstance(node, ast.Tuple):
-            return Known("tuple", (), tuple(self.value(each) for each in node.elts))
+            return KnownValue(
+                "tuple", (), tuple(self.infer_value(element) for element in node.elts)
+            )
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            place = node.slice.value
-            found = self.value(node.value)
-            return _item(found, place) if isinstance(place, int) else found
-        return self.others(node)
+            index = node.slice.value
+            container = self.infer_value(node.value)
+            return _select_item(container, index) if isinstance(index, int) else container
+        return self.infer_other(node)
 
-    def others(self, node: ast.expr) -> Known | None:
-        """Lists and conditions, and expressions of which nothing is known, but whose parts may hold
-        CapWords."""
+    def infer_other(self, node: ast.expr) -> KnownValue | None:
+        """Infer lists and conditions, and visit the parts of other expressions."""
         if isinstance(node, ast.BoolOp | ast.Compare | ast.UnaryOp):
-            return Known("bool", truth=self.truth(node))
+            return KnownValue("bool", truth=self.infer_truth(node))
         if isinstance(node, ast.List):
-            known = [self.value(each) for each in node.elts]
-            if known and all(each == known[0] for each in known) and known[0] is not None:
-                return Known("list", known[0].dtypes) if known[0].kind == "tensor" else None
+            elements = [self.infer_value(element) for element in node.elts]
+            if (
+                elements
+                and all(element == elements[0] for element in elements)
+                and elements[0] is not None
+            ):
+                return (
+                    KnownValue("list", elements[0].dtypes) if elements[0].kind == "tensor" else None
+                )
         elif isinstance(node, ast.ListComp):
-            return self.comprehension(node)
+            return self.infer_comprehension(node)
         else:
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
-                    self.value(child)
+                    self.infer_value(child)
         return None
 
-    def comprehension(self, node: ast.ListComp) -> Known | None:
+    def infer_comprehension(self, node: ast.ListComp) -> KnownValue | None:
         loop = node.generators[0]
-        source = self.value(loop.iter)
+        source = self.infer_value(loop.iter)
         saved = dict(self.env)
         for name in names_in(loop.target):
-            self.env[name.id] = _item(source, 0) if name is loop.target else None
-        element = self.value(node.elt)
+            self.env[name.id] = _select_item(source, 0) if name is loop.target else None
+        element = self.infer_value(node.elt)
         self.env = saved
-        return Known("list", element.dtypes) if element and element.kind == "tensor" else None
+        return KnownValue("list", element.dtypes) if element and element.kind == "tensor" else None
 
-    def choice(self, node: ast.IfExp, outputs: int) -> Known | None:
-        truth, saved = self.truth(node.test), self.live
+    def infer_ternary(self, node: ast.IfExp, outputs: int) -> KnownValue | None:
+        truth, saved = self.infer_truth(node.test), self.live
         env = self.env
-        self.live = _meet(saved, [each is not False for each in truth])
-        self.env = self.narrowed(env, node.test, True)
-        left = self.value(node.body, outputs)
-        self.live = _meet(saved, [each is not True for each in truth])
-        self.env = self.narrowed(env, node.test, False)
-        right = self.value(node.orelse, outputs)
+        self.live = _intersect_live(saved, [holds is not False for holds in truth])
+        self.env = self.narrow_env(env, node.test, True)
+        left = self.infer_value(node.body, outputs)
+        self.live = _intersect_live(saved, [holds is not True for holds in truth])
+        self.env = self.narrow_env(env, node.test, False)
+        right = self.infer_value(node.orelse, outputs)
         self.live, self.env = saved, env
-        return _either(left, right, truth)
+        return _merge_sides(left, right, truth)
 
-    def narrowed(
-        self, env: dict[str, Known | None], test: ast.expr, holds: bool
-    ) -> dict[str, Known | None]:
-        """Names that are None, as the condition says."""
+    def narrow_env(
+        self, env: dict[str, KnownValue | None], test: ast.expr, holds: bool
+    ) -> dict[str, KnownValue | None]:
+        """Bind the names that are None by the condition."""
         if (
             isinstance(test, ast.Compare)
             and isinstance(test.left, ast.Name)
             and isinstance(test.ops[0], ast.Is | ast.IsNot)
             and isinstance(test.ops[0], ast.Is) == holds
         ):
-            return {**env, test.left.id: Known("none")}
+            return {**env, test.left.id: KnownValue("none")}
         return env
 
-    def call(self, node: ast.Call, outputs: int) -> Known | None:
+    def infer_call(self, node: ast.Call, outputs: int) -> KnownValue | None:
         if onnx_call(node) is not None:
-            return self.onnx(node, outputs)
-        name = called(node)
-        values = [self.value(_plain(argument)) for argument in node.args]
+            return self.infer_onnx(node, outputs)
+        name = called_name(node)
+        values = [self.infer_value(_strip_star(argument)) for argument in node.args]
         for keyword in node.keywords:
-            self.value(keyword.value)
+            self.infer_value(keyword.value)
 
-        def at(place: int) -> Known | None:
-            return values[place] if place < len(values) else None
+        def argument_at(index: int) -> KnownValue | None:
+            return values[index] if index < len(values) else None
 
         if name == "dtype_of" and node.args:
-            found = self.asked(node.args[0])
-            return Known("dtype", found.dtypes) if found and found.kind == "tensor" else None
+            operand = self.infer_operand(node.args[0])
+            return (
+                KnownValue("dtype", operand.dtypes)
+                if operand and operand.kind == "tensor"
+                else None
+            )
         if name in FIXED:
-            return self.fixed("tensor", FIXED[name])
+            return self.fixed_value("tensor", FIXED[name])
         if name in SAME:
-            found = at(SAME[name])
-            return found if found is not None and found.kind == "tensor" else None
+            operand = argument_at(SAME[name])
+            return operand if operand is not None and operand.kind == "tensor" else None
         if name in GIVEN:
-            return self.given(at(GIVEN[name]), at(0), name)
+            return self.infer_cast(argument_at(GIVEN[name]), argument_at(0), name)
         if name in ("opmath", "opmath_dtype"):
-            found = at(0)
-            if found is None or found.kind not in ("tensor", "dtype"):
+            operand = argument_at(0)
+            if operand is None or operand.kind not in ("tensor", "dtype"):
                 return None
-            return Known(found.kind, tuple(_COMPUTED.get(each, each) for each in found.dtypes))
+            return KnownValue(
+                operand.kind, tuple(_COMPUTED.get(dtype, dtype) for dtype in operand.dtypes)
+            )
         if name == "opmath_beside":  # or float32: a node that takes half floats takes that too
-            return at(1)
+            return argument_at(1)
         if name == "cast_all":
-            found = at(1)
-            return Known("list", found.dtypes) if found and found.kind == "dtype" else None
-        if name in ("list", "tuple", "reversed") and at(0) is not None:
-            return at(0)
+            operand = argument_at(1)
+            return (
+                KnownValue("list", operand.dtypes) if operand and operand.kind == "dtype" else None
+            )
+        if name in ("list", "tuple", "reversed") and argument_at(0) is not None:
+            return argument_at(0)
         return None
 
-    def given(self, dtype: Known | None, value: Known | None, name: str) -> Known | None:
+    def infer_cast(
+        self, dtype: KnownValue | None, value: KnownValue | None, name: str
+    ) -> KnownValue | None:
         if dtype is not None and dtype.kind == "dtype":
-            return Known("tensor", dtype.dtypes)
+            return KnownValue("tensor", dtype.dtypes)
         is_kept = name == "cast" and dtype is not None and dtype.kind == "none"
         return value if is_kept else None
 
-    def onnx(self, node: ast.Call, outputs: int) -> Known | None:
-        found = onnx_call(node)
-        assert found is not None
-        domain, op = found
-        values = [self.value(_plain(argument)) for argument in node.args]
+    def infer_onnx(self, node: ast.Call, outputs: int) -> KnownValue | None:
+        callee = onnx_call(node)
+        assert callee is not None
+        domain, op = callee
+        values = [self.infer_value(_strip_star(argument)) for argument in node.args]
         for keyword in node.keywords:
-            known = self.value(keyword.value)
+            dtype_value = self.infer_value(keyword.value)
             if keyword.arg in ("to", "dtype"):  # what makes tensors of a given dtype
-                return Known("tensor", known.dtypes) if known and known.kind == "dtype" else None
+                return (
+                    KnownValue("tensor", dtype_value.dtypes)
+                    if dtype_value and dtype_value.kind == "dtype"
+                    else None
+                )
             if keyword.arg == "outputs":
                 outputs = 1
         if any(isinstance(argument, ast.Starred) for argument in node.args[:-1]):
@@ -295,96 +327,100 @@ class MemberChecker:
         problems: dict[tuple[str, int | None], list[str]] = {}
         self.nodes += 1
         complete = True
-        for world, name in enumerate(self.names):
-            operands = tuple(_operand(value, world) for value in values)
-            verdict = self.kernels.verdict(domain, op, self.opsets, operands, outputs)
-            for place, dtype in enumerate(verdict.outputs):
-                results[place].append(dtype)
-            if self.live[world]:
+        for index, name in enumerate(self.names):
+            operands = tuple(_operand_dtype(value, index) for value in values)
+            verdict = self.kernels.find_verdict(domain, op, self.opsets, operands, outputs)
+            for position, dtype in enumerate(verdict.outputs):
+                results[position].append(dtype)
+            if self.live[index]:
                 complete = complete and None not in operands
                 if verdict.problem is not None:
                     problems.setdefault((verdict.problem, verdict.position), []).append(name)
         self.proven += complete
-        self.tell(node, problems)
-        parts = tuple(Known("tensor", tuple(each)) for each in results)
-        return parts[0] if outputs == 1 else Known("tuple", (), parts)
+        self.report_problems(node, problems)
+        parts = tuple(KnownValue("tensor", tuple(vector)) for vector in results)
+        return parts[0] if outputs == 1 else KnownValue("tuple", (), parts)
 
-    def tell(self, node: ast.Call, problems: dict[tuple[str, int | None], list[str]]) -> None:
-        """One error an operand: the first problem, and where it and others are."""
+    def report_problems(
+        self, node: ast.Call, problems: dict[tuple[str, int | None], list[str]]
+    ) -> None:
+        """Report one error per operand: the first problem, and the assignments of all."""
         for position in dict.fromkeys(position for _, position in problems):
-            here = [each for each in problems if each[1] == position]
+            here = [problem for problem in problems if problem[1] == position]
             where: ast.AST = node
             if position is not None:
                 where = node.args[min(position, len(node.args) - 1)]
             assert self.code is not None
-            notes = [f"where {_listed(problems[here[0]])}"]
+            notes = [f"where {_format_assignments(problems[here[0]])}"]
             if len(here) > 1:
-                more = sum(len(problems[each]) for each in here[1:])
+                more = sum(len(problems[problem]) for problem in here[1:])
                 notes.append(f"and so for {more} other choice{'s' * (more > 1)} of dtypes")
             fix = "a case or a cast for it, or leave it out of 'types'"
             self.report(self.code.at(where), here[0][0], notes, fix)
 
 
-def _plain(node: ast.expr) -> ast.expr:
+def _strip_star(node: ast.expr) -> ast.expr:
     return node.value if isinstance(node, ast.Starred) else node
 
 
-def _operand(value: Known | None, world: int) -> int | None:
+def _operand_dtype(value: KnownValue | None, index: int) -> int | None:
     if value is None:
         return None
     if value.kind == "none":
         return 0
-    return value.dtypes[world] if value.kind in ("tensor", "list") else None
+    return value.dtypes[index] if value.kind in ("tensor", "list") else None
 
 
-def _item(value: Known | None, place: int) -> Known | None:
+def _select_item(value: KnownValue | None, index: int) -> KnownValue | None:
     if value is None:
         return None
     if value.kind == "list":
-        return Known("tensor", value.dtypes)
+        return KnownValue("tensor", value.dtypes)
     if value.kind == "tuple":
-        return value.parts[place] if -len(value.parts) <= place < len(value.parts) else None
+        return value.parts[index] if -len(value.parts) <= index < len(value.parts) else None
     return None
 
 
-def _joined(column: Iterable[bool | None], decides: bool) -> bool | None:
-    """``or`` (``decides`` True) or ``and`` of what is known."""
+def _combine_truth(column: Iterable[bool | None], decides: bool) -> bool | None:
+    """Compute ``or`` (``decides`` True) or ``and`` of what is known."""
     values = list(column)
     if decides in values:
         return decides
     return None if None in values else not decides
 
 
-def _meet(live: tuple[bool, ...], also: Iterable[bool]) -> tuple[bool, ...]:
+def _intersect_live(live: tuple[bool, ...], also: Iterable[bool]) -> tuple[bool, ...]:
     return tuple(a and b for a, b in zip(live, also, strict=True))
 
 
-def _either(left: Known | None, right: Known | None, truth: Truth) -> Known | None:
-    """The value of a ternary: that of the side taken, where that is known, or of both."""
-    if left == right or all(each is True for each in truth):
+def _merge_sides(
+    left: KnownValue | None, right: KnownValue | None, truth: Truth
+) -> KnownValue | None:
+    """Return the value of a ternary: the side taken, where it is known, or both."""
+    if left == right or all(holds is True for holds in truth):
         return left
-    if all(each is False for each in truth):
+    if all(holds is False for holds in truth):
         return right
     if left is None or right is None or "none" in (left.kind, right.kind):
         return None
     if left.kind == right.kind == "tuple" and len(left.parts) == len(right.parts):
         pairs = zip(left.parts, right.parts, strict=True)
-        return Known("tuple", (), tuple(_either(a, b, truth) for a, b in pairs))
+        return KnownValue("tuple", (), tuple(_merge_sides(a, b, truth) for a, b in pairs))
     if left.kind != right.kind:
         return None
-    found: list[Any] = []
-    for a, b, taken in zip(left.dtypes, right.dtypes, truth, strict=True):
-        found.append((a if a == b else None) if taken is None else a if taken else b)
-    return Known(left.kind, tuple(found))
+    merged: list[Any] = []
+    for a, b, holds_here in zip(left.dtypes, right.dtypes, truth, strict=True):
+        merged.append((a if a == b else None) if holds_here is None else a if holds_here else b)
+    return KnownValue(left.kind, tuple(merged))
 
 
-def _listed(names: list[str]) -> str:
-    """Worlds of one variable as one list: ``T is int8, int16``."""
+def _format_assignments(names: list[str]) -> str:
+    """Format assignments of one variable as one list: ``T is int8, int16``."""
     heads = {name.rpartition(" is ")[0] for name in names}
     if len(heads) == 1:
         return f"{heads.pop()} is {', '.join(name.rpartition(' is ')[2] for name in names)}"
-    shown = "; ".join(names[:6])
-    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    listed = "; ".join(names[:6])
+    return listed + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 # -- dtypes of words ------------------------------------------------------------------------------
@@ -409,31 +445,35 @@ _ALWAYS = {
 }
 
 
-def word_dtypes(word: vocabulary.Word, given: Mapping[str, Value]) -> frozenset[int] | None:
-    """The dtypes that a result of the word may have, or of which it is one; None: nothing known."""
+def word_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozenset[int] | None:
+    """Return the dtypes that a helper's result may have; None where nothing is known."""
     if word.name in _ALWAYS:
         return _ALWAYS[word.name]
     if word.name in FIXED:
         return frozenset({FIXED[word.name]})
     if word.name in ("opmath", "opmath_dtype"):
-        return _widened(given.get("x", given.get("dtype")))
+        return _widen_halves(arguments.get("x", arguments.get("dtype")))
     if word.name == "opmath_beside":
-        told = given.get("dtype")
-        wide = _widened(told)
-        return wide | told.dtypes if told is not None and told.dtypes and wide else None
+        dtype_argument = arguments.get("dtype")
+        wide = _widen_halves(dtype_argument)
+        return (
+            wide | dtype_argument.dtypes
+            if dtype_argument is not None and dtype_argument.dtypes and wide
+            else None
+        )
     name = _LIKE.get(word.name, "")
     if word.name in SAME:
         name = word.parameters[SAME[word.name]].name
-    like = given.get(name)
+    like = arguments.get(name)
     if like is not None:
         return like.dtypes
-    told = given.get("dtype")
-    if told is not None and told.kind.base in (kinds.DTYPE, kinds.INT):
-        return told.dtypes
+    dtype_argument = arguments.get("dtype")
+    if dtype_argument is not None and dtype_argument.kind.base in (kinds.DTYPE, kinds.INT):
+        return dtype_argument.dtypes
     return None
 
 
-def _widened(value: Value | None) -> frozenset[int]:
-    """The dtype in which torch computes half floats is float32."""
-    found = narrowing.ALL if value is None or value.dtypes is None else value.dtypes
-    return (found - HALVES) | {dtypes.float32} if found & HALVES else found
+def _widen_halves(value: Value | None) -> frozenset[int]:
+    """Replace half floats by float32, in which torch computes them."""
+    members = narrowing.ALL if value is None or value.dtypes is None else value.dtypes
+    return (members - HALVES) | {dtypes.float32} if members & HALVES else members

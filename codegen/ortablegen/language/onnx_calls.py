@@ -1,4 +1,4 @@
-"""Checks one CapWord call against the ONNX schemas in force at every opset where it may run."""
+"""Check one node call against the ONNX schemas at every opset where it may run."""
 
 from __future__ import annotations
 
@@ -51,35 +51,35 @@ class OnnxCall:
 
 
 def check_onnx_call(call: OnnxCall, error: Report) -> Value:
-    """Report what is wrong with the call; returns the class and dtypes of its result(s)."""
-    found = onnx_call(call.node)
-    assert found is not None
-    domain, op = found
-    schemas = _schemas(call, domain, op, error)
+    """Report what is wrong with the call; return the kind and dtypes of its result(s)."""
+    callee = onnx_call(call.node)
+    assert callee is not None
+    domain, op = callee
+    schemas = _find_schemas(call, domain, op, error)
     count = _output_count(call)
     if not schemas:
-        return _value(count, [None] * (count or 1))
+        return _result_value(count, [None] * (count or 1))
     found_wrong = False
 
-    def report(*arguments: object, **keywords: object) -> None:
+    def report_error(*arguments: object, **keywords: object) -> None:
         nonlocal found_wrong
         found_wrong = True
         error(*arguments, **keywords)
 
     for schema in schemas:
-        _check_inputs(call, schema, report)
-        _check_attributes(call, schema, report)
-        _check_outputs(call, schema, count, report)
+        _check_inputs(call, schema, report_error)
+        _check_attributes(call, schema, report_error)
+        _check_outputs(call, schema, count, report_error)
         if found_wrong:
             break
     if not found_wrong and call.limits is not None:
         check_precision(
             call.node, schemas, call.inputs, call.attributes, call.opsets, call.limits, error
         )
-    return _value(count, _output_dtypes(call, schemas[-1], count or 1, error))
+    return _result_value(count, _output_dtypes(call, schemas[-1], count or 1, error))
 
 
-def _schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxSchema, ...]:
+def _find_schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxSchema, ...]:
     if op not in operators(domain):
         hint = did_you_mean(op, operators(domain))
         error(call.node, f"ONNX has no operator '{op}' in domain '{domain or 'ai.onnx'}'{hint}")
@@ -106,10 +106,10 @@ def _schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxS
 
 
 def _output_count(call: OnnxCall) -> int | None:
-    given = next((word.value for word in call.node.keywords if word.arg == "outputs"), None)
-    if given is None:
+    argument = next((word.value for word in call.node.keywords if word.arg == "outputs"), None)
+    if argument is None:
         return call.outputs
-    count = given.value if isinstance(given, ast.Constant) else None
+    count = argument.value if isinstance(argument, ast.Constant) else None
     return count if isinstance(count, int) else None
 
 
@@ -117,7 +117,7 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
     name = f"{schema.op}-{schema.since}"
     starred = any(isinstance(argument, ast.Starred) for argument in call.node.args)
     if not starred and not schema.accepts_inputs(len(call.inputs)):
-        expected = _count(schema.min_inputs, schema.max_inputs, "input")
+        expected = _format_count(schema.min_inputs, schema.max_inputs, "input")
         error(call.node, f"{name} takes {expected}, {len(call.inputs)} given", [schema.signature()])
         return
     for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
@@ -139,12 +139,15 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
             no_pairs = "ONNX Runtime has no complex numbers: nodes take the parts"
             text = f"input '{formal.name}' of {name} must be a result, got {got}"
             notes = [no_pairs if is_pair else schema.signature()]
-            error(argument, text, notes, fix=_fix(call, argument, value, formal))
+            error(argument, text, notes, fix=_suggest_fix(call, argument, value, formal))
 
 
-def _fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Formal) -> str:
-    """How a value becomes a result: a constant of the type of the operand beside it; a vector where
-    the operator wants sizes or axes, or where an int is known only at run time."""
+def _suggest_fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Formal) -> str:
+    """Suggest how to turn a value into a result.
+
+    A constant of the type of the operand beside it; a vector where the operator wants sizes or
+    axes, or where an int is known only at run time.
+    """
     text = ast.unparse(argument)
     if value.kind.base == kinds.COMPLEX:
         return f"re({text}), im({text})"
@@ -155,7 +158,7 @@ def _fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Formal) -> st
 
 
 def _dtype_beside(call: OnnxCall) -> str:
-    """The dtype of a call's first operand that is a result, as one writes it."""
+    """Return the spelling of the dtype of the first operand that is a result."""
     for argument, value in zip(call.node.args, call.inputs, strict=False):
         if value.kind.base == RESULT and isinstance(argument, ast.Name):
             return f"dtype_of({argument.id})"
@@ -171,19 +174,19 @@ def _none_fix(argument: ast.expr, unit: str) -> str:
     return f"exclude it: when: {text} is not None"
 
 
-def _count(least: int, most: int, what: str) -> str:
-    if least == most:
-        return f"{least} {what}{'s' * (least != 1)}"
+def _format_count(minimum: int, maximum: int, what: str) -> str:
+    if minimum == maximum:
+        return f"{minimum} {what}{'s' * (minimum != 1)}"
     return (
-        f"{least} to {most} {what}s"
-        if most < 1000
-        else f"at least {least} {what}{'s' * (least != 1)}"
+        f"{minimum} to {maximum} {what}s"
+        if maximum < 1000
+        else f"at least {minimum} {what}{'s' * (minimum != 1)}"
     )
 
 
 def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
     name = f"{schema.op}-{schema.since}"
-    known = [attribute.name for attribute in schema.attributes]
+    names = [attribute.name for attribute in schema.attributes]
     by_name = {keyword.arg: keyword for keyword in call.node.keywords}
     for attribute_name, value in call.attributes.items():
         keyword = by_name[attribute_name]
@@ -191,8 +194,8 @@ def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None
             continue
         attribute = schema.attribute(attribute_name)
         if attribute is None:
-            hint = did_you_mean(attribute_name, known)
-            note = f"attributes are {', '.join(known)}" if known else f"{name} has no attributes"
+            hint = did_you_mean(attribute_name, names)
+            note = f"attributes are {', '.join(names)}" if names else f"{name} has no attributes"
             error(keyword, f"{name} has no attribute '{attribute_name}'{hint}", [note])
             continue
         _check_attribute_value(
@@ -204,9 +207,9 @@ def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None
 
 
 def _check_attribute_value(
-    keyword: ast.keyword, value: Value, wanted: str, required: bool, name: str, error: Report
+    keyword: ast.keyword, value: Value, type_name: str, required: bool, name: str, error: Report
 ) -> None:
-    allowed = _ATTRIBUTE_KINDS.get(wanted)
+    allowed = _ATTRIBUTE_KINDS.get(type_name)
     if allowed is None or value.kind.base == ANY:
         return
     if value.kind.base == NONE or value.kind.optional:
@@ -218,13 +221,13 @@ def _check_attribute_value(
     if value.kind.base not in allowed:
         error(
             keyword.value,
-            f"{name} is an attribute of type {wanted}, got {value.kind}",
-            fix=_FIXES.get(wanted),
+            f"{name} is an attribute of type {type_name}, got {value.kind}",
+            fix=_FIXES.get(type_name),
         )
 
 
 def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error: Report) -> None:
-    limits = _count(schema.min_outputs, schema.max_outputs, "output")
+    limits = _format_count(schema.min_outputs, schema.max_outputs, "output")
     if count is None and not any(output.variadic for output in schema.outputs):
         error(
             call.node,
@@ -243,7 +246,7 @@ def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error:
 def _output_dtypes(
     call: OnnxCall, schema: OnnxSchema, count: int, error: Report
 ) -> list[frozenset[int] | None]:
-    """Dtype sets of the outputs; a type parameter whose inputs leave no dtype is an error."""
+    """Return the dtype sets of the outputs; an empty set for a type parameter is an error."""
     bound: dict[str, frozenset[int]] = {}
     for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
         if isinstance(argument, ast.Starred):
@@ -255,11 +258,11 @@ def _output_dtypes(
         before = bound.get(formal.type, allowed)
         bound[formal.type] = before & value.dtypes
         if not value.dtypes & allowed:
-            names = ", ".join(sorted(dtypes.name(each) for each in value.dtypes))
+            names = ", ".join(sorted(dtypes.name(dtype) for dtype in value.dtypes))
             error(
                 argument,
                 f"input '{formal.name}' of {schema.op}-{schema.since} does not take {names}",
-                [f"it takes {', '.join(sorted(dtypes.name(each) for each in allowed))}"],
+                [f"it takes {', '.join(sorted(dtypes.name(dtype) for dtype in allowed))}"],
                 fix="cast(x, dtype), or another operator for this dtype",
             )
             bound[formal.type] = allowed
@@ -270,20 +273,24 @@ def _output_dtypes(
                 fix="cast one",
             )
             bound[formal.type] = allowed
-    found: list[frozenset[int] | None] = []
+    output_dtypes: list[frozenset[int] | None] = []
     for output in map(schema.output_at, range(count)):
         allowed = schema.elements(output.type) & _ELEMENTS if output is not None else frozenset()
-        found.append((bound.get(output.type, allowed) if output is not None else None) or None)
-    return found
+        output_dtypes.append(
+            (bound.get(output.type, allowed) if output is not None else None) or None
+        )
+    return output_dtypes
 
 
 # the element types that values of the language have
 _ELEMENTS = narrowing.ALL | {dtypes.string}
 
 
-def _value(count: int | None, found: list[frozenset[int] | None]) -> Value:
+def _result_value(count: int | None, output_dtypes: list[frozenset[int] | None]) -> Value:
     if count is None:
         return Value(Kind(RESULTS))
     if count == 1:
-        return Value(Kind(RESULT), found[0])
-    return Value(Kind(RESULTS), None, tuple(Value(Kind(RESULT), each) for each in found))
+        return Value(Kind(RESULT), output_dtypes[0])
+    return Value(
+        Kind(RESULTS), None, tuple(Value(Kind(RESULT), members) for members in output_dtypes)
+    )

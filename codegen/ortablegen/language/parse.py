@@ -12,8 +12,8 @@ from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YScalar
 
 MAX_STATEMENTS = 12
-MOST_CHARACTERS = 10_000  # of a piece of the language, of which the longest has a tenth
-MOST_LEVELS = 50  # of its tree, of which the deepest has 11
+MAX_CHARACTERS = 10_000  # of a piece of the language, of which the longest has a tenth
+MAX_LEVELS = 50  # of its tree, of which the deepest has 11
 
 _EXPRESSIONS = (
     ast.Expr, ast.Name, ast.Constant, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare,
@@ -78,15 +78,15 @@ class Code:
 
 
 def python_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
-    """What Python's parser makes of a text of a spec (`ast.Module` or `ast.Expression`); nothing of
-    it is run.
+    """Parse a text of a spec with Python's parser, without running it.
+
+    Returns `ast.Module` or `ast.Expression`.
 
     Raises:
-        SyntaxError: it is no Python, or longer or deeper than anybody writes: all that walk the
-            tree do so by recursion.
+        SyntaxError: the text is no Python, or too long or too deep for recursive walks.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise SyntaxError(f"it has more than {MOST_CHARACTERS} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise SyntaxError(f"it has more than {MAX_CHARACTERS} characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd literals, which the checks refuse or take
@@ -94,19 +94,21 @@ def python_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
     except (ValueError, MemoryError, RecursionError) as error:  # NUL, half a character, too deep
         raise SyntaxError(str(error) or "it is nested too deep") from None
     level: list[ast.AST] = [tree]
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         if not level:
             return tree
-    raise SyntaxError(f"it is nested in more than {MOST_LEVELS} levels")
+    raise SyntaxError(f"it is nested in more than {MAX_LEVELS} levels")
 
 
 def parse_expression(
     scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
 ) -> Code | None:
-    """Parse one expression; None after a reported error. ``way_out`` is told to who needs more than
-    the language has."""
-    code = _parse(scalar, diagnostics, way_out)
+    """Parse one expression; None after a reported error.
+
+    ``way_out`` is the hint for what the language cannot express.
+    """
+    code = _parse_code(scalar, diagnostics, way_out)
     if code is None:
         return None
     if len(code.body) != 1 or not isinstance(code.body[0], ast.Expr):
@@ -118,7 +120,7 @@ def parse_expression(
 
 def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
     """Parse a block: assignments, then one ``return``; None after a reported error."""
-    code = _parse(scalar, diagnostics)
+    code = _parse_code(scalar, diagnostics)
     if code is None:
         return None
     good = True
@@ -142,7 +144,7 @@ def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
     return code if good and code.body else None
 
 
-def _parse(
+def _parse_code(
     scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
 ) -> Code | None:
     try:
@@ -160,21 +162,23 @@ def _parse(
 
 
 def _check_columns(code: Code, diagnostics: Diagnostics) -> None:
-    most = diagnostics.most_columns
-    if most is None:
+    max_columns = diagnostics.most_columns
+    if max_columns is None:
         return
     for number, line in enumerate(code.text.split("\n")):
         width = code.scalar.at(number + 1, len(line)).column - 1
-        if width > most:
-            where = replace(code.span, line=code.span.line + number, column=most + 1)
-            diagnostics.error(where, f"the line has {width} columns, at most {most} are allowed")
+        if width > max_columns:
+            where = replace(code.span, line=code.span.line + number, column=max_columns + 1)
+            diagnostics.error(
+                where, f"the line has {width} columns, at most {max_columns} are allowed"
+            )
 
 
 def _check_construct(
     code: Code, root: ast.AST, diagnostics: Diagnostics, way_out: tuple[str, str]
 ) -> bool:
     good = True
-    for node in _walk(root):
+    for node in _walk_nodes(root):
         if _is_allowed(node):
             continue
         name = _NAMES.get(type(node), type(node).__name__)
@@ -188,20 +192,20 @@ def _check_construct(
     return good
 
 
-def _walk(root: ast.AST) -> list[ast.AST]:
-    """Nodes below ``root``; ``ms.Op(...)`` counts as a name, so its attribute is skipped."""
-    found: list[ast.AST] = []
+def _walk_nodes(root: ast.AST) -> list[ast.AST]:
+    """Return the nodes below ``root``; ``ms.Op(...)`` counts as a name."""
+    nodes: list[ast.AST] = []
     stack = [root]
     while stack:
         node = stack.pop()
-        found.append(node)
+        nodes.append(node)
         if not _is_allowed(node):
             continue  # what is inside a construct that is not allowed needs no error of its own
         children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Call) and domain_call(node.func) is not None:
             children = [*node.args, *node.keywords]
         stack.extend(children)
-    return found
+    return nodes
 
 
 def _is_allowed(node: ast.AST) -> bool:
@@ -209,7 +213,7 @@ def _is_allowed(node: ast.AST) -> bool:
 
 
 def _is_odd(node: ast.AST) -> bool:
-    """Constructs whose class is allowed but whose use here is not."""
+    """Return whether a node of an allowed class is used in a disallowed way."""
     if isinstance(node, ast.Assign | ast.Return | ast.Expr) and isinstance(node.value, ast.Starred):
         return True  # '*xs' spreads a list into a call or a list, it is no value of its own
     if isinstance(node, ast.Assign):
@@ -243,19 +247,19 @@ def domain_call(function: ast.expr) -> tuple[str, str] | None:
 
 
 def is_call(node: ast.AST | None, *words: str) -> TypeGuard[ast.Call]:
-    """Whether ``node`` calls a word; one of ``words`` where some are given."""
-    name = called(node)
+    """Return whether ``node`` calls a function; one of ``words`` where some are given."""
+    name = called_name(node)
     return name in words if words else bool(name)
 
 
-def called(node: ast.AST | None) -> str:
-    """The word that ``node`` calls; "" where it is no such call."""
+def called_name(node: ast.AST | None) -> str:
+    """Return the function that ``node`` calls; "" where it is no such call."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
 def names_in(*nodes: ast.AST) -> list[ast.Name]:
-    """The names in pieces of code."""
-    return [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
+    """Return the names in pieces of code."""
+    return [child for node in nodes for child in ast.walk(node) if isinstance(child, ast.Name)]
 
 
 def onnx_call(node: ast.AST) -> tuple[str, str] | None:

@@ -1,10 +1,9 @@
-"""Find conditions that never hold, always hold, or are taken by the cases before: a small solver
-that says only what it can prove.
+"""Find conditions that never hold, always hold, or are covered by earlier cases, by a sound solver.
 
-Known are comparisons of a term with a number (intervals), dtypes (sets), None, strings, and the
-truth of any other expression as it is written; ``and``, ``or`` and ``not`` as a disjunction of
-conjunctions, up to a bound. A comparison that may be symbolic holds only where it is provable: that
-it fails says nothing.
+It knows comparisons of a term with a number (intervals), dtypes (sets), None, strings, and the
+truth of any other expression by its text; ``and``, ``or`` and ``not`` as a disjunction of
+conjunctions, up to a bound. A comparison that may be symbolic holds only where it is provable:
+its failure says nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from ortable import dtypes
 
 from . import kinds, narrowing, vocabulary
 from .kinds import Kind
-from .parse import called, is_call
+from .parse import called_name, is_call
 
-_MOST = 150  # conjunctions; beyond them nothing is said
+_MAX_CONJUNCTIONS = 150  # conjunctions; beyond them nothing is said
 Literal = tuple[ast.expr, bool]
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq,
@@ -36,17 +35,18 @@ _COUNTS = ("rank_of", "len", "dim_of", "count_of")  # never negative
 
 @dataclass(frozen=True)
 class Finding:
-    """A condition that says less than it seems: ``kind`` is "never", "always", or "taken" by the
-    earlier condition at ``by`` (None: by several together)."""
+    """A redundant condition: ``kind`` is "never", "always", or "taken" by the earlier condition
+    ``by`` (None: by several together).
+    """
 
-    place: int
+    index: int
     kind: str
     by: int | None = None
 
 
 @dataclass(frozen=True)
 class _Range:
-    """The numbers that a term may be, as far as is known."""
+    """The possible numbers of a term."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -54,22 +54,22 @@ class _Range:
     open_high: bool = False
     without: frozenset[float] = frozenset()
 
-    def narrowed(self, operator: type[ast.cmpop], number: float, whole: bool) -> _Range:
-        """The numbers of the range that stand so to ``number``."""
+    def narrow_to(self, operator: type[ast.cmpop], number: float, is_int: bool) -> _Range:
+        """Restrict the range by a comparison with ``number``."""
         if operator is ast.NotEq:
-            found = replace(self, without=self.without | {number})
+            narrowed = replace(self, without=self.without | {number})
         else:
             low, open_low, high, closed = self.low, self.open_low, self.high, not self.open_high
             if operator in (ast.Gt, ast.GtE, ast.Eq):
                 low, open_low = max((low, open_low), (number, operator is ast.Gt))
             if operator in (ast.Lt, ast.LtE, ast.Eq):
                 high, closed = min((high, closed), (number, operator is not ast.Lt))
-            found = _Range(low, high, open_low, not closed, self.without)
-        return found.tightened() if whole else found
+            narrowed = _Range(low, high, open_low, not closed, self.without)
+        return narrowed.tighten_ints() if is_int else narrowed
 
-    def tightened(self) -> _Range:
-        """Over whole numbers an open end, or one that is left out, is the next one."""
-        mirrored = frozenset(-each for each in self.without)
+    def tighten_ints(self) -> _Range:
+        """Move open or excluded ends to the next integer."""
+        mirrored = frozenset(-excluded for excluded in self.without)
         low = _first_whole(self.low, self.open_low, self.without, self.high)
         high = -_first_whole(-self.high, self.open_high, mirrored, -low)
         return _Range(low, high, without=self.without)
@@ -81,12 +81,12 @@ class _Range:
         return self.low > self.high
 
     def lies_in(self, operator: type[ast.cmpop], number: float) -> bool:
-        """Whether every number of the range stands so to ``number``."""
-        return self.narrowed(_OPPOSITE[operator], number, False).is_empty
+        """Return whether the comparison with ``number`` holds for the whole range."""
+        return self.narrow_to(_OPPOSITE[operator], number, False).is_empty
 
 
 def _first_whole(low: float, is_open: bool, without: frozenset[float], high: float) -> float:
-    """The first whole number of a range from ``low`` on, or one beyond ``high``."""
+    """Return the first integer of a range from ``low`` on, or one beyond ``high``."""
     while low <= high and math.isfinite(low) and (is_open or low in without or low != int(low)):
         low, is_open = float(math.floor(low) + 1), False
     return low
@@ -94,7 +94,7 @@ def _first_whole(low: float, is_open: bool, without: frozenset[float], high: flo
 
 @dataclass
 class _Facts:
-    """A conjunction: what holds of terms; ``unproven`` are comparisons that are not provable."""
+    """A conjunction of facts about terms; ``unproven`` are comparisons that are not provable."""
 
     ranges: dict[str, _Range] = field(default_factory=dict)
     sets: dict[str, frozenset[object]] = field(default_factory=dict)
@@ -107,16 +107,16 @@ class _Facts:
             dict(self.ranges), dict(self.sets), dict(self.barred), dict(self.truths), self.unproven
         )
 
-    def say(self, name: str, truth: bool) -> bool:
+    def add_truth(self, name: str, truth: bool) -> bool:
         return self.truths.setdefault(name, truth) == truth
 
-    def among(self, name: str, values: frozenset[object], inside: bool) -> bool:
+    def add_members(self, name: str, values: frozenset[object], inside: bool) -> bool:
         if inside:
             self.sets[name] = self.sets.get(name, values) & values
         else:
             self.barred[name] = self.barred.get(name, frozenset()) | values
-        kept = self.sets.get(name)
-        return kept is None or bool(kept - self.barred.get(name, frozenset()))
+        members = self.sets.get(name)
+        return members is None or bool(members - self.barred.get(name, frozenset()))
 
     def is_consistent(self) -> bool:
         return not any(
@@ -126,154 +126,161 @@ class _Facts:
 
 
 class Solver:
-    """Answers for one list of cases; ``known`` are the value classes of names, ``linked`` the
-    promoted arguments, which have the dtype of ``res``, ``bounds`` the least and the greatest value
-    of ints."""
+    """Checks one list of cases.
+
+    ``kinds_by_name`` are the kinds of names, ``linked`` the promoted arguments, which have the
+    dtype of ``res``, ``bounds`` the minimum and maximum of ints.
+    """
 
     def __init__(
         self,
-        known: Mapping[str, Kind],
+        kinds_by_name: Mapping[str, Kind],
         linked: Iterable[str] = (),
         bounds: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
-        self.known = known
+        self.kinds_by_name = kinds_by_name
         self.bounds = bounds or {}
         self.linked = frozenset(linked) | ({"res"} if linked else frozenset())
 
-    def findings(self, conditions: Sequence[ast.expr | None]) -> list[Finding]:
-        """What is wrong with the conditions of cases of which the first that holds is taken; None
-        holds always."""
-        found: list[Finding] = []
+    def find_problems(self, conditions: Sequence[ast.expr | None]) -> list[Finding]:
+        """Find problems in the conditions of cases, of which the first that holds applies.
+
+        None holds always.
+        """
+        problems: list[Finding] = []
         rest: list[_Facts] | None = [_Facts()]
-        for place, condition in enumerate(conditions):
+        for index, condition in enumerate(conditions):
             if condition is not None:
-                if self.together([[_Facts()], self.forms(condition, True)]) == []:
-                    found.append(Finding(place, "never"))
+                if self.combine_forms([[_Facts()], self.expand_forms(condition, True)]) == []:
+                    problems.append(Finding(index, "never"))
                     continue
-                if self.together([[_Facts()], self.forms(condition, False)]) == []:
-                    found.append(Finding(place, "always"))
-            holds = self.forms(condition, True) if condition is not None else [[]]
-            if rest is not None and self.together([rest, holds]) == []:
-                found.append(Finding(place, "taken", self.one_before(conditions, place)))
+                if self.combine_forms([[_Facts()], self.expand_forms(condition, False)]) == []:
+                    problems.append(Finding(index, "always"))
+            holds = self.expand_forms(condition, True) if condition is not None else [[]]
+            if rest is not None and self.combine_forms([rest, holds]) == []:
+                problems.append(Finding(index, "taken", self.one_before(conditions, index)))
                 continue
             if condition is None:
                 rest = []
             elif rest is not None:
-                rest = self.together([rest, self.forms(condition, False)])
-        return found
+                rest = self.combine_forms([rest, self.expand_forms(condition, False)])
+        return problems
 
-    def one_before(self, conditions: Sequence[ast.expr | None], place: int) -> int | None:
-        """The earlier condition that by itself holds wherever this one does."""
-        here = conditions[place]
-        for before, other in enumerate(conditions[:place]):
+    def one_before(self, conditions: Sequence[ast.expr | None], index: int) -> int | None:
+        """Find an earlier condition that by itself holds wherever this one does."""
+        here = conditions[index]
+        for before, other in enumerate(conditions[:index]):
             if other is None:
                 return before
-            parts = [[_Facts()], self.forms(other, False)]
+            parts = [[_Facts()], self.expand_forms(other, False)]
             if here is not None:
-                parts.append(self.forms(here, True))
-            if self.together(parts) == []:
+                parts.append(self.expand_forms(here, True))
+            if self.combine_forms(parts) == []:
                 return before
         return None
 
-    def together(self, parts: Sequence[list] | list) -> list[_Facts] | None:
-        """The consistent conjunctions of facts and of forms of conditions; None for too many."""
+    def combine_forms(self, parts: Sequence[list] | list) -> list[_Facts] | None:
+        """Return the consistent conjunctions of facts and forms; None for too many."""
         facts: list[_Facts] = parts[0]
         for forms in parts[1:]:
             if forms is None:
                 return None
-            if len(facts) * len(forms) > _MOST:
+            if len(facts) * len(forms) > _MAX_CONJUNCTIONS:
                 return None
-            made = [self.joined(each, literals) for each in facts for literals in forms]
-            facts = [each for each in made if each is not None]
+            combined = [
+                self.add_literals(conjunction, literals)
+                for conjunction in facts
+                for literals in forms
+            ]
+            facts = [conjunction for conjunction in combined if conjunction is not None]
         return facts
 
-    def joined(self, facts: _Facts, literals: Sequence[Literal]) -> _Facts | None:
-        found = facts.copy()
+    def add_literals(self, facts: _Facts, literals: Sequence[Literal]) -> _Facts | None:
+        combined = facts.copy()
         for node, truth in literals:
-            if not self.add(found, node, truth):
+            if not self.add_literal(combined, node, truth):
                 return None
-        return found if found.is_consistent() else None
+        return combined if combined.is_consistent() else None
 
     # -- conditions as a disjunction of conjunctions --------------------------------------------
 
-    def forms(self, node: ast.expr, truth: bool) -> list[list[Literal]] | None:
-        """The conjunctions of which one holds where the condition does (``truth``) or fails; None
-        for too many."""
+    def expand_forms(self, node: ast.expr, truth: bool) -> list[list[Literal]] | None:
+        """Expand a condition or its negation to disjunctive form; None where it is too large."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return self.forms(node.operand, not truth)
+            return self.expand_forms(node.operand, not truth)
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
             sides = [node.left, *node.comparators]
             pairs = [
-                ast.Compare(sides[place], [operator], [sides[place + 1]])
-                for place, operator in enumerate(node.ops)
+                ast.Compare(sides[index], [operator], [sides[index + 1]])
+                for index, operator in enumerate(node.ops)
             ]
-            return self.forms(ast.BoolOp(ast.And(), list(pairs)), truth)
+            return self.expand_forms(ast.BoolOp(ast.And(), list(pairs)), truth)
         if not isinstance(node, ast.BoolOp):
             return [[(node, truth)]]
-        every = [self.forms(value, truth) for value in node.values]
-        if any(each is None for each in every):
+        every = [self.expand_forms(value, truth) for value in node.values]
+        if any(form is None for form in every):
             return None
-        known = [each for each in every if each is not None]
+        expanded = [form for form in every if form is not None]
         if isinstance(node.op, ast.Or) == truth:
-            return [literals for each in known for literals in each]
-        if math.prod(len(each) for each in known) > _MOST:
+            return [literals for form in expanded for literals in form]
+        if math.prod(len(form) for form in expanded) > _MAX_CONJUNCTIONS:
             return None
-        return [list(itertools.chain(*each)) for each in itertools.product(*known)]
+        return [list(itertools.chain(*form)) for form in itertools.product(*expanded)]
 
     # -- one literal ----------------------------------------------------------------------------
 
-    def add(self, facts: _Facts, node: ast.expr, truth: bool) -> bool:
-        """Add what a literal says; False when it contradicts what is known."""
+    def add_literal(self, facts: _Facts, node: ast.expr, truth: bool) -> bool:
+        """Add a literal; return False when it contradicts the facts."""
         if isinstance(node, ast.Constant):
             return bool(node.value) == truth
         if isinstance(node, ast.Compare):
-            return self.compare(facts, node, truth)
+            return self.add_comparison(facts, node, truth)
         if is_call(node, *narrowing.TESTS) and len(node.args) == 1:
-            values: frozenset[object] = frozenset(narrowing.TESTS[called(node)])
-            return facts.among(self.dtype_name(node.args[0]), values, truth)
+            values: frozenset[object] = frozenset(narrowing.TESTS[called_name(node)])
+            return facts.add_members(self.dtype_name(node.args[0]), values, truth)
         name = ast.unparse(node)
-        kind = self.kind(node)
-        if truth and not facts.say(f"{name} is None", False):
+        kind = self.kind_of(node)
+        if truth and not facts.add_truth(f"{name} is None", False):
             return False
         if kind.base in kinds.ELEMENT and not kind.optional:
             sized = ast.Call(ast.Name("len", ast.Load()), [node], [])
-            return self.number(facts, sized, ast.Gt if truth else ast.LtE, 0.0, True)
+            return self.add_number(facts, sized, ast.Gt if truth else ast.LtE, 0.0, True)
         if kind == Kind(kinds.INT):
-            return self.number(facts, node, ast.NotEq if truth else ast.Eq, 0.0, True)
-        return facts.say(name, truth)
+            return self.add_number(facts, node, ast.NotEq if truth else ast.Eq, 0.0, True)
+        return facts.add_truth(name, truth)
 
-    def compare(self, facts: _Facts, node: ast.Compare, truth: bool) -> bool:
+    def add_comparison(self, facts: _Facts, node: ast.Compare, truth: bool) -> bool:
         left, operator, right = node.left, node.ops[0], node.comparators[0]
         if isinstance(operator, ast.Is | ast.IsNot):
             if isinstance(right, ast.Constant) and right.value is None:
                 is_none = isinstance(operator, ast.Is) == truth
-                return self.none(facts, left, is_none)
-            return facts.say(ast.unparse(node), truth)
-        listed = _constants(right)
+                return self.add_none(facts, left, is_none)
+            return facts.add_truth(ast.unparse(node), truth)
+        listed = _constant_set(right)
         if listed is not None and isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
             inside = isinstance(operator, ast.Eq | ast.In) == truth
-            return facts.among(self.dtype_name(left), listed, inside)
+            return facts.add_members(self.dtype_name(left), listed, inside)
         if isinstance(operator, ast.In | ast.NotIn):
             plain = ast.Compare(left, [ast.In()], [right])
-            return facts.say(ast.unparse(plain), isinstance(operator, ast.In) == truth)
-        number = _number(right)
+            return facts.add_truth(ast.unparse(plain), isinstance(operator, ast.In) == truth)
+        number = _number_value(right)
         kind = type(operator)
-        if number is None and (number := _number(left)) is not None:
+        if number is None and (number := _number_value(left)) is not None:
             left, kind = right, _MIRROR[kind]
         if number is None:
-            return facts.say(ast.unparse(node), truth)
-        return self.number(facts, left, kind, number, truth)
+            return facts.add_truth(ast.unparse(node), truth)
+        return self.add_number(facts, left, kind, number, truth)
 
-    def none(self, facts: _Facts, node: ast.expr, is_none: bool) -> bool:
-        kind = self.kind(node)
+    def add_none(self, facts: _Facts, node: ast.expr, is_none: bool) -> bool:
+        kind = self.kind_of(node)
         if isinstance(node, ast.Name) and kind.base not in (kinds.ANY, kinds.OPAQUE, kinds.NONE):
             if is_none and not kind.optional:
                 return False
             if not is_none and kind.base == kinds.NONE:
                 return False
-        return facts.say(f"{ast.unparse(node)} is None", is_none)
+        return facts.add_truth(f"{ast.unparse(node)} is None", is_none)
 
-    def number(
+    def add_number(
         self,
         facts: _Facts,
         term: ast.expr,
@@ -281,35 +288,35 @@ class Solver:
         number: float,
         truth: bool,
     ) -> bool:
-        term, shift = _shifted(term)
-        whole = self.kind(term) == Kind(kinds.INT)
+        term, shift = _split_shift(term)
+        is_int = self.kind_of(term) == Kind(kinds.INT)
         name, number = ast.unparse(term), number - shift
         if not truth:
-            if not whole:
+            if not is_int:
                 facts.unproven += ((name, operator, number),)
                 return True
             operator = _OPPOSITE[operator]
         start = _Range(*self.bounds.get(name, (-math.inf, math.inf)))
         if is_call(term, *_COUNTS):
             start = _Range(low=0.0)
-        facts.ranges[name] = facts.ranges.get(name, start).narrowed(operator, number, whole)
+        facts.ranges[name] = facts.ranges.get(name, start).narrow_to(operator, number, is_int)
         return not facts.ranges[name].is_empty
 
-    def kind(self, node: ast.expr) -> Kind:
-        """The value class of a term, where it is plain to see."""
+    def kind_of(self, node: ast.expr) -> Kind:
+        """Return the kind of a term, where it is evident."""
         if isinstance(node, ast.Name):
-            return self.known.get(node.id, Kind(kinds.ANY))
+            return self.kinds_by_name.get(node.id, Kind(kinds.ANY))
         if is_call(node, "len"):
             return Kind(kinds.INT)
-        word = vocabulary.prelude().get(called(node))
+        word = vocabulary.load_prelude().get(called_name(node))
         # what `static` gives is as its argument: a number or several
         return word.result if word is not None and word.name != "static" else Kind(kinds.ANY)
 
     def dtype_name(self, node: ast.expr) -> str:
-        """Under which name the dtype of an expression, or its value, is kept."""
+        """Return the key of the dtype of an expression, or of its value."""
         if is_call(node, "dtype_of"):
             node = node.args[0] if node.args else node
-        elif not (isinstance(node, ast.Name) and self.kind(node).base in kinds.GRAPH_KINDS):
+        elif not (isinstance(node, ast.Name) and self.kind_of(node).base in kinds.GRAPH_KINDS):
             return f"value of {ast.unparse(node)}" if not self.is_res(node) else "dtype of res"
         if isinstance(node, ast.Name) and node.id in self.linked:
             return "dtype of res"
@@ -319,34 +326,34 @@ class Solver:
         return ast.unparse(node) in ("res", "res[0]")
 
 
-def _number(node: ast.expr) -> float | None:
+def _number_value(node: ast.expr) -> float | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _number(node.operand)
+        inner = _number_value(node.operand)
         return None if inner is None else -inner
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return float(node.value)  # type: ignore[arg-type]
     return None
 
 
-def _shifted(term: ast.expr) -> tuple[ast.expr, float]:
-    """``x + 2`` as ``x`` and 2."""
+def _split_shift(term: ast.expr) -> tuple[ast.expr, float]:
+    """Split ``x + 2`` into ``x`` and 2."""
     if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Add | ast.Sub):
-        number = _number(term.right)
+        number = _number_value(term.right)
         if number is not None:
-            inner, more = _shifted(term.left)
+            inner, more = _split_shift(term.left)
             return inner, more + (number if isinstance(term.op, ast.Add) else -number)
     return term, 0.0
 
 
-def _constants(node: ast.expr) -> frozenset[object] | None:
-    """Dtypes or strings, one or several."""
+def _constant_set(node: ast.expr) -> frozenset[object] | None:
+    """Return the dtypes or strings of a constant or tuple."""
     every = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
-    found: set[object] = set()
-    for each in every:
-        if isinstance(each, ast.Name) and each.id in vocabulary.DTYPES:
-            found.add(getattr(dtypes, each.id))
-        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
-            found.add(each.value)
+    values: set[object] = set()
+    for element in every:
+        if isinstance(element, ast.Name) and element.id in vocabulary.DTYPES:
+            values.add(getattr(dtypes, element.id))
+        elif isinstance(element, ast.Constant) and isinstance(element.value, str):
+            values.add(element.value)
         else:
             return None
-    return frozenset(found)
+    return frozenset(values)

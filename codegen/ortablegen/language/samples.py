@@ -54,14 +54,14 @@ class TensorSample:
         return tuple(size for size, _ in self.dims)
 
     @property
-    def elements(self) -> int:
+    def element_count(self) -> int:
         """How many elements the example has."""
         return math.prod(self.shape)
 
     @property
-    def numbers(self) -> int:
+    def number_count(self) -> int:
         """How many numbers are given; 0 where none are."""
-        return len(_leaves(self.values)) if self.values is not None else 0
+        return len(_flatten_numbers(self.values)) if self.values is not None else 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Expression:
 
 
 def tensor_sample(text: str) -> TensorSample | None:
-    """The tensor that a text stands for; None for a text of another form."""
+    """Parse a tensor of a sample; None for a text of another form."""
     match = _TENSOR.match(text)
     if match is None:
         return None
@@ -89,69 +89,70 @@ def tensor_sample(text: str) -> TensorSample | None:
                 f"'{part}' in '{text}' is no size; a dynamic dimension is written n=4"
             )
         dims.append((int(size), name.strip() or None))
-    bounds = [None if bound is None else _number(bound, text) for bound in (low, high)]
+    bounds = [None if bound is None else _parse_bound(bound, text) for bound in (low, high)]
     ends = [bound for bound in bounds if bound is not None]
     if ends and not -math.inf < ends[0] < ends[-1] < math.inf:
         raise SampleProblem(f"'{low}..{high}' in '{text}' is no range; write the lower end first")
     dtype = ABBREVIATIONS[short]
-    given = _numbers(values) if values is not None else None
+    numbers = _parse_numbers(values) if values is not None else None
     if values is not None:
-        _check_values(given, dtype, math.prod(size for size, _ in dims), text)
-    return TensorSample(dtype, tuple(dims), bounds[0], bounds[1], given)
+        _check_values(numbers, dtype, math.prod(size for size, _ in dims), text)
+    return TensorSample(dtype, tuple(dims), bounds[0], bounds[1], numbers)
 
 
 def unknown_operators(expected: str) -> list[tuple[str, str]]:
-    """Words of ``expect:`` that name no operator of ONNX, each with a hint at the one that may be
-    meant."""
-    found = []
+    """Return the words of ``expect:`` that name no ONNX operator, each with a spelling hint."""
+    unknown = []
     for word in dict.fromkeys(expected.split()):
         if word not in all_operators():
-            found.append((word, did_you_mean(word, sorted(all_operators()))))
-    return found
+            unknown.append((word, did_you_mean(word, sorted(all_operators()))))
+    return unknown
 
 
-def _check_values(given: Any, dtype: str, count: int, text: str) -> None:
-    """Each number is one that the dtype holds; they fill the tensor, once or repeated."""
-    leaves = _leaves(given)
+def _check_values(numbers: Any, dtype: str, count: int, text: str) -> None:
+    """Check that the dtype represents each number, and that they fill the tensor (repeated)."""
+    leaves = _flatten_numbers(numbers)
     if count % max(len(leaves), 1) or (count and not leaves):
         raise SampleProblem(f"'{text}' has {len(leaves)} numbers for {count} elements")
-    least, most = _BOUNDS.get(dtype, (None, None))
+    minimum, maximum = _BOUNDS.get(dtype, (None, None))
     for leaf in leaves:
-        whole = least is None or (isinstance(leaf, int) and least <= leaf <= most)
-        plain = isinstance(leaf, int | float) or dtype.startswith("complex")
-        if isinstance(leaf, str | bytes | None) or not (whole and plain):
+        in_range = minimum is None or (isinstance(leaf, int) and minimum <= leaf <= maximum)
+        is_number = isinstance(leaf, int | float) or dtype.startswith("complex")
+        if isinstance(leaf, str | bytes | None) or not (in_range and is_number):
             raise SampleProblem(f"'{leaf}' in '{text}' is no {dtype}")
 
 
-def _leaves(given: Any) -> list[Any]:
-    if not isinstance(given, list):
-        return [given]
-    parts = [_leaves(each) for each in given]
+def _flatten_numbers(numbers: Any) -> list[Any]:
+    if not isinstance(numbers, list):
+        return [numbers]
+    parts = [_flatten_numbers(item) for item in numbers]
     if (
-        len({(isinstance(each, list), len(part)) for each, part in zip(given, parts, strict=True)})
+        len(
+            {(isinstance(item, list), len(part)) for item, part in zip(numbers, parts, strict=True)}
+        )
         > 1
     ):
-        raise SampleProblem(f"lists of different lengths in '{given}'")
+        raise SampleProblem(f"lists of different lengths in '{numbers}'")
     return [leaf for part in parts for leaf in part]
 
 
-def _number(bound: str, text: str) -> float:
+def _parse_bound(bound: str, text: str) -> float:
     try:
         return float(bound)
     except ValueError:
         raise SampleProblem(f"'{bound}' in '{text}' is no number") from None
 
 
-def _numbers(text: str) -> Any:
+def _parse_numbers(text: str) -> Any:
     try:
         tree = python_tree(text.strip(), "eval").body
     except SyntaxError:
         raise SampleProblem(f"cannot read the numbers '{text}'") from None
-    return _evaluate(tree, {"nan": float("nan"), "inf": float("inf")})
+    return _evaluate_tree(tree, {"nan": float("nan"), "inf": float("inf")})
 
 
 def literal_value(text: str) -> Any:
-    """The value of a literal; text that is no expression stays text."""
+    """Parse the value of a literal; text that is no expression stays text."""
     if _PLAIN.fullmatch(text):
         return int(text)  # most literals are sizes, and Python's parser is slow
     try:
@@ -163,30 +164,30 @@ def literal_value(text: str) -> Any:
     names = {"nan": float("nan"), "inf": float("inf")}
     if any(isinstance(node, ast.Name) and node.id not in names for node in ast.walk(tree)):
         return Expression(tree)
-    return _evaluate(tree, names)
+    return _evaluate_tree(tree, names)
 
 
-def _evaluate(tree: ast.expr, names: dict[str, Any]) -> Any:
-    """Literals, lists, names and arithmetic; nothing else is evaluated."""
+def _evaluate_tree(tree: ast.expr, names: dict[str, Any]) -> Any:
+    """Evaluate literals, lists, names and arithmetic, and nothing else."""
     try:
-        return _evaluated(tree, names)
+        return _evaluate_node(tree, names)
     except (TypeError, ValueError, ArithmeticError) as error:
         # Python 3.14 says it in other words
         why = "division by zero" if isinstance(error, ZeroDivisionError) else error
         raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}': {why}") from None
 
 
-def _evaluated(tree: ast.expr, names: dict[str, Any]) -> Any:
+def _evaluate_node(tree: ast.expr, names: dict[str, Any]) -> Any:
     if isinstance(tree, ast.Constant):
         return tree.value
     if isinstance(tree, ast.Name) and tree.id in names:
         return names[tree.id]
     if isinstance(tree, ast.List | ast.Tuple):
-        return [_evaluate(each, names) for each in tree.elts]
+        return [_evaluate_tree(element, names) for element in tree.elts]
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
-        return -_evaluate(tree.operand, names)
+        return -_evaluate_tree(tree.operand, names)
     if isinstance(tree, ast.BinOp) and type(tree.op) in _ARITHMETIC:
-        sides = _evaluate(tree.left, names), _evaluate(tree.right, names)
+        sides = _evaluate_tree(tree.left, names), _evaluate_tree(tree.right, names)
         if any(isinstance(side, str | bytes | list) for side in sides):  # [0] * 10**10
             raise TypeError("arithmetic is of numbers")
         return _ARITHMETIC[type(tree.op)](*sides)
@@ -201,11 +202,10 @@ _ARITHMETIC = {
 }
 
 
-def evaluate(value: Any, sizes: dict[str, Any]) -> Any:
-    """A parsed value with the dynamic dimensions replaced (by ints or SymInts); tensors stay
-    TensorSample."""
+def evaluate_value(value: Any, sizes: dict[str, Any]) -> Any:
+    """Replace the dynamic dimensions of a parsed value by ints or SymInts; tensors stay."""
     if isinstance(value, Expression):
-        return _evaluate(value.tree, sizes)
+        return _evaluate_tree(value.tree, sizes)
     if isinstance(value, list):
-        return [evaluate(each, sizes) for each in value]
+        return [evaluate_value(item, sizes) for item in value]
     return value

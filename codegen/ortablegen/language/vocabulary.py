@@ -89,11 +89,11 @@ class Word:
 
 
 @cache
-def prelude() -> dict[str, Word]:
+def load_prelude() -> dict[str, Word]:
     """The words that specs may use, read with ``ast``: what modules of ``ortable/prelude`` and of
     ``ortable/lowerings`` list in ``__all__``."""
-    found = _listed_functions("prelude", "lowerings")
-    return {function.name: _word(function, _module_of(path)) for path, function in found}
+    functions = _listed_functions("prelude", "lowerings")
+    return {function.name: _word(function, _module_of(path)) for path, function in functions}
 
 
 def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
@@ -103,10 +103,10 @@ def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
     words: dict[str, Word] = {}
     for schema in schemas:
         parameters = []
-        for each in schema.arguments:
-            kind = of_torch(each.type)
+        for argument in schema.arguments:
+            kind = of_torch(argument.type)
             kind = replace(kind, base=tensors.get(kind.base, kind.base))
-            parameters.append(Parameter(each.name, kind, not each.has_default))
+            parameters.append(Parameter(argument.name, kind, not argument.has_default))
         result = Kind(TENSOR if schema.returns == ("Tensor",) else TENSORS)
         name = schema.function_name
         words[name] = Word(name, "", True, tuple(parameters), result, True, schema.key)
@@ -125,7 +125,7 @@ class Listing:
 
 
 @cache
-def listings() -> tuple[Listing, ...]:
+def load_listings() -> tuple[Listing, ...]:
     """Every word of specs and of rewrites, as often as a module lists it; those of the prelude
     first."""
     return tuple(
@@ -143,11 +143,11 @@ def twice_listed() -> list[tuple[Listing, Listing]]:
     """Pairs of places that give one word two meanings; a word of rewrites hides none of specs."""
     first: dict[str, Listing] = {}
     pairs = []
-    for each in listings():
-        if each.name in first:
-            pairs.append((first[each.name], each))
+    for listing in load_listings():
+        if listing.name in first:
+            pairs.append((first[listing.name], listing))
         else:
-            first[each.name] = each
+            first[listing.name] = listing
     return pairs
 
 
@@ -171,7 +171,7 @@ def inference_words() -> dict[str, Word]:
 def rewrite_words() -> dict[str, Word]:
     """The words of rewrites: those of specs, and what the modules of
     ``ortable/passes/rewrite/helpers`` list in ``__all__``."""
-    words = dict(prelude())
+    words = dict(load_prelude())
     for path, function in _listed_functions("passes/rewrite/helpers"):
         word = _word(function, _module_of(path))
         # such a word may also return a result that is there already
@@ -186,10 +186,10 @@ def _module_of(path: Path) -> str:
 
 def _listed_functions(*folders: str) -> Iterator[tuple[Path, ast.FunctionDef]]:
     """Yield the functions that ``__all__`` of modules lists, their words, by file."""
-    for path in (path for each in folders for path in sorted((RUNTIME / each).rglob("*.py"))):
+    for path in (path for folder in folders for path in sorted((RUNTIME / folder).rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        given = (node for node in tree.body if isinstance(node, ast.Assign))
-        named = [node.value for node in given if ast.unparse(node.targets[0]) == "__all__"]
+        assignments = (node for node in tree.body if isinstance(node, ast.Assign))
+        named = [node.value for node in assignments if ast.unparse(node.targets[0]) == "__all__"]
         listed = {name for value in named for name in ast.literal_eval(value)}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name in listed:
@@ -201,18 +201,20 @@ def _node_makers(path: Path) -> set[str]:
     """Functions of a file that make nodes or constants, themselves or through others."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    found = {name for name, word in prelude().items() if word.makes_nodes}
-    grown = True
-    while grown:
-        grown = False
+    makers = {name for name, word in load_prelude().items() if word.makes_nodes}
+    has_grown = True
+    while has_grown:
+        has_grown = False
         for name, function in functions.items():
-            if name not in found and any(_makes(node, found) for node in ast.walk(function)):
-                found.add(name)
-                grown = True
-    return found
+            if name not in makers and any(
+                _makes_nodes(node, makers) for node in ast.walk(function)
+            ):
+                makers.add(name)
+                has_grown = True
+    return makers
 
 
-def _makes(node: ast.AST, makers: set[str]) -> bool:
+def _makes_nodes(node: ast.AST, makers: set[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Attribute):
@@ -223,7 +225,7 @@ def _makes(node: ast.AST, makers: set[str]) -> bool:
 def lowering_parameters(path: str) -> tuple[str, ...] | None:
     """Parameters of ``ortable.lowerings.x.f`` that its body reads; None when there is no such
     function."""
-    function = _lowering(path)
+    function = _find_lowering(path)
     if function is None:
         return None
     read = {
@@ -234,12 +236,12 @@ def lowering_parameters(path: str) -> tuple[str, ...] | None:
 
 def lowering_signature(path: str) -> tuple[str, ...] | None:
     """All parameters of ``ortable.lowerings.x.f``; None when there is no such function."""
-    function = _lowering(path)
+    function = _find_lowering(path)
     return None if function is None else _parameter_names(function)
 
 
 @cache
-def _lowering(path: str) -> ast.FunctionDef | None:
+def _find_lowering(path: str) -> ast.FunctionDef | None:
     module, _, name = path.rpartition(".")
     prefix = "ortable."
     if not module.startswith(prefix):
@@ -251,7 +253,8 @@ def _lowering(path: str) -> ast.FunctionDef | None:
 def _parameter_names(function: ast.FunctionDef) -> tuple[str, ...]:
     arguments = function.args
     return tuple(
-        each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        argument.arg
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     )
 
 
@@ -270,24 +273,32 @@ def _word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KI
     """A function as a word; ``kinds`` are the classes that its annotations mean."""
     arguments = function.args.args
     takes_graph = bool(arguments) and arguments[0].arg == "graph"
-    given = arguments[1:] if takes_graph else arguments
+    positional = arguments[1:] if takes_graph else arguments
     defaults = len(function.args.defaults)
     parameters = [
-        Parameter(each.arg, _kind(each.annotation, kinds), position < len(given) - defaults)
-        for position, each in enumerate(given)
+        Parameter(
+            argument.arg,
+            _annotation_kind(argument.annotation, kinds),
+            position < len(positional) - defaults,
+        )
+        for position, argument in enumerate(positional)
     ]
     if (rest := function.args.vararg) is not None:
-        parameters.append(Parameter(rest.arg, _kind(rest.annotation, kinds), False, True))
+        parameters.append(
+            Parameter(rest.arg, _annotation_kind(rest.annotation, kinds), False, True)
+        )
     parameters += [
-        Parameter(each.arg, _kind(each.annotation, kinds), default is None)
-        for each, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        Parameter(argument.arg, _annotation_kind(argument.annotation, kinds), default is None)
+        for argument, default in zip(
+            function.args.kwonlyargs, function.args.kw_defaults, strict=True
+        )
     ]
-    result = _kind(function.returns, kinds)
+    result = _annotation_kind(function.returns, kinds)
     makes_nodes = result.base in GRAPH_KINDS | {TENSOR, TENSORS}
     return Word(function.name, module, takes_graph, tuple(parameters), result, makes_nodes)
 
 
-def _kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:
+def _annotation_kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:
     """The class of an annotation, for example ``Ints | None``."""
     text = ast.unparse(annotation) if annotation is not None else ""
     parts = [part.strip() for part in text.split("|")]
@@ -312,22 +323,24 @@ def with_core_words(page: str) -> str:
 
 def core_words() -> str:
     """One line a word of the prelude, a heading a module."""
-    core = [each for each in listings() if each.file.startswith(_PRELUDE)]
+    core = [listing for listing in load_listings() if listing.file.startswith(_PRELUDE)]
     parts = []
-    for file, words in itertools.groupby(core, key=lambda each: each.file):
+    for file, words in itertools.groupby(core, key=lambda listing: listing.file):
         topic = file.removeprefix(_PRELUDE).removesuffix(".py")
-        lines = [_line(each) for each in sorted(words, key=lambda each: each.name)]
+        lines = [
+            _format_line(listing) for listing in sorted(words, key=lambda listing: listing.name)
+        ]
         parts.append(f"**{topic}**\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
 
 
-def _line(word: Listing) -> str:
-    given = ", ".join(map(_parameter, prelude()[word.name].parameters))
+def _format_line(word: Listing) -> str:
+    parameters = ", ".join(map(_format_parameter, load_prelude()[word.name].parameters))
     summary = re.split(r"[;:] ", word.summary)[0]  # the rest is said by the docstring alone
-    return f"- `{word.name}({given})`: {summary.replace('``', '`')}"
+    return f"- `{word.name}({parameters})`: {summary.replace('``', '`')}"
 
 
-def _parameter(parameter: Parameter) -> str:
+def _format_parameter(parameter: Parameter) -> str:
     """The name, and the class of values that it takes where not every one is taken."""
     name = f"*{parameter.name}" if parameter.variadic else parameter.name
     return name if parameter.kind.base == ANY else f"{name}: {parameter.kind}"

@@ -55,7 +55,7 @@ def read_expression(
     before = len(diagnostics.errors)
     checker = RuleCode(code, {}, diagnostics, (0, 0), versions=versions, aspect=aspect)
     if checker.inside_language():
-        checker.value(code.expression)
+        checker.infer_value(code.expression)
     if len(diagnostics.errors) > before:
         return None
     emitter = _RuleEmitter(versions, aspect)
@@ -87,14 +87,14 @@ class RuleCode(CodeChecker):
                     return False
         return True
 
-    def _constant(self, node: ast.Constant) -> Value:
+    def _check_constant(self, node: ast.Constant) -> Value:
         if not isinstance(node.value, int | str | None):
             return self.error(
                 node, f"a constant is an integer, a string or None, not {node.value!r}"
             )
-        return super()._constant(node)
+        return super()._check_constant(node)
 
-    def _call(self, node: ast.Call, outputs: int | None) -> Value:
+    def _check_call(self, node: ast.Call, outputs: int | None) -> Value:
         if not isinstance(node.func, ast.Name):
             return self.error(node, "only words can be called")
         name = node.func.id
@@ -104,10 +104,10 @@ class RuleCode(CodeChecker):
             return self.accessor(node, name)
         if name == "same":
             if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
-                return self.value(node.args[0])
+                return self.infer_value(node.args[0])
             return self.error(node, "'same' takes the name of one input")
         if name in self.words:
-            return self.word(node, self.words[name])
+            return self.check_helper(node, self.words[name])
         notes = ("words are the public functions of ortable/inference/*.py",)
         return self.error(node, f"unknown function '{name}'{did_you_mean(name, self.words)}", notes)
 
@@ -120,10 +120,10 @@ class RuleCode(CodeChecker):
             )
         default = node.args[1] if len(node.args) == 2 else None
         if default is not None:
-            self.value(default)
+            self.infer_value(default)
         return self.input(node.args[0], aspect, default)
 
-    def _name(self, node: ast.Name) -> Value:
+    def _check_name(self, node: ast.Name) -> Value:
         name = node.id
         is_input = any(s.input_index(name) is not None for s in self.versions)
         is_attribute = any(s.attribute(name) for s in self.versions)

@@ -59,7 +59,7 @@ class _Reader(EntryReader):
             text = "an entry is a mapping that begins with 'onnx: Operator'"
             return self.error(entry.span, text)
         self.entry = entry
-        self.keys(entry, _KEYS, "an entry")
+        self.check_keys(entry, _KEYS, "an entry")
         versions = self.schemas(op)
         if versions is None:
             return None
@@ -78,7 +78,7 @@ class _Reader(EntryReader):
 
     def line(self, key: str) -> str | None:
         """The text of a key on one line."""
-        text = self.given(self.entry, key)
+        text = self.read_key(self.entry, key)
         return " ".join(text.split()) if text else None
 
     def traits(self) -> tuple[str, ...]:
@@ -87,9 +87,9 @@ class _Reader(EntryReader):
         key = self.versions[-1].key
         node = self.entry.get("traits")
         found: list[str] = []
-        for name in self.scalars(node, "traits"):
+        for name in self.read_scalars(node, "traits"):
             if name.text not in TRAITS:
-                self.unknown(name, "trait", name.text, TRAITS)
+                self.report_unknown(name, "trait", name.text, TRAITS)
                 continue
             if name.text in found:
                 self.error(name.span, f"trait '{name.text}' is there already", fix="drop it")
@@ -128,10 +128,10 @@ class _Reader(EntryReader):
 
     def schemas(self, op: YScalar) -> tuple[OnnxSchema, ...] | None:
         node = self.entry.get("domain")
-        domain = self.text(node, "domain") or ""
+        domain = self.read_text(node, "domain") or ""
         if domain not in DOMAIN_RANGE:
             known = [*filter(None, DOMAIN_RANGE), "ONNX's own where there is none"]
-            return self.unknown(node or self.entry, "domain", domain, known)
+            return self.report_unknown(node or self.entry, "domain", domain, known)
         versions = versions_between(op.text, domain)
         where = domain or "the standard domain"
         text = f"no supported opset of {where} has an operator '{op.text}'"
@@ -206,7 +206,7 @@ class _Reader(EntryReader):
             if name.text in names:
                 found[name.text] = self.aspect(child, key)
             else:
-                self.unknown(name, "output", name.text, names)
+                self.report_unknown(name, "output", name.text, names)
         missing = [n for n in names if n not in found]
         if required and missing:
             fix = f"{missing[0]}: unknown   # if it is"

@@ -1,3 +1,4 @@
-"""Front end of `specs/rewrites`: graph rewrites. YAML comes in through `read`; `check` holds the
-pattern, condition, replacement and cases against the ONNX schemas, `emit` writes one matcher a
-rule to `ortable_generated/rewrites`. `cli` calls, and so does the loader of a user's rules."""
+"""Front end of `specs/rewrites`: graph rewrites. `read` parses the YAML, `check` checks pattern,
+conditions, replacement and cases against the ONNX schemas, `emit` writes one matcher per rule to
+`ortable_generated/rewrites`. Called by `cli` and by the loader of a user's rules.
+"""

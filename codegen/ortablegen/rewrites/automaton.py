@@ -1,9 +1,9 @@
-"""Matchers as text: the steps of all alternatives of a pattern, merged where they begin alike and
-where they end alike.
+"""Matchers as text: the steps of all alternatives of a pattern, with common prefixes and suffixes
+merged.
 
-Alternatives are a tree by their first steps. Of two parts of the tree that are the same but for
-names, one is written, as a function that both call (a minimal acyclic automaton, as dictionaries
-have it). A pattern with ten places that may be left out so takes ten parts, not a thousand.
+Alternatives form a tree by their first steps. Subtrees that are equal up to names are written
+once, as a function that both call (a minimal acyclic automaton, as for dictionaries). A pattern
+with ten optional parts thus takes ten parts, not a thousand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-_FEWEST = 3  # steps that are worth a function
+_MIN_SHARED_STEPS = 3  # steps that are worth a function
 _WIDTH = 80  # of a condition
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.In: ast.NotIn,
@@ -32,7 +32,7 @@ class Step:
         kind: "do" (an assignment), "fail_if" (a condition), "loop" (the head of a for loop) or
             "return" (the arguments of a Match behind its nodes).
         text: the code.
-        reason: of a condition: what is told when it holds.
+        reason: of a condition: what is logged when it holds.
         nodes: of a return: variables of the nodes, the root first.
     """
 
@@ -42,76 +42,77 @@ class Step:
     nodes: tuple[str, ...] = ()
 
     @cached_property
-    def binds(self) -> tuple[str, ...]:
-        """Names that the step binds for those that follow."""
-        statement = self._statement
+    def bound_names(self) -> tuple[str, ...]:
+        """Names that the step binds for later steps."""
+        statement = self._parsed_statement
         if isinstance(statement, ast.Assign):
-            return tuple(_names(statement.targets))
-        return tuple(_names([statement.target])) if isinstance(statement, ast.For) else ()
+            return tuple(_target_names(statement.targets))
+        return tuple(_target_names([statement.target])) if isinstance(statement, ast.For) else ()
 
     @cached_property
-    def reads(self) -> frozenset[str]:
+    def read_names(self) -> frozenset[str]:
         """Names that the step reads."""
-        found = (node for node in ast.walk(self._statement) if isinstance(node, ast.Name))
-        return frozenset(node.id for node in found if isinstance(node.ctx, ast.Load))
+        names = (node for node in ast.walk(self._parsed_statement) if isinstance(node, ast.Name))
+        return frozenset(node.id for node in names if isinstance(node.ctx, ast.Load))
 
     @cached_property
-    def parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def text_parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The text between names, and the names, in order."""
         code = _PREFIX[self.kind].format(self.text)
-        found = sorted(
+        names = sorted(
             (node.col_offset, node.id)
-            for node in ast.walk(self._statement)
+            for node in ast.walk(self._parsed_statement)
             if isinstance(node, ast.Name)
         )
-        ends = [0, *(at + len(name) for at, name in found)]
-        between = [code[end:at] for end, (at, _) in zip(ends, found, strict=False)]
+        ends = [0, *(at + len(name) for at, name in names)]
+        between = [code[end:at] for end, (at, _) in zip(ends, names, strict=False)]
         texts = (self.kind, self.reason, *between, code[ends[-1] :])
-        return texts, tuple(name for _, name in found)
+        return texts, tuple(name for _, name in names)
 
     @cached_property
-    def _statement(self) -> ast.stmt:
+    def _parsed_statement(self) -> ast.stmt:
         return ast.parse(_PREFIX[self.kind].format(self.text)).body[0]
 
 
-def _names(targets: Iterable[ast.AST]) -> Iterator[str]:
+def _target_names(targets: Iterable[ast.AST]) -> Iterator[str]:
     for target in targets:
         yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
 @dataclass(eq=False)
 class _State:
-    """What may follow: steps, each with the state behind it, in the order of the alternatives."""
+    """A state of the automaton: steps with their next states, in the order of the alternatives."""
 
-    ways: list[tuple[Step, _State]] = field(default_factory=list)
+    edges: list[tuple[Step, _State]] = field(default_factory=list)
 
-    def go(self, step: Step) -> _State:
-        """The state behind a step, a new one if there is none."""
-        for known, state in self.ways:
-            if known == step:
+    def find_or_add(self, step: Step) -> _State:
+        """Return the state behind a step, adding it if needed."""
+        for existing, state in self.edges:
+            if existing == step:
                 return state
         state = _State()
-        self.ways.append((step, state))
+        self.edges.append((step, state))
         return state
 
     @cached_property
-    def branches(self) -> list[_State]:
-        """States with one way each, itself where it has only one."""
-        return [_State([way]) for way in self.ways] if len(self.ways) > 1 else [self]
+    def single_edges(self) -> list[_State]:
+        """States with one edge each, itself where it has only one."""
+        return [_State([way]) for way in self.edges] if len(self.edges) > 1 else [self]
 
     @cached_property
-    def size(self) -> int:
-        return sum(1 + state.size for _, state in self.ways)
+    def step_count(self) -> int:
+        return sum(1 + state.step_count for _, state in self.edges)
 
     @cached_property
-    def binds(self) -> frozenset[str]:
+    def bound_names(self) -> frozenset[str]:
         """Names that the steps from here on bind."""
-        return frozenset().union(*(state.binds | set(step.binds) for step, state in self.ways))
+        return frozenset().union(
+            *(state.bound_names | set(step.bound_names) for step, state in self.edges)
+        )
 
 
 class Automaton:
-    """The functions that match the alternatives of a rewrite, one for each operator that makes the
-    result of some.
+    """The functions that match the alternatives of a rewrite, one per root operator.
 
     Args:
         alternatives: by the name of the function, the steps of each alternative, in the order in
@@ -131,11 +132,11 @@ class Automaton:
     ) -> None:
         self.rewrite, self.m, self.root = rewrite, m, root
         every = [step for several in alternatives.values() for steps in several for step in steps]
-        self.names = {root, *names, *(name for step in every for name in step.binds)} - {m}
-        self.nodes, self.found = (self._unused(name) for name in ("nodes", "found"))
+        self.names = {root, *names, *(name for step in every for name in step.bound_names)} - {m}
+        self.nodes, self.match_name = (self._fresh_name(name) for name in ("nodes", "found"))
         self.keys: dict[_State, tuple[object, ...]] = {}
         self.free: dict[_State, tuple[str, ...]] = {}
-        self.seen: Counter[tuple[object, ...]] = Counter()
+        self.key_counts: Counter[tuple[object, ...]] = Counter()
         self.functions: dict[tuple[object, ...], str] = {}
         self.texts: list[list[str]] = []
         self.starts = {name: _State() for name in alternatives}
@@ -143,172 +144,185 @@ class Automaton:
             for steps in several:
                 state = self.starts[name]
                 for step in steps:
-                    state = state.go(step)
-            self._count(self.starts[name])
+                    state = state.find_or_add(step)
+            self._count_states(self.starts[name])
 
-    def lines(self, doc: str) -> list[list[str]]:
-        """The functions, line by line, each behind those that it calls; ``doc``: the docstring of
-        the first matcher."""
+    def function_lines(self, doc: str) -> list[list[str]]:
+        """Emit the functions line by line, callees first.
+
+        Args:
+            doc: the docstring of the first matcher.
+        """
         for name, state in self.starts.items():
             scope = _Scope(frozenset({self.root}), frozenset({self.root}), "")
-            body = self._rest(state, 1, "return None", scope, entered=True)
+            body = self._tail_lines(state, 1, "return None", scope, entered=True)
             head = f"def {name}({self.m}: Matcher, {self.root}: Node) -> Match | None:"
             self.texts.append([head, *([f"    {doc}"] if doc else []), *self._with_graph(body)])
             doc = ""
         return self.texts
 
-    def _unused(self, name: str) -> str:
+    def _fresh_name(self, name: str) -> str:
         while name in self.names:
             name += "_"
         return name
 
     # -- states that are the same but for names ---------------------------------------------------
 
-    def _count(self, state: _State) -> None:
-        """Counts states by what they do, those behind a state that was met before not again."""
-        if not state.ways:
+    def _count_states(self, state: _State) -> None:
+        """Count states by key; those behind a known state are not counted again."""
+        if not state.edges:
             return
-        key = self._key(state)
-        self.seen[key] += 1
-        if self.seen[key] == 1:
-            one = len(state.ways) == 1
-            for following in [state.ways[0][1]] if one else state.branches:
-                self._count(following)
+        key = self._state_key(state)
+        self.key_counts[key] += 1
+        if self.key_counts[key] == 1:
+            one = len(state.edges) == 1
+            for following in [state.edges[0][1]] if one else state.single_edges:
+                self._count_states(following)
 
     def _is_shared(self, state: _State) -> bool:
-        return state.size >= _FEWEST and self.seen[self._key(state)] > 1
+        return state.step_count >= _MIN_SHARED_STEPS and self.key_counts[self._state_key(state)] > 1
 
-    def _key(self, state: _State) -> tuple[object, ...]:
-        """What a state does, with numbers in place of names."""
+    def _state_key(self, state: _State) -> tuple[object, ...]:
+        """Return the steps from a state on, with numbers in place of names."""
         if state not in self.keys:
             free: list[str] = []
-            self.keys[state] = tuple(self._walk(state, {}, frozenset(), free))
+            self.keys[state] = tuple(self._walk_state(state, {}, frozenset(), free))
             self.free[state] = tuple(free)
         return self.keys[state]
 
-    def _walk(
+    def _walk_state(
         self, state: _State, numbers: dict[str, int], bound: frozenset[str], free: list[str]
     ) -> Iterator[object]:
-        for step, following in state.ways:
-            texts, names = step.parts
+        for step, following in state.edges:
+            texts, names = step.text_parts
             yield texts
             for name in names:
                 if name not in self.names:
                     yield name
                     continue
-                if name in step.reads and name not in bound and name not in free:
+                if name in step.read_names and name not in bound and name not in free:
                     free.append(name)
                 yield numbers.setdefault(name, len(numbers))
             if step.kind == "return":
                 yield tuple(numbers[name] for name in step.nodes if name in bound)
-            yield from self._walk(following, numbers, bound | set(step.binds), free)
+            yield from self._walk_state(following, numbers, bound | set(step.bound_names), free)
         yield "end"
 
     # -- text ------------------------------------------------------------------------------------
 
-    def _rest(
+    def _tail_lines(
         self, state: _State, depth: int, fail: str, scope: _Scope, *, entered: bool = False
     ) -> list[str]:
-        """The lines of a state behind which nothing is tried: at a failure, ``fail`` says what is
-        next. ``entered``: they are the body of its function."""
+        """Emit a state after which nothing is tried; ``fail`` is the code for a failure.
+
+        ``entered``: the lines are the body of the state's function.
+        """
         lines: list[str] = []
         indent = "    " * depth
         while True:
             if not entered and self._is_shared(state):
-                return [*lines, *self._call(state, indent, scope, fail == "continue")]
-            if len(state.ways) > 1:
-                for branch in state.branches[:-1]:
-                    lines += self._try(branch, depth, scope)
-                state, entered = state.branches[-1], False
-                if fail == "continue" and state.binds & scope.known:
-                    return [*lines, *self._call(state, indent, scope, True)]
+                return [*lines, *self._call_lines(state, indent, scope, fail == "continue")]
+            if len(state.edges) > 1:
+                for branch in state.single_edges[:-1]:
+                    lines += self._branch_lines(branch, depth, scope)
+                state, entered = state.single_edges[-1], False
+                if fail == "continue" and state.bound_names & scope.defined:
+                    return [*lines, *self._call_lines(state, indent, scope, True)]
                 continue
             entered = False
-            step, following = self._join(state, scope)
-            before, scope = self._bind(step, indent, scope)
+            step, following = self._merge_conditions(state, scope)
+            before, scope = self._bind_missing(step, indent, scope)
             lines += before
             if step.kind == "return":
-                return [*lines, f"{indent}return Match({scope.nodes(step)}, {step.text})"]
+                return [*lines, f"{indent}return Match({scope.nodes_tuple(step)}, {step.text})"]
             if step.kind == "loop":
-                body = self._rest(following, depth + 1, "continue", scope)
+                body = self._tail_lines(following, depth + 1, "continue", scope)
                 end = [] if fail == "continue" else [indent + fail]
                 return [*lines, indent + step.text, *body, *end]
             if step.kind == "fail_if":
-                told = [f"{indent}    {self.m}.refuse({step.reason!r})"] if step.reason else []
-                lines += [f"{indent}if {step.text}:", *told, f"{indent}    {fail}"]
+                refusal = [f"{indent}    {self.m}.refuse({step.reason!r})"] if step.reason else []
+                lines += [f"{indent}if {step.text}:", *refusal, f"{indent}    {fail}"]
             else:
                 lines.append(indent + step.text)
             state = following
 
-    def _try(self, state: _State, depth: int, scope: _Scope) -> list[str]:
-        """The lines of a state behind which another one is tried: a failure falls through."""
+    def _branch_lines(self, state: _State, depth: int, scope: _Scope) -> list[str]:
+        """Emit a state after which another one is tried: a failure falls through."""
         indent = "    " * depth
         # what it binds is no name that those behind it, or the next round of a loop, read as None
-        if self._is_shared(state) or state.binds & scope.known:
-            return self._call(state, indent, scope, True)
-        if len(state.ways) > 1:
-            return [line for each in state.branches for line in self._try(each, depth, scope)]
-        step, following = self._join(state, scope)
-        lines, scope = self._bind(step, indent, scope)
+        if self._is_shared(state) or state.bound_names & scope.defined:
+            return self._call_lines(state, indent, scope, True)
+        if len(state.edges) > 1:
+            return [
+                line
+                for branch in state.single_edges
+                for line in self._branch_lines(branch, depth, scope)
+            ]
+        step, following = self._merge_conditions(state, scope)
+        lines, scope = self._bind_missing(step, indent, scope)
         if step.kind == "return":
-            return [*lines, f"{indent}return Match({scope.nodes(step)}, {step.text})"]
+            return [*lines, f"{indent}return Match({scope.nodes_tuple(step)}, {step.text})"]
         if step.kind == "loop":
-            body = self._rest(following, depth + 1, "continue", scope)
+            body = self._tail_lines(following, depth + 1, "continue", scope)
             return [*lines, indent + step.text, *body]
         if step.kind == "do":
-            return [*lines, indent + step.text, *self._try(following, depth, scope)]
-        inner = self._try(following, depth + 1, scope)
+            return [*lines, indent + step.text, *self._branch_lines(following, depth, scope)]
+        inner = self._branch_lines(following, depth + 1, scope)
         if not step.reason:
-            return [*lines, f"{indent}if {_opposite(step.text)}:", *inner]
-        told = f"{indent}    {self.m}.refuse({step.reason!r})"
-        return [*lines, f"{indent}if {step.text}:", told, f"{indent}else:", *inner]
+            return [*lines, f"{indent}if {_opposite_text(step.text)}:", *inner]
+        refusal = f"{indent}    {self.m}.refuse({step.reason!r})"
+        return [*lines, f"{indent}if {step.text}:", refusal, f"{indent}else:", *inner]
 
-    def _join(self, state: _State, scope: _Scope) -> tuple[Step, _State]:
-        """The only step of a state and what follows it; conditions one after the other as one."""
-        ((step, state),) = state.ways
-        while step.kind == "fail_if" and not step.reason and len(state.ways) == 1:
-            following, behind = state.ways[0]
+    def _merge_conditions(self, state: _State, scope: _Scope) -> tuple[Step, _State]:
+        """Return the only step of a state and the next state, with successive conditions merged."""
+        ((step, state),) = state.edges
+        while step.kind == "fail_if" and not step.reason and len(state.edges) == 1:
+            following, behind = state.edges[0]
             text = f"{step.text} or {following.text}"
             plain = following.kind == "fail_if" and not following.reason and len(text) <= _WIDTH
-            if not plain or self._is_shared(state) or following.reads & self.names - scope.known:
+            if (
+                not plain
+                or self._is_shared(state)
+                or following.read_names & self.names - scope.defined
+            ):
                 break
             step, state = Step("fail_if", text), behind
         return step, state
 
-    def _bind(self, step: Step, indent: str, scope: _Scope) -> tuple[list[str], _Scope]:
-        """Lines that give None to names that the step reads and no alternative has bound, and the
-        names that are known behind the step."""
-        missing = [n for n in step.parts[1] if n in self.names & step.reads - scope.known]
+    def _bind_missing(self, step: Step, indent: str, scope: _Scope) -> tuple[list[str], _Scope]:
+        """Emit ``None`` assignments for unbound names that the step reads, and extend the scope."""
+        missing = [
+            n for n in step.text_parts[1] if n in self.names & step.read_names - scope.defined
+        ]
         lines = [f"{indent}{name} = None" for name in dict.fromkeys(missing)]
-        return lines, scope.bind([*missing, *step.binds])
+        return lines, scope.add_names([*missing, *step.bound_names])
 
-    def _call(self, state: _State, indent: str, scope: _Scope, goes_on: bool) -> list[str]:
-        """The call of the function of a state; ``goes_on``: others are tried behind it."""
-        key = self._key(state)
+    def _call_lines(self, state: _State, indent: str, scope: _Scope, has_more: bool) -> list[str]:
+        """Emit the call of a state's function; ``has_more``: other states are tried after it."""
+        key = self._state_key(state)
         if key not in self.functions:
-            self._write(state)
-        given = [name if name in scope.known else "None" for name in self.free[state]]
-        arguments = ", ".join([self.m, scope.nodes(next(_returns(state))), *given])
+            self._write_function(state)
+        passed = [name if name in scope.defined else "None" for name in self.free[state]]
+        arguments = ", ".join([self.m, scope.nodes_tuple(next(_return_steps(state))), *passed])
         call = f"{self.functions[key]}({arguments})"
-        if not goes_on:
+        if not has_more:
             return [f"{indent}return {call}"]
         return [
-            f"{indent}{self.found} = {call}",
-            f"{indent}if {self.found} is not None:",
-            f"{indent}    return {self.found}",
+            f"{indent}{self.match_name} = {call}",
+            f"{indent}if {self.match_name} is not None:",
+            f"{indent}    return {self.match_name}",
         ]
 
-    def _write(self, state: _State) -> None:
-        """Writes the function of a state."""
+    def _write_function(self, state: _State) -> None:
         free = self.free[state]
         scope = _Scope(frozenset(free), frozenset(), self.nodes)
-        body = self._rest(state, 1, "return None", scope, entered=True)
+        body = self._tail_lines(state, 1, "return None", scope, entered=True)
         name = f"finish_{self.rewrite}_{len(self.functions) + 1}"
-        self.functions[self._key(state)] = name
+        self.functions[self._state_key(state)] = name
         parameters = [
             f"{self.m}: Matcher",
             f"{self.nodes}: tuple[Node, ...]",
-            *(f"{each}: Any" for each in free),
+            *(f"{free_name}: Any" for free_name in free),
         ]
         head = f"def {name}({', '.join(parameters)}) -> Match | None:"
         self.texts.append([head, *self._with_graph(body)])
@@ -320,44 +334,45 @@ class Automaton:
 
 @dataclass(frozen=True)
 class _Scope:
-    """Names that a function knows at one place, those that it has bound itself, and the name of the
-    nodes that it was given."""
+    """The names defined at one location of a function, the local ones among them, and the name of
+    the nodes parameter.
+    """
 
-    known: frozenset[str]
-    own: frozenset[str]
-    given: str
+    defined: frozenset[str]
+    local: frozenset[str]
+    outer_nodes: str
 
-    def bind(self, names: Iterable[str]) -> _Scope:
+    def add_names(self, names: Iterable[str]) -> _Scope:
         added = frozenset(names)
-        return replace(self, known=self.known | added, own=self.own | added)
+        return replace(self, defined=self.defined | added, local=self.local | added)
 
-    def nodes(self, step: Step) -> str:
-        """A tuple of the nodes that are known there, of those of a return."""
-        own = [name for name in step.nodes if name in self.own]
-        if self.given and not own:
-            return self.given
-        parts = [*([f"*{self.given}"] if self.given else []), *own]
+    def nodes_tuple(self, step: Step) -> str:
+        """Return a tuple of the defined nodes among those of a return step."""
+        own = [name for name in step.nodes if name in self.local]
+        if self.outer_nodes and not own:
+            return self.outer_nodes
+        parts = [*([f"*{self.outer_nodes}"] if self.outer_nodes else []), *own]
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def _returns(state: _State) -> Iterator[Step]:
-    for step, following in state.ways:
+def _return_steps(state: _State) -> Iterator[Step]:
+    for step, following in state.edges:
         if step.kind == "return":
             yield step
-        yield from _returns(following)
+        yield from _return_steps(following)
 
 
-def _opposite(text: str) -> str:
-    """A condition that holds where another one does not."""
-    return ast.unparse(_negate(ast.parse(text, mode="eval").body))
+def _opposite_text(text: str) -> str:
+    """Negate a condition."""
+    return ast.unparse(_negate_condition(ast.parse(text, mode="eval").body))
 
 
-def _negate(node: ast.expr) -> ast.expr:
+def _negate_condition(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return node.operand
     if isinstance(node, ast.BoolOp):
         kind = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
-        return ast.BoolOp(kind, [_negate(value) for value in node.values])
+        return ast.BoolOp(kind, [_negate_condition(value) for value in node.values])
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITES:
         return ast.Compare(node.left, [_OPPOSITES[type(node.ops[0])]()], node.comparators)
     return ast.UnaryOp(ast.Not(), node)

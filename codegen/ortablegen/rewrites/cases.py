@@ -1,4 +1,4 @@
-"""Cases of rewrites: how their values are written, and what is wrong with them."""
+"""Cases of rewrites: parse their values and check them."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _WRITTEN = {kinds.RESULT: '"f32[2,3]"', kinds.RESULTS: '["f32[2,3]"]'}
 
 @dataclass(frozen=True)
 class TensorValue:
-    """A tensor of a case; ``constant`` ones are initializers, the others inputs of the graph."""
+    """A tensor of a case: an initializer if ``constant``, otherwise a graph input."""
 
     sample: TensorSample
     constant: bool
 
 
 def read_value(value: object) -> Any:
-    """A value of a case: TensorValue, a list of these, or a literal for an attribute.
+    """Parse a value of a case: TensorValue, a list of these, or a literal for an attribute.
 
     Raises:
-        SampleProblem: for a text that is neither.
+        SampleProblem: the text is neither.
     """
     if value is None:
         return None
     if isinstance(value, list):
-        return [read_value(each) for each in value]
+        return [read_value(item) for item in value]
     text = str(value).strip()
     constant = text.startswith(_CONSTANT)
     sample = tensor_sample(text.removeprefix(_CONSTANT).strip())
@@ -60,14 +60,14 @@ def read_value(value: object) -> Any:
             f"'{text}' is no constant; write const f32[2] = [1, 2], or const i64[] = 1"
         )
     if text.startswith("{"):
-        return _attributes(text)
+        return _parse_attributes(text)
     if text in DTYPES:
         return getattr(dtypes, text)
     return literal_value(text)
 
 
-def _attributes(text: str) -> dict[str, Any]:
-    """``{'group': 2}`` or ``{group: 2}``."""
+def _parse_attributes(text: str) -> dict[str, Any]:
+    """Parse ``{'group': 2}`` or ``{group: 2}``."""
     try:
         tree = python_tree(text, "eval").body
     except SyntaxError:
@@ -98,36 +98,36 @@ def check_cases(
             f"'{rewrite.name}' has no case that it leaves alone",
             fix='add a graph that looks alike, with unchanged: "<part of the reason>"',
         )
-    made = {name for pattern in patterns for name in pattern.made_names()}
-    given = _given_names(patterns)
+    intermediates = {name for pattern in patterns for name in pattern.output_names()}
+    allowed = _settable_names(patterns)
     needed = _needed_names(patterns, names)
     for case in rewrite.cases:
-        _Case(case, names, diagnostics).check(given, needed, made)
+        _Case(case, names, diagnostics).check(allowed, needed, intermediates)
 
 
-def _given_names(patterns: tuple[Pattern, ...]) -> list[str]:
-    found: dict[str, None] = {}
+def _settable_names(patterns: tuple[Pattern, ...]) -> list[str]:
+    settable: dict[str, None] = {}
     for pattern in patterns:
-        for name in (*pattern.captures(), *pattern.attribute_names()):
-            found.setdefault(name)
+        for name in (*pattern.captures_by_name(), *pattern.attribute_names()):
+            settable.setdefault(name)
         for node in pattern.nodes:
-            if node.kept not in (None, "_"):
-                found.setdefault(node.kept)
-    return list(found)
+            if node.attrs_name not in (None, "_"):
+                settable.setdefault(node.attrs_name)
+    return list(settable)
 
 
 def _needed_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
-    """Captures without which no graph can be made of the pattern."""
-    found = [
+    """Return the captures that are needed to build a graph of the pattern."""
+    needed = [
         name
-        for name in patterns[0].captures()
+        for name in patterns[0].captures_by_name()
         if not names.kinds[name].optional and names.kinds[name].base in _WRITTEN
     ]
     for name, (node, attribute) in patterns[0].attribute_names().items():
         schema = attribute_of(node, attribute)
         if schema is not None and schema.required and not names.kinds[name].optional:
-            found.append(name)
-    return found
+            needed.append(name)
+    return needed
 
 
 class _Case:
@@ -139,15 +139,17 @@ class _Case:
     def error(self, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
         self.diagnostics.error(self.case.span, message, notes, fix)
 
-    def check(self, given: list[str], needed: list[str], made: set[str]) -> None:
+    def check(self, allowed: list[str], needed: list[str], intermediates: set[str]) -> None:
         case = self.case
         if case.graph is not None:
-            given, needed, made = self.graph_names(case.graph)
+            allowed, needed, intermediates = self.graph_names(case.graph)
         for name, value in case.values:
-            if name not in given and name != "_":
-                self.unknown(name, given, "capture" if case.graph is None else "input of the graph")
+            if name not in allowed and name != "_":
+                self.report_unknown(
+                    name, allowed, "capture" if case.graph is None else "input of the graph"
+                )
             try:
-                self.value(name, read_value(value))
+                self.check_value(name, read_value(value))
             except SampleProblem as problem:
                 fix = '"f32[2,3]", "const f32[2] = [1, 2]", or a literal for an attribute'
                 self.error(str(problem), fix=fix)
@@ -156,8 +158,8 @@ class _Case:
                 form = _WRITTEN.get(self.names.kinds[name].base, "<its value>")
                 self.error(f"the case gives no value for '{name}'", fix=f"{name}: {form}")
         for name in case.also:
-            if name not in made:
-                self.unknown(name, sorted(made), "intermediate result")
+            if name not in intermediates:
+                self.report_unknown(name, sorted(intermediates), "intermediate result")
         if case.unchanged is not None and case.expect is not None:
             self.error("a case has one of expect: and unchanged:")
         for word, hint in unknown_operators(case.expect or ""):
@@ -165,8 +167,8 @@ class _Case:
         if case.opset is not None and not FLOOR <= case.opset <= CEILING:
             self.error(f"opset {case.opset} is none of {FLOOR} to {CEILING}")
 
-    def value(self, name: str, value: Any) -> None:
-        """A result is given as a tensor."""
+    def check_value(self, name: str, value: Any) -> None:
+        """Check that a result is given as a tensor."""
         kind = self.names.kinds.get(name)
         if self.case.graph is not None or kind is None or value is None:
             return
@@ -177,12 +179,14 @@ class _Case:
                     raise SampleProblem(f"'{name}' is a result, and its value is no tensor")
 
     def graph_names(self, code: Code) -> tuple[list[str], list[str], set[str]]:
-        """Names that a graph of its own reads, that it needs, and that it makes."""
-        made = {name.id for name in names_in(*code.body) if isinstance(name.ctx, ast.Store)}
-        read = sorted(names_read(code.body) - made)
-        return read, [], made
+        """Return the names that the case's own graph reads, needs and makes."""
+        intermediates = {
+            name.id for name in names_in(*code.body) if isinstance(name.ctx, ast.Store)
+        }
+        read = sorted(names_read(code.body) - intermediates)
+        return read, [], intermediates
 
-    def unknown(self, name: str, known: list[str], what: str) -> None:
-        listed = ", ".join(known) or "none"
-        hint = find_new_name(name, CASE_KEYS) or did_you_mean(name, known)
+    def report_unknown(self, name: str, candidates: list[str], what: str) -> None:
+        listed = ", ".join(candidates) or "none"
+        hint = find_new_name(name, CASE_KEYS) or did_you_mean(name, candidates)
         self.error(f"'{name}' is no {what}{hint}", [f"known are {listed}"])

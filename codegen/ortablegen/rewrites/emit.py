@@ -1,5 +1,4 @@
-"""Rewrites as Python text: one matcher for the alternatives of a pattern that end in the same
-operator, one maker for each rewrite, one row of a table for each matcher."""
+"""Emit rewrites as Python: a matcher for each root operator, a maker, and table rows."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from .automaton import Automaton
 from .matcher import MatcherText
 from .model import Rewrite
 from .names import Names, names_of, opset_range
-from .pattern import Made, Number, Numbers, Pattern, PatternNode, read_patterns
+from .pattern import NodeOutput, Number, Numbers, Pattern, PatternNode, read_patterns
 
 CONSTANT = "="  # in a path, in place of an operator: a number
 _PACKAGE = "ortable_generated/rewrites"
@@ -25,82 +24,86 @@ _INIT = f'''{_FIRST.format("specs/rewrites")}
 
 
 def emit_rewrites(rewrites: tuple[Rewrite, ...]) -> dict[str, str]:
-    """``ortable_generated/rewrites/*.py`` as relative path -> text."""
+    """Emit ``ortable_generated/rewrites/*.py`` as relative path -> text."""
     files = {f"{_PACKAGE}/__init__.py": _INIT}
     displays = sorted({rewrite.file for rewrite in rewrites})
     rows: list[str] = []
     for display in displays:
-        chosen = tuple(rewrite for rewrite in rewrites if rewrite.file == display)
+        members = tuple(rewrite for rewrite in rewrites if rewrite.file == display)
         stem = Path(display).stem
-        text, found = _family(chosen, display, f"_{stem}")
+        text, family_rows = _family_text(members, display, f"_{stem}")
         files[f"{_PACKAGE}/{stem}.py"] = text
-        rows += found
-    files[f"{_PACKAGE}/dispatch.py"] = _dispatch(displays, rows)
+        rows += family_rows
+    files[f"{_PACKAGE}/dispatch.py"] = _dispatch_text(displays, rows)
     return files
 
 
 def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
-    """A user's file as one module: matchers, makers and rows."""
-    text, rows = _family(rewrites, display, "_rows")
+    """Emit a user's file as one module: matchers, makers and rows."""
+    text, rows = _family_text(rewrites, display, "_rows")
     imports = "\n\nfrom functools import partial\n\n" + _RULE_IMPORT
-    return f"{text}{imports}\n\n{_partial('_rows', display, 'globals()')}\n{_table(rows)}"
+    return (
+        f"{text}{imports}\n\n{_partial_line('_rows', display, 'globals()')}\n{_rules_table(rows)}"
+    )
 
 
-def _family(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tuple[str, list[str]]:
-    """Matchers and makers of the rewrites of one file as a module, and their rows, which the
-    function ``maker`` makes."""
+def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tuple[str, list[str]]:
+    """Emit the matchers and makers of one file as a module, and the rows, made by ``maker``."""
     needs = Needs(words=vocabulary.rewrite_words())
     needs.add("ortable.passes.rewrite.rule", "Match")
     defaults: dict[str, str] = {}
     functions: list[str] = []
     rows: list[str] = []
     annotations: set[str] = set()
-    for rewrite in sorted(rewrites, key=lambda each: each.name):
+    for rewrite in sorted(rewrites, key=lambda rewrite: rewrite.name):
         patterns = read_patterns(rewrite.pattern, rewrite.traits["commutative"])
         names = names_of(rewrite, patterns)
         needs.hidden = frozenset(names.kinds)
         by_root: dict[str, list[Pattern]] = {}
         for pattern in patterns:
-            by_root.setdefault(pattern.roots()[0].key, []).append(pattern)
+            by_root.setdefault(pattern.root_nodes()[0].key, []).append(pattern)
         matchers = [
-            [MatcherText(rewrite, pattern, names, needs, defaults) for pattern in each]
-            for each in by_root.values()
+            [MatcherText(rewrite, pattern, names, needs, defaults) for pattern in alternatives]
+            for alternatives in by_root.values()
         ]
         first = matchers[0][0]
         automaton = Automaton(
             {
-                _matcher_name(rewrite, number, len(matchers)): [m.all_steps() for m in each]
-                for number, each in enumerate(matchers)
+                _matcher_name(rewrite, number, len(matchers)): [m.all_steps() for m in alternatives]
+                for number, alternatives in enumerate(matchers)
             },
             rewrite.name,
             first.m,
-            first.own("root"),
+            first.local_name("root"),
             names.kinds,
         )
-        functions += ["\n".join(lines) for lines in automaton.lines(_shown(rewrite))]
-        pattern_rows = [
-            _pattern_row(root, each, rewrite.traits["common"]) for root, each in by_root.items()
+        functions += [
+            "\n".join(lines) for lines in automaton.function_lines(_pattern_docstring(rewrite))
         ]
-        rows.append(_rows(rewrite, maker, pattern_rows))
-        functions.append("\n".join(_maker(rewrite, names, needs, annotations)))
-    sections = [_header(display, needs, annotations)]
+        pattern_rows = [
+            _pattern_row(root, alternatives, rewrite.traits["common"])
+            for root, alternatives in by_root.items()
+        ]
+        rows.append(_rows_text(rewrite, maker, pattern_rows))
+        functions.append("\n".join(_maker_lines(rewrite, names, needs, annotations)))
+    sections = [_module_header(display, needs, annotations)]
     sections += ["\n".join(f"{name} = {text}" for name, text in sorted(defaults.items()))]
     sections += functions
     return "\n\n\n".join(section for section in sections if section) + "\n", rows
 
 
-def _table(rows: list[str]) -> str:
+def _rules_table(rows: list[str]) -> str:
     return f"RULES: tuple[Rule, ...] = ({''.join(rows)}\n)\n" if rows else "RULES = ()\n"
 
 
-def _header(display: str, needs: Needs, annotations: set[str]) -> str:
+def _module_header(display: str, needs: Needs, annotations: set[str]) -> str:
     lines = [
         _FIRST.format(display),
         "from __future__ import annotations",
         "",
         "from typing import TYPE_CHECKING, Any",
         "",
-        *needs.lines(),
+        *needs.import_lines(),
         "",
         "if TYPE_CHECKING:",
         "    from ortable.ir import Graph, ResultSpec",
@@ -112,8 +115,8 @@ def _header(display: str, needs: Needs, annotations: set[str]) -> str:
     return "\n".join(lines)
 
 
-def _dispatch(displays: list[str], rows: list[str]) -> str:
-    """The table of all rows; it imports none of the families, a rule does when it is tried."""
+def _dispatch_text(displays: list[str], rows: list[str]) -> str:
+    """Emit the table of all rows; the families are imported when a rule is tried."""
     home = _PACKAGE.replace("/", ".")
     stems = [Path(display).stem for display in displays]
     lines = [
@@ -125,19 +128,19 @@ def _dispatch(displays: list[str], rows: list[str]) -> str:
         _RULE_IMPORT,
         "",
         *(
-            _partial(f"_{stem}", display, repr(f"{home}.{stem}"))
+            _partial_line(f"_{stem}", display, repr(f"{home}.{stem}"))
             for stem, display in zip(stems, displays, strict=True)
         ),
         "",
     ]
-    return "\n".join(lines) + _table(rows)
+    return "\n".join(lines) + _rules_table(rows)
 
 
-def _partial(name: str, display: str, home: str) -> str:
+def _partial_line(name: str, display: str, home: str) -> str:
     return f"{name} = partial(make_rules, file={display!r}, home={home})"
 
 
-def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) -> list[str]:
+def _maker_lines(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) -> list[str]:
     parameters = []
     for name in names.values:
         kind = names.kinds[name]
@@ -148,14 +151,14 @@ def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) 
             parameters.append(f"{name}: Any")
     signature = ", ".join(["graph: Graph", "res: ResultSpec", *parameters])
     lines = [f"def make_{rewrite.name}({signature}) -> Any:"]
-    needs.kept = frozenset(names.kept)
+    needs.attr_dicts = frozenset(names.attr_dicts)
     lines += ["    " + line for line in block_lines(rewrite.replace.body, needs, False)]
-    needs.kept = frozenset()
+    needs.attr_dicts = frozenset()
     return lines
 
 
-def _rows(rewrite: Rewrite, maker: str, patterns: list[str]) -> str:
-    """The rows of a rewrite: each of its matchers, and what they have in common."""
+def _rows_text(rewrite: Rewrite, maker: str, patterns: list[str]) -> str:
+    """Emit the rows of a rewrite: each of its matchers, and their common fields."""
     fields: list[tuple[str, object, object]] = [
         ("name", rewrite.name, None),
         ("stage", rewrite.stage, None),
@@ -173,27 +176,29 @@ def _matcher_name(rewrite: Rewrite, number: int, count: int) -> str:
 
 
 def _pattern_row(root: str, patterns: list[Pattern], common: frozenset[str]) -> str:
-    """What is a matcher's own: root, paths, size of the largest pattern."""
-    paths = dict.fromkeys(path_of(each.roots()[0], common) for each in patterns)
-    return f"        {(root, tuple(paths), max(len(each.nodes) for each in patterns))!r},"
+    """Emit the fields of one matcher: root, paths, size of the largest pattern."""
+    paths = dict.fromkeys(path_of(pattern.root_nodes()[0], common) for pattern in patterns)
+    return f"        {(root, tuple(paths), max(len(pattern.nodes) for pattern in patterns))!r},"
 
 
-def _shown(rewrite: Rewrite) -> str:
-    """The docstring of a matcher: the pattern."""
-    shown = "; ".join(ast.unparse(each) for each in rewrite.pattern.body)
-    shown = shown.replace("\\", "\\\\").replace('"""', "...")
-    return f'"""{shown}"""' if not shown.endswith('"') else f'"""{shown} """'
+def _pattern_docstring(rewrite: Rewrite) -> str:
+    """Return the docstring of a matcher: the pattern."""
+    text = "; ".join(ast.unparse(statement) for statement in rewrite.pattern.body)
+    text = text.replace("\\", "\\\\").replace('"""', "...")
+    return f'"""{text}"""' if not text.endswith('"') else f'"""{text} """'
 
 
 def path_of(node: PatternNode, common: frozenset[str]) -> tuple[tuple[int, str], ...]:
-    """From a node of a pattern to one that it is computed from, the longest way and among equally
-    long ones that with fewer frequent operators: a rule is found by it. Each step is the place of
-    an input, -1 where both orders fit, and the operator that makes it, or CONSTANT."""
-    found: list[tuple[tuple[int, str], ...]] = [()]
-    for place, argument in enumerate(node.arguments):
-        if isinstance(argument, Made):
-            step = (-1 if node.commutes else place, argument.node.key)
-            found.append((step, *path_of(argument.node, common)))
+    """Find the path from a node of a pattern to its inputs by which a rule is looked up.
+
+    The longest one, and among equally long ones that with fewer common operators. Each step is the
+    index of an input, -1 where both orders fit, and the operator that makes it, or CONSTANT.
+    """
+    paths: list[tuple[tuple[int, str], ...]] = [()]
+    for index, argument in enumerate(node.arguments):
+        if isinstance(argument, NodeOutput):
+            step = (-1 if node.tries_both_orders else index, argument.node.key)
+            paths.append((step, *path_of(argument.node, common)))
         elif isinstance(argument, Number | Numbers):
-            found.append(((-1 if node.commutes else place, CONSTANT),))
-    return min(found, key=lambda path: (-len(path), sum(key in common for _, key in path)))
+            paths.append(((-1 if node.tries_both_orders else index, CONSTANT),))
+    return min(paths, key=lambda path: (-len(path), sum(key in common for _, key in path)))

@@ -1,5 +1,4 @@
-"""Graph rewrites as data: what the reader of specs/rewrites/*.yaml makes and checker, emitter and
-tests consume."""
+"""Graph rewrites as data, as `read` makes them of specs/rewrites/*.yaml."""
 
 from __future__ import annotations
 
@@ -21,9 +20,8 @@ class RewriteCase:
     ``values``: texts (or lists of texts) by capture, ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
     3]"`` for an initializer, a literal for an attribute. ``graph``: another block than the
     pattern. ``expect``: operators afterwards, in order, separated by spaces. ``unchanged``: the
-    rule must not fire, and the reason that it gives contains this text. ``extra_outputs``:
-    intermediate results that are outputs of the graph too. ``quantize``: weights are rounded to
-    codes of that kind (int4), and activations are not.
+    rule must not fire, and its reason contains this text. ``also``: intermediate results that are
+    graph outputs too. ``rounding``: weights are quantized to that type (int4), activations are not.
     """
 
     span: Span

@@ -1,4 +1,4 @@
-"""The names of a rewrite: what the pattern captures, what ``let`` adds, who reads them."""
+"""The names of a rewrite: captures of the pattern, ``let`` values, and their readers."""
 
 from __future__ import annotations
 
@@ -23,67 +23,74 @@ class Names:
 
     ``kinds``: captures, intermediate results, attributes and ``let`` values in the order of the
     text; ``read``: those that ``let``, ``when`` or ``replace`` read; ``values``: those that the
-    maker takes; ``kept``: dicts of attributes.
+    maker takes; ``attr_dicts``: dicts of attributes.
     """
 
     kinds: dict[str, Kind]
     read: frozenset[str]
     values: tuple[str, ...]
-    kept: tuple[str, ...]
+    attr_dicts: tuple[str, ...]
 
 
 def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
-    """The names of a rewrite; one that some alternative lacks may be None."""
-    each = [kinds_of(pattern) for pattern in patterns]
-    found: dict[str, Kind] = {}
-    for one in each:
+    """Collect the names of a rewrite; one that some alternative lacks may be None."""
+    per_pattern = [kinds_of(pattern) for pattern in patterns]
+    merged: dict[str, Kind] = {}
+    for one in per_pattern:
         for name, kind in one.items():
-            before = found.get(name)
-            found[name] = kind if before is None else kinds.join(before, kind)
-    for name, kind in found.items():
-        if any(name not in one for one in each):
-            found[name] = Kind(kind.base, True, kind.elements_optional)
+            before = merged.get(name)
+            merged[name] = kind if before is None else kinds.join_kinds(before, kind)
+    for name, kind in merged.items():
+        if any(name not in one for one in per_pattern):
+            merged[name] = Kind(kind.base, True, kind.elements_optional)
     for name, _ in rewrite.let:
-        found.setdefault(name, Kind(kinds.ANY))
-    wanted = _names_taken(rewrite.replace.body)
-    read = set(wanted)
+        merged.setdefault(name, Kind(kinds.ANY))
+    maker_names = _free_names(rewrite.replace.body)
+    read = set(maker_names)
     for code in (*(code for _, code in rewrite.let), *([rewrite.when] if rewrite.when else [])):
         read |= names_read(code.body)
-    kept = tuple(
-        dict.fromkeys(n.kept for p in patterns for n in p.nodes if n.kept not in (None, "_"))
+    attr_dicts = tuple(
+        dict.fromkeys(
+            n.attrs_name for p in patterns for n in p.nodes if n.attrs_name not in (None, "_")
+        )
     )
-    return Names(found, frozenset(read & set(found)), tuple(n for n in found if n in wanted), kept)
+    return Names(
+        merged,
+        frozenset(read & set(merged)),
+        tuple(n for n in merged if n in maker_names),
+        attr_dicts,
+    )
 
 
-def _names_taken(body: Iterable[ast.stmt]) -> set[str]:
-    """Names that a block reads before it assigns them."""
-    taken: set[str] = set()
+def _free_names(body: Iterable[ast.stmt]) -> set[str]:
+    """Return the names that a block reads before it assigns them."""
+    free: set[str] = set()
     assigned: set[str] = set()
     for statement in body:
-        taken |= names_read([statement]) - assigned
+        free |= names_read([statement]) - assigned
         if isinstance(statement, ast.Assign):
             assigned |= {name.id for name in names_in(statement.targets[0])}
-    return taken
+    return free
 
 
 def kinds_of(pattern: Pattern) -> dict[str, Kind]:
-    """The names that one alternative binds, and what they are."""
-    found: dict[str, Kind] = {}
-    for name, capture in pattern.captures().items():
+    """Return the kinds of the names that one alternative binds."""
+    bound: dict[str, Kind] = {}
+    for name, capture in pattern.captures_by_name().items():
         if isinstance(capture, Rest):
-            found[name] = Kind(kinds.RESULTS)
+            bound[name] = Kind(kinds.RESULTS)
         else:
-            found[name] = Kind(kinds.RESULT, capture.optional)
-    for name in pattern.made_names():
-        found[name] = Kind(kinds.RESULT)
+            bound[name] = Kind(kinds.RESULT, capture.optional)
+    for name in pattern.output_names():
+        bound[name] = Kind(kinds.RESULT)
     for name, argument in pattern.aliases.items():
-        found[name] = Kind(kinds.RESULT, isinstance(argument, Capture) and argument.optional)
+        bound[name] = Kind(kinds.RESULT, isinstance(argument, Capture) and argument.optional)
     for name, (node, attribute) in pattern.attribute_names().items():
-        found[name] = _attribute_kind(node, attribute)
+        bound[name] = _attribute_kind(node, attribute)
     for node in pattern.nodes:
-        if node.kept not in (None, "_"):
-            found[node.kept] = Kind(kinds.ANY)
-    return found
+        if node.attrs_name not in (None, "_"):
+            bound[node.attrs_name] = Kind(kinds.ANY)
+    return bound
 
 
 def _attribute_kind(node: PatternNode, name: str) -> Kind:
@@ -97,16 +104,16 @@ def _attribute_kind(node: PatternNode, name: str) -> Kind:
 def attribute_of(
     node: PatternNode, name: str, opsets: tuple[int, int] = (0, 1000)
 ) -> OnnxAttribute | None:
-    """The attribute as the newest version of the operator in the range has it."""
+    """Find the attribute in the newest version of the operator in the range."""
     for schema in reversed(schemas_of(node, opsets)):
-        found = schema.attribute(name)
-        if found is not None:
-            return found
+        attribute = schema.attribute(name)
+        if attribute is not None:
+            return attribute
     return None
 
 
 def schemas_of(node: PatternNode, opsets: tuple[int, int] = (0, 1000)) -> tuple[OnnxSchema, ...]:
-    """Versions of the node's operator in a range of opsets, oldest first."""
+    """Return the versions of the node's operator in a range of opsets, oldest first."""
     low, high = DOMAIN_RANGE[node.domain]
     if node.domain == "":
         low, high = max(low, opsets[0]), min(high, opsets[1])
@@ -114,7 +121,7 @@ def schemas_of(node: PatternNode, opsets: tuple[int, int] = (0, 1000)) -> tuple[
 
 
 def opset_range(rewrite: Rewrite) -> tuple[int, int]:
-    """First and last opset that the rule is for."""
+    """Return the first and last opset of the rule."""
     if rewrite.opset is None:
         return 0, 1000
     if rewrite.opset.startswith(">="):
@@ -123,20 +130,22 @@ def opset_range(rewrite: Rewrite) -> tuple[int, int]:
 
 
 def names_read(body: Iterable[ast.AST]) -> set[str]:
-    """Names that code reads; called words are not among them."""
+    """Return the names that code reads, without called functions."""
     nodes = [node for tree in body for node in ast.walk(tree)]
     functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    found = (node for node in nodes if isinstance(node, ast.Name) and id(node) not in functions)
-    return {node.id for node in found if isinstance(node.ctx, ast.Load)}
+    references = (
+        node for node in nodes if isinstance(node, ast.Name) and id(node) not in functions
+    )
+    return {node.id for node in references if isinstance(node.ctx, ast.Load)}
 
 
 def written_dtype(node: ast.expr) -> frozenset[int] | None:
-    """The dtype that is written out, as a set of one."""
+    """Return a literal dtype as a set of one."""
     if isinstance(node, ast.Name) and node.id in DTYPES:
         return frozenset({getattr(dtypes, node.id)})
     return None
 
 
 def source_of(code: Code, node: ast.AST) -> str:
-    """The text of a part of a piece of language, on one line."""
+    """Return the source of a node on one line."""
     return " ".join((ast.get_source_segment(code.text, node) or ast.unparse(node)).split())

@@ -1,5 +1,4 @@
-"""specs/rewrites/*.yaml -> Rewrite: which keys an entry may have, what each holds; every problem is
-reported where it stands."""
+"""Read specs/rewrites/*.yaml as `Rewrite`; every error has its location."""
 
 from __future__ import annotations
 
@@ -38,28 +37,30 @@ def read_rewrites(
     folder: Path, root: Path, diagnostics: Diagnostics, traits: Traits
 ) -> tuple[Rewrite, ...]:
     """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``.
-    ``traits`` are those of specs/onnx, or of the tables generated from it."""
-    found: list[Rewrite] = []
+
+    ``traits`` are those of specs/onnx, or of the tables generated from it.
+    """
+    rewrites: list[Rewrite] = []
     for path in sorted(folder.glob("*.yaml")):
         display = path.relative_to(root).as_posix()
-        found += _read(load(path, display, diagnostics), display, diagnostics, traits)
-    return tuple(found)
+        rewrites += _read_entries(load(path, display, diagnostics), display, diagnostics, traits)
+    return tuple(rewrites)
 
 
 def read_rewrites_text(
     text: str, display: str, diagnostics: Diagnostics, traits: Traits
 ) -> tuple[Rewrite, ...]:
     """Read one file of rewrites given as text."""
-    return _read(parse(text, display, diagnostics), display, diagnostics, traits)
+    return _read_entries(parse(text, display, diagnostics), display, diagnostics, traits)
 
 
-def _read(
+def _read_entries(
     entries: YSeq, display: str, diagnostics: Diagnostics, traits: Traits
 ) -> tuple[Rewrite, ...]:
     reader = _Reader(display, diagnostics)
     reader.traits = traits
-    found = [reader.entry(node) for node in entries]
-    return tuple(rewrite for rewrite in found if rewrite is not None)
+    rewrites = [reader.read_entry(node) for node in entries]
+    return tuple(rewrite for rewrite in rewrites if rewrite is not None)
 
 
 class _Reader(EntryReader):
@@ -67,7 +68,7 @@ class _Reader(EntryReader):
 
     traits: Traits
 
-    def entry(self, node: YNode) -> Rewrite | None:
+    def read_entry(self, node: YNode) -> Rewrite | None:
         if not isinstance(node, YMap) or node.get("rewrite") is None:
             return self.error(
                 node.span,
@@ -75,55 +76,55 @@ class _Reader(EntryReader):
                 fix="rewrite: its_name",
             )
         before = len(self.diagnostics.errors)
-        self.keys(node, KEYS, "a rewrite")
+        self.check_keys(node, KEYS, "a rewrite")
         for key, fix in NEEDED.items():
             if node.get(key) is None:
                 self.error(node.span, f"a rewrite needs '{key}'", fix=fix)
-        name = self.name(node.get("rewrite"))
-        stage, why = self.stage(node.get("stage")), self.why(node.get("why"))
-        pattern = self.block(node.get("pattern"), "pattern")
-        replace = self.block(node.get("replace"), "replace")
+        name = self.read_name(node.get("rewrite"))
+        stage, why = self.read_stage(node.get("stage")), self.read_why(node.get("why"))
+        pattern = self.read_block(node.get("pattern"), "pattern")
+        replace = self.read_block(node.get("replace"), "replace")
         when_node = node.get("when")
-        when = self.expression(when_node, "when") if when_node is not None else None
+        when = self.read_expression(when_node, "when") if when_node is not None else None
         rewrite = Rewrite(
             name=name,
             file=self.file,
             span=node.pairs[0][1].span,
             stage=stage,
             why=why,
-            pattern=pattern or _nothing(node.span),
-            replace=replace or _nothing(node.span),
-            cases=self.cases(node.get("samples")),
+            pattern=pattern or _empty_code(node.span),
+            replace=replace or _empty_code(node.span),
+            cases=self.read_cases(node.get("samples")),
             traits=self.traits,
-            let=self.let(node.get("let")),
+            let=self.read_let(node.get("let")),
             when=when,
             opset=self.opset_text(node.get("opset")),
-            target=self.target(node.get("target")),
-            off=self.off(node.get("default")),
-            shared=self.words(node.get("allow_external_uses"), "allow_external_uses"),
-            precision=self.precision(node.get("precision")),
+            target=self.read_target(node.get("target")),
+            off=self.read_off(node.get("default")),
+            shared=self.read_words(node.get("allow_external_uses"), "allow_external_uses"),
+            precision=self.read_precision(node.get("precision")),
         )
         return rewrite if len(self.diagnostics.errors) == before else None
 
-    def name(self, node: YNode | None) -> str:
-        text = self.text(node, "rewrite") or ""
+    def read_name(self, node: YNode | None) -> str:
+        text = self.read_text(node, "rewrite") or ""
         if node is not None and not _NAME.fullmatch(text):
             self.error(node.span, f"'{text}' is no name of a rewrite", fix="write it in snake_case")
         return text
 
-    def stage(self, node: YNode | None) -> str:
-        text = self.text(node, "stage") or ""
+    def read_stage(self, node: YNode | None) -> str:
+        text = self.read_text(node, "stage") or ""
         if node is not None and text not in STAGES:
-            self.unknown(node, "stage", text, STAGES)
+            self.report_unknown(node, "stage", text, STAGES)
         return text
 
-    def why(self, node: YNode | None) -> str:
-        text = (self.text(node, "why") or "").strip()
+    def read_why(self, node: YNode | None) -> str:
+        text = (self.read_text(node, "why") or "").strip()
         if node is not None and not text:
             self.error(node.span, "why: is empty", fix=NEEDED["why"])
         return " ".join(text.split())
 
-    def block(self, node: YNode | None, what: str) -> Code | None:
+    def read_block(self, node: YNode | None, what: str) -> Code | None:
         if node is None:
             return None
         if not isinstance(node, YScalar):
@@ -131,48 +132,48 @@ class _Reader(EntryReader):
         return parse_block(node, self.diagnostics)
 
     def opset_text(self, node: YNode | None) -> str | None:
-        condition = self.opset(node)
+        condition = self.read_opset(node)
         return None if condition is None else "".join(str(part) for part in condition)
 
-    def off(self, node: YNode | None) -> str:
-        text = (self.text(node, "default") or "").strip()
+    def read_off(self, node: YNode | None) -> str:
+        text = (self.read_text(node, "default") or "").strip()
         reason = text.removeprefix(_OFF).strip()
         if node is not None and (not text.startswith(_OFF) or not reason):
             fix = "default: off because <reason>"
             self.error(node.span, "default says that a rule is off, and why", fix=fix)
         return reason
 
-    def cases(self, node: YNode | None) -> tuple[RewriteCase, ...]:
+    def read_cases(self, node: YNode | None) -> tuple[RewriteCase, ...]:
         if node is None:
             return ()
         if not isinstance(node, YSeq):
             self.error(node.span, "samples must be a list of graphs")
             return ()
-        return tuple(self.graph_case(each) for each in node)
+        return tuple(self.graph_case(item) for item in node)
 
     def graph_case(self, node: YNode) -> RewriteCase:
         if not isinstance(node, YMap):
             self.error(node.span, "a case is a mapping from capture to value")
             return RewriteCase(node.span, ())
-        tolerance = self.text(node.get("tolerance"), "tolerance")
+        tolerance = self.read_text(node.get("tolerance"), "tolerance")
         return RewriteCase(
             span=node.span,
             values=tuple(
-                (key.text, self.plain(value))
+                (key.text, self.to_plain(value))
                 for key, value in node.items()
                 if key.text not in CASE_KEYS
             ),
-            graph=self.block(node.get("graph"), "graph"),
-            expect=self.text(node.get("expect"), "expect"),
-            unchanged=self.text(node.get("unchanged"), "unchanged"),
-            also=self.words(node.get("extra_outputs"), "extra_outputs"),
-            tolerance=self.number(tolerance, node.get("tolerance")),
-            opset=self.version(node.get("opset")),
-            rounding=self.rounding(node.get("quantize")),
+            graph=self.read_block(node.get("graph"), "graph"),
+            expect=self.read_text(node.get("expect"), "expect"),
+            unchanged=self.read_text(node.get("unchanged"), "unchanged"),
+            also=self.read_words(node.get("extra_outputs"), "extra_outputs"),
+            tolerance=self.read_number(tolerance, node.get("tolerance")),
+            opset=self.read_version(node.get("opset")),
+            rounding=self.read_rounding(node.get("quantize")),
         )
 
-    def rounding(self, node: YNode | None) -> Literal["int4"] | None:
-        text = self.text(node, "quantize")
+    def read_rounding(self, node: YNode | None) -> Literal["int4"] | None:
+        text = self.read_text(node, "quantize")
         if node is None or text is None:
             return None
         if text != "int4":
@@ -181,8 +182,8 @@ class _Reader(EntryReader):
             )
         return "int4"
 
-    def version(self, node: YNode | None) -> int | None:
-        text = self.text(node, "opset")
+    def read_version(self, node: YNode | None) -> int | None:
+        text = self.read_text(node, "opset")
         if node is None or text is None:
             return None
         if not re.fullmatch(r"[0-9]{1,3}", text):
@@ -190,5 +191,5 @@ class _Reader(EntryReader):
         return int(text)
 
 
-def _nothing(span: Span) -> Code:
+def _empty_code(span: Span) -> Code:
     return Code(YScalar("", span), ())

@@ -1,5 +1,4 @@
-"""What a replacement makes, as terms, and whether a pattern fits such a term without its
-surroundings."""
+"""The results of a replacement as terms, and matching of patterns against such terms."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from .pattern import (
     Argument,
     AttributeLiteral,
     Capture,
-    Made,
+    NodeOutput,
     Number,
     Numbers,
     Pattern,
     PatternNode,
     PatternProblem,
-    number,
+    parse_number,
 )
 
 # words that make constants, and no node
@@ -33,57 +32,57 @@ _CONSTANTS = ("const", "as_vec", "as_scalar")
 
 
 @dataclass(frozen=True)
-class Given:
-    """A result that the replacement takes over."""
+class CapturedResult:
+    """A captured result that the replacement reuses."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of one element that is written out."""
+    """A literal constant of one element."""
 
     value: float | bool
 
 
 @dataclass(frozen=True)
 class Constants:
-    """A constant of rank 1 that is written out."""
+    """A literal constant of rank 1."""
 
     values: tuple[float | bool, ...]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A list of results that the replacement takes over."""
+    """A captured list of results that the replacement reuses."""
 
     name: str
 
 
 @dataclass(eq=False)
-class MadeNode:
+class ReplacementNode:
     """A node that the replacement makes."""
 
     key: str
     arguments: list[Term] = field(default_factory=list)
     attributes: dict[str, ast.expr] = field(default_factory=dict)
-    kept: bool = False
+    passes_attrs: bool = False
 
 
 @dataclass(frozen=True)
 class Output:
-    """A result of such a node."""
+    """A result of a replacement node."""
 
-    node: MadeNode
-    place: int
+    node: ReplacementNode
+    index: int
 
 
 @dataclass(eq=False)
 class Unknown:
-    """Anything else."""
+    """Any other term."""
 
 
-Term = Given | Constant | Constants | Spread | Output | Unknown | None
+Term = CapturedResult | Constant | Constants | Spread | Output | Unknown | None
 Binding = dict[str, Any]  # name of the pattern -> Term, or expression of an attribute
 
 
@@ -91,7 +90,7 @@ class Replacement:
     """The terms of a replacement block."""
 
     def __init__(self, rewrite: Rewrite) -> None:
-        self.nodes: list[MadeNode] = []
+        self.nodes: list[ReplacementNode] = []
         self.count = 0
         self.names: dict[str, Term] = {}
         for statement in rewrite.replace.body:
@@ -99,51 +98,51 @@ class Replacement:
             value = statement.value
             self.count += _node_count(value)
             if isinstance(statement, ast.Assign):
-                self.assign(statement.targets[0], value)
+                self.add_assignment(statement.targets[0], value)
             else:
                 for part in value.elts if isinstance(value, ast.Tuple) else [value]:
-                    self.term(part)
+                    self.make_term(part)
 
-    def assign(self, target: ast.expr, value: ast.expr) -> None:
-        found = self.term(value)
+    def add_assignment(self, target: ast.expr, value: ast.expr) -> None:
+        term = self.make_term(value)
         if isinstance(target, ast.Name):
-            self.names[target.id] = found
+            self.names[target.id] = term
             return
         assert isinstance(target, ast.Tuple)
-        for place, name in enumerate(target.elts):
+        for index, name in enumerate(target.elts):
             assert isinstance(name, ast.Name)
-            node = found.node if isinstance(found, Output) else None
-            self.names[name.id] = Output(node, place) if node is not None else Unknown()
+            node = term.node if isinstance(term, Output) else None
+            self.names[name.id] = Output(node, index) if node is not None else Unknown()
 
-    def term(self, node: ast.expr) -> Term:
+    def make_term(self, node: ast.expr) -> Term:
         if isinstance(node, ast.Name):
-            return self.names[node.id] if node.id in self.names else Given(node.id)
+            return self.names[node.id] if node.id in self.names else CapturedResult(node.id)
         if isinstance(node, ast.Constant) and node.value is None:
             return None
         if not isinstance(node, ast.Call):
             return Unknown()
-        found = onnx_call(node)
-        if found is not None:
-            return self.made(node, key_of(found[1], found[0]))
+        callee = onnx_call(node)
+        if callee is not None:
+            return self.make_node(node, key_of(callee[1], callee[0]))
         word = node.func.id if isinstance(node.func, ast.Name) else ""
         if word in ("const", "as_vec") and node.args:
-            return _constant(node.args[0], word == "as_vec")
+            return _constant_term(node.args[0], word == "as_vec")
         if word == "cast" and len(node.args) == 2:
-            made = MadeNode("Cast", [self.term(node.args[0])], {"to": node.args[1]})
-            self.nodes.append(made)
-            return Output(made, 0)
+            cast = ReplacementNode("Cast", [self.make_term(node.args[0])], {"to": node.args[1]})
+            self.nodes.append(cast)
+            return Output(cast, 0)
         for part in (*node.args, *(word.value for word in node.keywords)):
-            self.term(part)
+            self.make_term(part)
         return Unknown()
 
-    def made(self, node: ast.Call, key: str) -> Output:
+    def make_node(self, node: ast.Call, key: str) -> Output:
         arguments: list[Term] = []
         for argument in node.args:
             if isinstance(argument, ast.Starred):
                 name = argument.value
                 arguments.append(Spread(name.id) if isinstance(name, ast.Name) else Unknown())
             else:
-                arguments.append(self.term(argument))
+                arguments.append(self.make_term(argument))
         while arguments and arguments[-1] is None:
             arguments.pop()
         attributes = {
@@ -151,24 +150,24 @@ class Replacement:
             for word in node.keywords
             if word.arg is not None and word.arg not in ("outputs", "attrs")
         }
-        kept = any(word.arg == "attrs" for word in node.keywords)
-        made = MadeNode(key, arguments, attributes, kept)
-        self.nodes.append(made)
-        return Output(made, 0)
+        passes_attrs = any(word.arg == "attrs" for word in node.keywords)
+        made_node = ReplacementNode(key, arguments, attributes, passes_attrs)
+        self.nodes.append(made_node)
+        return Output(made_node, 0)
 
 
-def _constant(node: ast.expr, listed: bool) -> Term:
-    """The value of a constant whose numbers are written out."""
+def _constant_term(node: ast.expr, listed: bool) -> Term:
+    """Return the value of a constant with literal numbers."""
     try:
         if isinstance(node, ast.List):
-            return Constants(tuple(number(each) for each in node.elts))
-        return Constants((number(node),)) if listed else Constant(number(node))
+            return Constants(tuple(parse_number(element) for element in node.elts))
+        return Constants((parse_number(node),)) if listed else Constant(parse_number(node))
     except PatternProblem:  # it is computed
         return Unknown()
 
 
 def _node_count(node: ast.expr) -> int:
-    """How many nodes an expression makes at most, as far as its text tells."""
+    """Return an upper bound of the number of nodes that an expression makes."""
     if isinstance(node, ast.IfExp):
         return max(_node_count(node.body), _node_count(node.orelse))
     count = sum(
@@ -185,100 +184,110 @@ def _node_count(node: ast.expr) -> int:
     return count
 
 
-def fits(pattern: Pattern, replacement: Replacement) -> Iterator[Binding]:
-    """Ways in which the nodes of a replacement alone have the form of a pattern."""
-    yield from _roots(list(pattern.results), replacement.nodes, {})
+def match_terms(pattern: Pattern, replacement: Replacement) -> Iterator[Binding]:
+    """Yield the bindings with which nodes of a replacement match a pattern."""
+    yield from _match_results(list(pattern.results), replacement.nodes, {})
 
 
-def _roots(results: list[Made], nodes: list[MadeNode], binding: Binding) -> Iterator[Binding]:
+def _match_results(
+    results: list[NodeOutput], nodes: list[ReplacementNode], binding: Binding
+) -> Iterator[Binding]:
     if not results:
         yield binding
         return
     for node in nodes:
-        for found in _argument(results[0], Output(node, results[0].place), binding):
-            yield from _roots(results[1:], nodes, found)
+        for bound in _match_argument(results[0], Output(node, results[0].index), binding):
+            yield from _match_results(results[1:], nodes, bound)
 
 
-def _argument(wanted: Argument, term: Term, binding: Binding) -> Iterator[Binding]:
-    if isinstance(wanted, Made):
-        if isinstance(term, Output) and term.place == wanted.place:
-            yield from _node(wanted.node, term.node, binding)
-    elif isinstance(wanted, Capture):
-        if wanted.name is None or (term is None and wanted.optional):
+def _match_argument(expected: Argument, term: Term, binding: Binding) -> Iterator[Binding]:
+    if isinstance(expected, NodeOutput):
+        if isinstance(term, Output) and term.index == expected.index:
+            yield from _match_node(expected.node, term.node, binding)
+    elif isinstance(expected, Capture):
+        if expected.name is None or (term is None and expected.optional):
             yield binding
-        elif term is not None and binding.get(wanted.name, term) == term:
-            yield {**binding, wanted.name: term}
-    elif isinstance(wanted, Absent):
+        elif term is not None and binding.get(expected.name, term) == term:
+            yield {**binding, expected.name: term}
+    elif isinstance(expected, Absent):
         if term is None:
             yield binding
-    elif isinstance(wanted, Numbers) and isinstance(term, Constants):
-        if term.values == wanted.values:
+    elif isinstance(expected, Numbers) and isinstance(term, Constants):
+        if term.values == expected.values:
             yield binding
-    elif isinstance(wanted, Number) and isinstance(term, Constant) and term.value == wanted.value:
+    elif (
+        isinstance(expected, Number) and isinstance(term, Constant) and term.value == expected.value
+    ):
         yield binding
 
 
-def _node(wanted: PatternNode, node: MadeNode, binding: Binding) -> Iterator[Binding]:
-    mark = f"node {id(wanted)}"
-    if binding.get(mark, node) is not node or wanted.key != node.key:
+def _match_node(
+    expected: PatternNode, node: ReplacementNode, binding: Binding
+) -> Iterator[Binding]:
+    mark = f"node {id(expected)}"
+    if binding.get(mark, node) is not node or expected.key != node.key:
         return
-    found = _attributes(wanted, node, {**binding, mark: node})
-    if found is None:
+    bound = _match_attributes(expected, node, {**binding, mark: node})
+    if bound is None:
         return
     terms = list(node.arguments)
-    count = len(wanted.arguments)
-    if len(terms) > count and wanted.rest is None:
+    count = len(expected.arguments)
+    if len(terms) > count and expected.rest is None:
         return
     rest = terms[count:]
     spread = rest[0] if len(rest) == 1 else None
-    if wanted.rest is not None and wanted.rest.name is not None and isinstance(spread, Spread):
-        found[wanted.rest.name] = Given(spread.name)
+    if expected.rest is not None and expected.rest.name is not None and isinstance(spread, Spread):
+        bound[expected.rest.name] = CapturedResult(spread.name)
     terms += [None] * (count - len(terms))
     orders = [terms[:count]]
-    if wanted.commutes and len(terms) == 2:
+    if expected.tries_both_orders and len(terms) == 2:
         orders.append(terms[::-1])
     for order in orders:
-        yield from _arguments(wanted.arguments, order, found)
+        yield from _match_arguments(expected.arguments, order, bound)
 
 
-def _arguments(wanted: list[Argument], terms: list[Term], binding: Binding) -> Iterator[Binding]:
-    if not wanted:
+def _match_arguments(
+    expected: list[Argument], terms: list[Term], binding: Binding
+) -> Iterator[Binding]:
+    if not expected:
         yield binding
         return
-    for found in _argument(wanted[0], terms[0], binding):
-        yield from _arguments(wanted[1:], terms[1:], found)
+    for bound in _match_argument(expected[0], terms[0], binding):
+        yield from _match_arguments(expected[1:], terms[1:], bound)
 
 
-def _attributes(wanted: PatternNode, node: MadeNode, binding: Binding) -> Binding | None:
-    """The binding with captured attributes; None where the attributes differ, or may differ."""
-    if node.kept and wanted.kept is None:
+def _match_attributes(
+    expected: PatternNode, node: ReplacementNode, binding: Binding
+) -> Binding | None:
+    """Bind captured attributes; None where the attributes differ, or may differ."""
+    if node.passes_attrs and expected.attrs_name is None:
         return None
-    found = dict(binding)
-    for name, value in wanted.attributes.items():
-        made = node.attributes.get(name) or _default(wanted, name)
+    bound = dict(binding)
+    for name, value in expected.attributes.items():
+        actual = node.attributes.get(name) or _default_expression(expected, name)
         if isinstance(value, AttributeLiteral):
-            if made is None or not _same(value.expression, made):
+            if actual is None or not _is_same(value.expression, actual):
                 return None
         elif value.name is not None:
-            if value.name in found and not _same(found[value.name], made):
+            if value.name in bound and not _is_same(bound[value.name], actual):
                 return None
-            found[value.name] = made
+            bound[value.name] = actual
     for name, expression in node.attributes.items():
-        if name not in wanted.attributes and wanted.kept is None:
-            usual = _default(wanted, name)
-            if usual is None or not _same(usual, expression):
+        if name not in expected.attributes and expected.attrs_name is None:
+            usual = _default_expression(expected, name)
+            if usual is None or not _is_same(usual, expression):
                 return None
-    return found
+    return bound
 
 
-def _default(node: PatternNode, name: str) -> ast.expr | None:
-    found = attribute_of(node, name)
-    if found is None or found.default is None:
+def _default_expression(node: PatternNode, name: str) -> ast.expr | None:
+    attribute = attribute_of(node, name)
+    if attribute is None or attribute.default is None:
         return None
-    return ast.parse(repr(found.default), mode="eval").body
+    return ast.parse(repr(attribute.default), mode="eval").body
 
 
-def _same(left: ast.expr | None, right: ast.expr | None) -> bool:
+def _is_same(left: ast.expr | None, right: ast.expr | None) -> bool:
     if left is None or right is None:
         return left is right
     return ast.unparse(left) == ast.unparse(right)

@@ -26,7 +26,7 @@ def rows_of(
     reader = EntryReader(path.name, diagnostics)
     for entry in load(path, str(PLACE / path.name), diagnostics):
         if isinstance(entry, YMap):
-            reader.keys(entry, keys, "a row", fix="quote texts that have a comma")
+            reader.check_keys(entry, keys, "a row", fix="quote texts that have a comma")
             yield entry
         else:
             diagnostics.error(entry.span, form)

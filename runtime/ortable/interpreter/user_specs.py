@@ -175,12 +175,12 @@ def _add(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], added: _Ad
 def _add_traits(entries: Iterable[Any], added: _Added) -> None:
     """Put the traits of a file into the generated tables."""
     from ortable_generated.aten import traits
-    from ortablegen.aten.traits import value_of
+    from ortablegen.aten.traits import table_value
 
     for entry in entries:
         for use in entry.uses:
             table = getattr(traits, use.name.upper())
-            added.put(table, entry.name, None if isinstance(table, set) else value_of(use))
+            added.put(table, entry.name, None if isinstance(table, set) else table_value(use))
 
 
 def _traits_text(entries: Iterable[Any]) -> str:

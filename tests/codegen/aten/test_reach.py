@@ -27,7 +27,7 @@ KNOWN = {
 
 def findings(*conditions: str) -> list[tuple[int, str]]:
     parsed = [ast.parse(text, mode="eval").body if text else None for text in conditions]
-    return [(found.place, found.kind) for found in Solver(KNOWN).findings(parsed)]
+    return [(found.index, found.kind) for found in Solver(KNOWN).find_problems(parsed)]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_always_holds(text: str) -> None:
 def test_what_an_earlier_condition_takes(before: str, text: str) -> None:
     assert findings(before, text, "") == [(1, "taken")]
     parsed = [ast.parse(each, mode="eval").body for each in (before, text)]
-    assert Solver(KNOWN).findings([*parsed, None]) == [Finding(1, "taken", 0)]
+    assert Solver(KNOWN).find_problems([*parsed, None]) == [Finding(1, "taken", 0)]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def find_all(steps: Sequence[Step], m: Matcher, names: dict[str, Any]) -> Iterat
 
 def _run(steps: list[list[Step]], names: Sequence[str], bits: Sequence[bool]) -> Match | None:
     automaton = Automaton({"match": steps}, "tried", "m", "root", names)
-    text = "\n".join("\n".join(lines) for lines in automaton.lines('"""The pattern."""'))
+    text = "\n".join("\n".join(lines) for lines in automaton.function_lines('"""The pattern."""'))
     scope: dict[str, Any] = {"Match": lambda nodes, values: Match(nodes, values)}
     exec("from __future__ import annotations\n" + text, scope)
     found: Match | None = scope["match"](Matcher(bits), "root")
@@ -130,7 +130,9 @@ def test_a_part_that_several_alternatives_have_is_written_once() -> None:
         tail = [Step(step.kind, step.text.format(last)) for step in end]
         nodes = ("root", *(f"n{i + 1}" for i in range(count)))
         steps.append([*made, *tail, Step("return", "(x,)", nodes=nodes)])
-    texts = Automaton({"match": steps}, "tried", "m", "root", ("x",)).lines('"""The pattern."""')
+    texts = Automaton({"match": steps}, "tried", "m", "root", ("x",)).function_lines(
+        '"""The pattern."""'
+    )
     assert len(texts) == 2
     assert sum(line.strip() == "x = m.make(1, root)" for line in texts[0]) == 1
 

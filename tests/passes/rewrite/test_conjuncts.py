@@ -19,7 +19,7 @@ from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortable.passes.rewrite.rule import Rule
 from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
-from ortablegen.language.emit import conjuncts
+from ortablegen.language.emit import split_conjuncts
 from ortablegen.language.parse import Code
 from ortablegen.rewrites.emit import rewrites_text
 from ortablegen.rewrites.model import Rewrite, RewriteCase
@@ -41,7 +41,7 @@ def unrefused() -> dict[str, dict[str, str]]:
 def parts(rewrite: Rewrite) -> list[ast.expr]:
     """What `and` joins in the condition of a rule."""
     assert rewrite.when is not None
-    return conjuncts(rewrite.when.expression)
+    return split_conjuncts(rewrite.when.expression)
 
 
 def without(rewrite: Rewrite, part: int) -> tuple[Rule, ...]:

@@ -30,7 +30,7 @@ from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.aten.model import Sample
 from ortablegen.aten.samples import parse_sample
-from ortablegen.language.samples import TensorSample, evaluate
+from ortablegen.language.samples import TensorSample, evaluate_value
 from ortablegen.schemas.torch import OpSchema
 
 from .values import draw
@@ -148,7 +148,7 @@ def call_eager(
     """The result of a parsed sample's call in torch, on ``tensors``."""
     sizes = {name: _grown(size, name, grow) for name, size in _names(list(parsed.values()))}
     feed = iter(tensors)
-    values = {name: fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    values = {name: fill(evaluate_value(value, sizes), feed) for name, value in parsed.items()}
     args, kwargs = call_arguments(schema, values)
     return overload_of(schema)(*args, **kwargs)
 
@@ -193,7 +193,7 @@ def graph_of_call(
                 dim_nodes[name].meta["val"] = node.meta["val"].shape[axis]
     feed = iter(nodes)
     sizes = {name: torch.fx.Proxy(node) for name, node in dim_nodes.items()}
-    values = {name: fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    values = {name: fill(evaluate_value(value, sizes), feed) for name, value in parsed.items()}
     args, kwargs = torch.fx.node.map_aggregate(
         call_arguments(schema, values), lambda x: x.node if isinstance(x, torch.fx.Proxy) else x
     )
@@ -300,7 +300,7 @@ def check_rule(schema: OpSchema, sample: Sample) -> list[tuple[int, str]]:
     )
     parsed = parse_sample(sample, schema)
     sizes = dict(_names(list(parsed.values())))
-    values = {name: fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    values = {name: fill(evaluate_value(value, sizes), feed) for name, value in parsed.items()}
     for argument in schema.arguments:
         if argument.type.startswith("ScalarType") and isinstance(values.get(argument.name), str):
             values[argument.name] = dtypes.from_torch(getattr(torch, values[argument.name]))

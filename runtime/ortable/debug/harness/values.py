@@ -51,7 +51,7 @@ def size_of(text: str, sizes: Mapping[str, Any]) -> Any:
     unknown = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(sizes)
     if unknown:
         raise SampleProblem(f"'{text}' needs the size of {', '.join(sorted(unknown))}")
-    return samples.evaluate(Expression(tree), dict(sizes))
+    return samples.evaluate_value(Expression(tree), dict(sizes))
 
 
 def symbolic_shape(sample: TensorSample, symbols: Mapping[str, int]) -> tuple[Any, ...]:
@@ -158,4 +158,4 @@ def literal(tree: ast.expr) -> Any:
         return dict(zip(keys, map(literal, tree.values), strict=True))
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         return -literal(tree.operand)
-    return samples.evaluate(Expression(tree), {"inf": float("inf"), "nan": float("nan")})
+    return samples.evaluate_value(Expression(tree), {"inf": float("inf"), "nan": float("nan")})
