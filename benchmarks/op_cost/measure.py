@@ -105,7 +105,7 @@ def _session_call(call: ScaledCall) -> Call:
     """Make a session of the exported call, and a call of it on bound inputs."""
     module, _ = _graph_of(call)
     model = ortable.to_onnx(module, tuple(call.tensors), target_opset=CEILING, target="onnxruntime")
-    session = harness.session_of(model.SerializeToString())
+    session = harness.make_session(model.SerializeToString())
     names = [node.name for node in module.graph.find_nodes(op="placeholder")]
     values = dict(zip(names, call.tensors, strict=True))
     tensors = {value.name: real_tensor(values[value.name]) for value in session.get_inputs()}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ortable.debug.harness.values import draw
+from ortable.debug.harness.values import draw_tensor
 from ortablegen.aten.model import AliasEntry, OpEntry
 from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import Expression, TensorSample
@@ -73,7 +73,7 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
             continue
         generator = torch.Generator().manual_seed(0)
         tensors = [
-            draw(_drop_special_values(leaf), leaf.shape, generator)
+            draw_tensor(_drop_special_values(leaf), leaf.shape, generator)
             for leaf in tensor_samples(scaled)
         ]
         names = [name for name, value in scaled.items() for _ in tensor_samples(value)]

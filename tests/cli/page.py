@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from ortable.cli.main import EXAMPLES, _parser
+from ortable.cli.main import EXAMPLES, _make_parser
 from tests.packaging.files import ROOT
 
 PAGE = ROOT / "docs" / "shell.md"
@@ -23,7 +23,7 @@ def page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    parser = _parser()
+    parser = _make_parser()
     yield "## The commands"
     yield (
         "`--help` behind a command says what its options mean. Before the command:"

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import ortable
-from ortable.cli.main import EXAMPLES, _parser, main
+from ortable.cli.main import EXAMPLES, _make_parser, main
 
 from .conftest import Refused
 
@@ -143,7 +143,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_command_has_two_examples_that_it_accepts() -> None:
-    parser = _parser()
+    parser = _make_parser()
     (commands,) = parser._subparsers._group_actions
     missing = set(commands.choices) - set(EXAMPLES)
     assert not missing, f"add examples of {missing} to cli/main.py"
@@ -157,7 +157,7 @@ def test_every_command_has_two_examples_that_it_accepts() -> None:
 
 def test_help_and_version_need_no_library() -> None:
     code = (
-        "import sys\nfrom ortable.cli.main import _parser\n_parser().format_help()\n"
+        "import sys\nfrom ortable.cli.main import _make_parser\n_make_parser().format_help()\n"
         "print([each for each in ('torch', 'onnx', 'numpy', 'onnxruntime') if each in sys.modules])"
     )
     done = subprocess.run(

@@ -12,9 +12,9 @@ import onnx
 import pytest
 import torch
 
-from ortable.cli.arguments import Parser, pairs
+from ortable.cli.arguments import Parser, parse_pairs
 from ortable.cli.main import main
-from ortable.cli.model_call import made_inputs
+from ortable.cli.model_call import make_inputs
 from ortable.errors import OptionError
 
 from .conftest import Refused
@@ -175,30 +175,32 @@ def test_flags_of_transformers_are_for_its_models(
 )
 def test_wrong_inputs_are_said(words: list[str], said: str) -> None:
     with pytest.raises(OptionError) as raised:
-        made_inputs(words)
+        make_inputs(words)
     assert said in str(raised.value)
 
 
 def test_inputs_are_tensors_and_numbers() -> None:
-    made = made_inputs(["f32[2,3]", "i64[5] in 3..9", "b[2]", "2.5"])
+    made = make_inputs(["f32[2,3]", "i64[5] in 3..9", "b[2]", "2.5"])
     floats, integers, flags, number = made.args
     assert floats.shape == (2, 3) and floats.dtype == torch.float32
     assert integers.dtype == torch.int64 and 3 <= int(integers.min()) <= int(integers.max()) < 9
     assert flags.dtype == torch.bool and number == 2.5 and made.dynamic_shapes is None
-    assert int(made_inputs(["i64[100]"]).args[0].max()) == 1
-    named = made_inputs(["x=f32[n=2,3]", "y=f32[2]"])
+    assert int(make_inputs(["i64[100]"]).args[0].max()) == 1
+    named = make_inputs(["x=f32[n=2,3]", "y=f32[2]"])
     assert named.dynamic_shapes == {"x": {0: "n"}, "y": None} and list(named.kwargs) == ["x", "y"]
-    assert torch.equal(made_inputs(["f32[2]"]).args[0], made_inputs(["f32[2]"]).args[0])
+    assert torch.equal(make_inputs(["f32[2]"]).args[0], make_inputs(["f32[2]"]).args[0])
 
 
 def test_pairs_are_names_and_values() -> None:
-    found = pairs(["freeze=off", "optimize=False", "hints=true", "tune=2.5", "providers=['a']"])
+    found = parse_pairs(
+        ["freeze=off", "optimize=False", "hints=true", "tune=2.5", "providers=['a']"]
+    )
     assert found == {
         "freeze": "off", "optimize": False, "hints": True, "tune": 2.5, "providers": ["a"],
     }  # fmt: skip
     for words, said in ((["freeze"], "is not NAME=VALUE"), (["a=1", "a=2"], "given twice")):
         with pytest.raises(OptionError, match=said):
-            pairs(words)
+            parse_pairs(words)
 
 
 def test_a_list_ends_where_another_word_begins() -> None:

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 
 from ortable.cli import main as command
 from ortable.cli.main import main
-from ortable.cli.progress import progress
+from ortable.cli.progress import show_progress
 
 from .conftest import Refused
 
@@ -169,7 +169,7 @@ def test_a_wrong_command_line_is_answered_in_two_lines(
 
 
 def test_debug_stands_before_or_behind_the_command() -> None:
-    parser = command._parser()
+    parser = command._make_parser()
     assert parser.parse_args(["--debug", "show", "m"]).debug
     assert parser.parse_args(["show", "m", "--debug"]).debug
     assert parser.parse_args(["rewrites", "list", "--debug"]).debug
@@ -189,6 +189,6 @@ def test_without_rich_nothing_is_shown(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with progress("converting", 2) as step:
+    with show_progress("converting", 2) as step:
         step("writing")
     assert capsys.readouterr().err == ""

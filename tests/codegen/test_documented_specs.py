@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ortable.debug.harness.user_file import try_file
+from ortable.debug.harness.user_file import run_spec_file
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.read import read_text
@@ -53,7 +53,7 @@ def test_the_forms_of_the_page_compute_what_their_operators_do(tmp_path: Path) -
     (forms,) = [block for block in _entries(WALK) if "my_ops::blend" in block]
     path = tmp_path / "forms.yaml"
     path.write_text(forms)
-    results = list(try_file(path, opsets=[FLOOR]))
+    results = list(run_spec_file(path, opsets=[FLOOR]))
     assert len({each.entry for each in results}) == 5
     assert not [each.failure for each in results if each.failure]
 

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 import torch
 
-from ortable.debug.harness.entries import run_session, session_of
+from ortable.debug.harness.entries import make_session, run_session
 from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
 from tests.conformance.compare import Mismatch, as_real, compare, eager_of
 from tests.conformance.drawn import Drawn, drawn_results
@@ -183,7 +183,7 @@ def _check_program(
         return "error", f"{type(error).__name__}: {_first_line(error)}"
     try:
         onnx.checker.check_model(model)
-        session = session_of(model.SerializeToString())
+        session = make_session(model.SerializeToString())
     except Exception as error:
         return _of_session(error)
     for each in (call, *others):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ortable.debug.harness.entries import call_arguments, fill, make_tensors, overload_of
+from ortable.debug.harness.entries import call_arguments, fill_samples, make_tensors, overload_of
 from ortablegen.aten.model import DataCheck, OpEntry
 from ortablegen.aten.read import read_folder
 from ortablegen.aten.samples import parse_sample
@@ -74,7 +74,7 @@ def run_row(row: Row, backend: str | None) -> Outcome:
     schema = row.entry.schema
     parsed = parse_sample(row.check.shows, schema)
     tensors = iter(make_tensors(parsed))
-    args, kwargs = call_arguments(schema, {k: fill(v, tensors) for k, v in parsed.items()})
+    args, kwargs = call_arguments(schema, {k: fill_samples(v, tensors) for k, v in parsed.items()})
     overload = overload_of(schema)
     return outcome_of(compiled(lambda *a, **k: overload(*a, **k), backend), *args, **kwargs)
 

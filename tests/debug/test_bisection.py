@@ -235,7 +235,9 @@ def test_a_rule_of_the_user(tmp_path: Path) -> None:
     assert _told(found) == ("rule", "half_of_twice", f"{file}:2")
     assert found.fault is not None
     assert f"rewrites=['default', '{file}', '-half_of_twice']" in found.fault.advice
-    assert f"Mend it at {file}:2, and then `ortable rewrites check {file}`." in found.fault.advice
+    assert (
+        f"Fix it at {file}:2, and then run `ortable rewrites check {file}`." in found.fault.advice
+    )
 
 
 ENTRY_OF_A_USER = """# two cases, of which the second is wrong
@@ -257,7 +259,7 @@ def test_an_entry_of_the_user(tmp_path: Path) -> None:
         found = bisect(torch.relu, (torch.randn(4),))
     assert _told(found) == ("entry", "aten::relu", f"{file}:7")
     assert found.fault is not None
-    assert f"Mend it at {file}:7, and then `ortable specs test {file}`." in found.fault.advice
+    assert f"Fix it at {file}:7, and then run `ortable specs test {file}`." in found.fault.advice
 
 
 def _wrong_silu(x: torch.Tensor) -> torch.Tensor:

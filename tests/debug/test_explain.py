@@ -12,7 +12,7 @@ from onnx import parser
 from torch import nn
 
 import ortable
-from ortable.debug.explain_records import fusions_of
+from ortable.debug.explain_records import find_fusions
 from ortable.errors import OptionError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -249,7 +249,7 @@ g (float[2] x, float[2] w) => (float[2] y) <float[2] new = {1, 2}> {
 
 
 def test_fusions_are_what_lies_between_names_that_stay():
-    (fusion, *more), gone = fusions_of(parser.parse_model(BEFORE), parser.parse_model(AFTER))
+    (fusion, *more), gone = find_fusions(parser.parse_model(BEFORE), parser.parse_model(AFTER))
     assert not more
     assert fusion.before == ("Constant", "Neg", "Mul", "Add", "Relu")
     assert fusion.after == ("nchwc.Conv", "ReorderOutput")

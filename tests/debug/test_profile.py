@@ -16,9 +16,22 @@ from torch import nn
 
 import ortable
 from ortable.debug.profiling import record
-from ortable.debug.profiling.account import KERNEL, RUN, TORCH, Span, accounts_of, shares
-from ortable.debug.profiling.join import ADDED, UNKNOWN, Origin, named_and_inlined, origins_of
+from ortable.debug.profiling.join import (
+    ADDED,
+    UNKNOWN,
+    KernelOrigin,
+    inline_module_functions,
+    make_origin_finder,
+)
 from ortable.debug.profiling.record import Recording
+from ortable.debug.profiling.time_attribution import (
+    KERNEL,
+    RUN,
+    TORCH,
+    Span,
+    attribute_time,
+    attribute_window,
+)
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -92,19 +105,19 @@ def test_instants_belong_to_the_innermost_and_are_shared_by_threads():
         Span(60, 80, 2, KERNEL, 0),  # on another thread
         Span(0, 200, 0, TORCH, 0),  # around the session, and beyond the call
     ]
-    taken, idle = shares(spans, (5, 100))
+    taken, idle = attribute_window(spans, (5, 100))
     assert taken == [10 + 10, 10 + 10, 10, 0, 10 + 5, 5 + 10, 5 + 10] and idle == 0
     assert sum(taken) == 95
-    assert shares([], (5, 100)) == ([], 95)
-    taken, idle = shares(spans[:2], (0, 100))
+    assert attribute_window([], (5, 100)) == ([], 95)
+    taken, idle = attribute_window(spans[:2], (0, 100))
     assert (taken, idle) == ([40, 40], 20)
 
 
 def test_calls_that_were_disturbed_do_not_count():
     windows = [(0, 10), (10, 13), (20, 29), (30, 39), (40, 49), (50, 950)]
-    made = accounts_of(Recording(windows, [1, 2, 3, 1000], [], []))
+    made = attribute_time(Recording(windows, [1, 2, 3, 1000], [], []))
     assert (made.calls, made.call, made.python, made.plain) == (4, 9.25, 9.25, 2.5)
-    made = accounts_of(Recording(windows[:3], [5], [], []))
+    made = attribute_time(Recording(windows[:3], [5], [], []))
     assert made.calls == 3 and made.call == pytest.approx(22 / 3)
 
 
@@ -195,14 +208,14 @@ def test_runs_outside_of_the_calls_are_an_error():
     proto = onnx.ModelProto()
     session = record.SessionRecord(0, 1000, [event], proto, None)
     graphs = [record.GraphRecord(1, "inference", "f")]
-    inside = accounts_of(Recording([(0, 10_000)], [10_000], graphs, [session]))
+    inside = attribute_time(Recording([(0, 10_000)], [10_000], graphs, [session]))
     assert (inside.sessions, inside.python, inside.call) == ({0: 2000}, 8000, 10_000)
     with pytest.raises(ProviderError, match="another clock"):
-        accounts_of(Recording([(10_000, 20_000)], [10_000], graphs, [session]))
+        attribute_time(Recording([(10_000, 20_000)], [10_000], graphs, [session]))
 
 
 def test_a_full_profile_is_an_error(monkeypatch):
-    monkeypatch.setattr(record, "_MOST_EVENTS", 3)
+    monkeypatch.setattr(record, "_MAX_EVENTS", 3)
     with pytest.raises(ProviderError, match="fewer calls"):
         ortable.profile(Net().eval(), torch.randn(4, 8), calls=1)
 
@@ -254,11 +267,11 @@ def fused():
 
 def test_fused_and_added_nodes_are_joined_with_those_they_stand_for(fused):
     after = described(AFTER, ["ReorderInput", "relu_nchwc", "ReorderOutput", "made_up"])
-    find = origins_of(fused, after)
-    convolution = Origin("net.conv", "aten::convolution + aten::relu", "a.py:1: self.conv(x)")
+    find = make_origin_finder(fused, after)
+    convolution = KernelOrigin("net.conv", "aten::convolution + aten::relu", "a.py:1: self.conv(x)")
     assert find("relu_nchwc", "Conv") == ("com.microsoft.nchwc.Conv", convolution)
     # named after nothing: by what it computes
-    assert find("made_up", "SinCos")[1] == Origin(
+    assert find("made_up", "SinCos")[1] == KernelOrigin(
         "net.a", "aten::sin + aten::cos", "a.py:3, a.py:4"
     )
     for name in ("ReorderInput", "ReorderOutput"):
@@ -268,16 +281,16 @@ def test_fused_and_added_nodes_are_joined_with_those_they_stand_for(fused):
 
 
 def test_without_the_optimized_model_names_tell(fused):
-    find = origins_of(fused, None)
+    find = make_origin_finder(fused, None)
     assert find("net.conv/conv", "FusedConv")[1].operator == "aten::convolution"
     assert find("net.a.b/sin/SomeFusion", "Whatever")[1].module == "net.a.b"
     assert find("relu_nchwc", "Conv")[1].operator == "aten::relu"
-    assert find("nobody", "Whatever")[1] == Origin(operator=ADDED)
+    assert find("nobody", "Whatever")[1] == KernelOrigin(operator=ADDED)
 
 
 def test_nodes_without_metadata_keep_their_time():
-    find = origins_of(described(BEFORE, list("abcd")), None)
-    assert find("a", "Conv") == ("Conv", Origin(operator=UNKNOWN))
+    find = make_origin_finder(described(BEFORE, list("abcd")), None)
+    assert find("a", "Conv") == ("Conv", KernelOrigin(operator=UNKNOWN))
 
 
 def test_metadata_of_torch_onnx_are_read(tmp_path):
@@ -338,9 +351,9 @@ def test_modules_that_share_a_function_keep_their_own_paths():
     assert {"layers.0.fc", "layers.1.fc"} <= {node.module for node in found.nodes}
     assert program.model_proto.functions, "the program keeps its functions"
     assert torch.equal(program(torch.ones(4, 8)), called)
-    inlined = named_and_inlined(program.model_proto)
+    inlined = inline_module_functions(program.model_proto)
     assert not any(node.domain for node in inlined.graph.node)
-    assert named_and_inlined(inlined) is inlined, "nothing is left to do"
+    assert inline_module_functions(inlined) is inlined, "nothing is left to do"
 
 
 def test_a_file_runs_with_inputs_that_are_made(tmp_path):

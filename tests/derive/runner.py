@@ -238,7 +238,7 @@ def _at(
     try:
         model = converted.model.SerializeToString()
         outputs = bool(converted.model.graph.output)
-        session = harness.session_of(model, ROUNDING) if outputs else None
+        session = harness.make_session(model, ROUNDING) if outputs else None
     except Exception as error:
         yield _outcome(job, "drawn", ("session", _text(error)), opset, target)
         return
@@ -270,7 +270,7 @@ def _text(error: Exception) -> str:
 
 def _compare(
     job: Job,
-    converted: harness.Converted,
+    converted: harness.ConvertedSample,
     session: onnxruntime.InferenceSession | None,
     call: _Call,
 ) -> Difference | None:

@@ -11,7 +11,7 @@ import torch
 
 import ortable
 from ortable.debug.harness.entries import run_onnx
-from ortable.debug.harness.trial import Trial, operators
+from ortable.debug.harness.trial import RewriteTrial, list_operators
 from ortable.debug.plot import to_dot
 from ortable.passes.rewrite.rule_selection import load_rules
 from ortable_generated.onnx.traits import BY_TRAIT
@@ -243,7 +243,7 @@ def cases() -> list[tuple[Rewrite, RewriteCase]]:
     [pytest.param(*each, id=f"{each[0].name}-{n}") for n, each in enumerate(cases())],
 )
 def test_cases_of_the_rules(rewrite: Rewrite, case: RewriteCase, opset: int) -> None:
-    trial = Trial(rewrite, case, opset, None)
+    trial = RewriteTrial(rewrite, case, opset, None)
     record = trial.apply([rule for rule in load_rules(RULES) if rule.name == rewrite.name])
     if case.unchanged is not None:
         assert not record.fired
@@ -252,5 +252,5 @@ def test_cases_of_the_rules(rewrite: Rewrite, case: RewriteCase, opset: int) -> 
         return
     assert record.counts() == {rewrite.name: 1}
     if case.expect is not None:
-        assert operators(trial.builder) == case.expect.split()
+        assert list_operators(trial.builder) == case.expect.split()
     trial.compare()

@@ -21,7 +21,7 @@ from ortable.compat import bisector
 from ortable.compat import torch as compat
 from ortable.compat.torch_explain import own_profile
 from ortable.compat.undone import collections_paused, undone
-from ortable.debug.explain_state import model_untouched, optimizers_untouched
+from ortable.debug.explain_state import preserve_model, preserve_optimizers
 from ortable.exporter.capture import free_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.observing.proof import state_kept
@@ -151,7 +151,7 @@ def _written() -> Iterator[None]:
 
 @contextmanager
 def _stepped() -> Iterator[None]:
-    with optimizers_untouched(OPTIMIZER.step):
+    with preserve_optimizers(OPTIMIZER.step):
         OPTIMIZER.step()
         yield
 
@@ -203,7 +203,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "observe": _in(lambda: ortable.observe(MODULE)),
     "own_profile": _in(own_profile),
     "judged_by": _in(lambda: bisector.judged_by(lambda *_: False)),
-    "model_untouched": _in(lambda: model_untouched(MODULE, ((X,), {}), True)),
+    "model_untouched": _in(lambda: preserve_model(MODULE, ((X,), {}), True)),
     "optimizers_untouched": _in(_stepped),
     "quiet guards": _in(lambda: caller_state.quiet(caller_state.GUARDS, caller_state.TRACING)),
     "silent": _in(_silent),

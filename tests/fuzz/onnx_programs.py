@@ -20,8 +20,20 @@ from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness import graphs
 from ortable.debug.harness import trial as harness
-from ortable.debug.harness.runs import Declared, Runner, checked_model, declared, same_declarations
-from ortable.debug.harness.values import GROWTH, concrete_shape, draw, is_free, symbolic_shape
+from ortable.debug.harness.runs import (
+    Declaration,
+    ModelRunner,
+    check_same_declarations,
+    copy_declarations,
+    make_checked_model,
+)
+from ortable.debug.harness.values import (
+    GROWTH,
+    concrete_shape,
+    draw_tensor,
+    is_free,
+    symbolic_shape,
+)
 from ortable.ir.versions import ORT_MAX_OPSET
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortablegen.rewrites.model import Rewrite, RewriteCase
@@ -59,7 +71,7 @@ def cases() -> tuple[CasesOf, ...]:
     return tuple(CasesOf(each, case) for each in all_rewrites() for case in each.cases)
 
 
-class _Splicer(graphs._Maker):
+class _Splicer(graphs._GraphMaker):
     """Builds a case in a graph that has results already: an input of the case is one of them where
     dtype and shape agree, and a new input else."""
 
@@ -72,10 +84,10 @@ class _Splicer(graphs._Maker):
         self.samples, self.shared, self.dynamic = samples, symbols, dynamic
         self.made_here: list[str] = []
 
-    def tensor(self, name: str, text: object) -> str | None:
-        found = graphs.operand(text) if text is not None else None
+    def make_tensor(self, name: str, text: object) -> str | None:
+        found = graphs.parse_operand(text) if text is not None else None
         if found is None or found.constant:
-            plain = super().tensor(f"{self.prefix}{name}", text)
+            plain = super().make_tensor(f"{self.prefix}{name}", text)
             return plain
         sample = found.sample
         own = self.built.symbols if self.dynamic else {}
@@ -100,35 +112,37 @@ class _Splicer(graphs._Maker):
             return str(self.builder.make_node("Transpose", [there], perm=list(turned)))
         return made
 
-    def assign(self, statement: Any) -> None:
+    def run_assignment(self, statement: Any) -> None:
         """As for a case alone, but that results have names of their own."""
         target = statement.targets[0]
         each = target.elts if isinstance(target, graphs.ast.Tuple) else [target]
         names = [n.id for n in each]
         own = ["" if name == "_" else f"{self.prefix}{name}" for name in names]
-        found = self.node(statement.value, own)
+        found = self.evaluate_node(statement.value, own)
         results = found if isinstance(found, list) else [found]
-        self.made.update(zip(names, results, strict=True))
+        self.results.update(zip(names, results, strict=True))
 
     def run(self, body: Sequence[Any], also: Sequence[str]) -> None:
         attributes = graphs._keyword_names(body)
         for name, value in self.values.items():
-            if name not in attributes and graphs._operands(value):
-                self.capture(name)
+            if name not in attributes and graphs._parse_operands(value):
+                self.make_capture(name)
         for statement in body:
             if isinstance(statement, graphs.ast.Assign):
-                self.assign(statement)
+                self.run_assignment(statement)
             elif isinstance(statement, graphs.ast.Return):
                 value = statement.value
                 items = value.elts if isinstance(value, graphs.ast.Tuple) else [value]
                 for item in items:
                     found = (
-                        self.node(item, None)
+                        self.evaluate_node(item, None)
                         if isinstance(item, graphs.ast.Call)
-                        else self.argument(item)
+                        else self.evaluate_argument(item)
                     )
                     self.made_here += found if isinstance(found, list) else [found]
-        self.made_here += [self.made[name] for name in also if isinstance(self.made.get(name), str)]
+        self.made_here += [
+            self.results[name] for name in also if isinstance(self.results.get(name), str)
+        ]
 
 
 @dataclass
@@ -206,24 +220,27 @@ def check(program: GraphProgram) -> tuple[Outcome, bytes]:
     """All rules on the graph: values, dtypes, shapes and names stay; and the model as it was."""
     try:
         graph = _grown(program)
-        before = checked_model(graph.builder)
-        old = Runner(before)
+        before = make_checked_model(graph.builder)
+        old = ModelRunner(before)
         old(_feeds(graph, graph.symbols, 0, False))
     except Exception as error:
         return Outcome("discarded", f"graph: {type(error).__name__}: {str(error)[:150]}"), b""
     text = before.SerializeToString()
     where = f"opset {program.opset}, target {program.target}"
-    inputs, outputs = declared(graph.builder.inputs), declared(graph.builder.outputs)
-    rules = harness.every_rule(program.target, program.opset)
+    inputs, outputs = (
+        copy_declarations(graph.builder.inputs),
+        copy_declarations(graph.builder.outputs),
+    )
+    rules = harness.all_rules(program.target, program.opset)
     try:
         if program.target == "onnxruntime":
             graph.builder.kernel_table = harness.KERNELS_CPU
         record = rewrite_graph(graph.builder, rules)
         graph.builder.remove_unused()
-        same_declarations(inputs, declared(graph.builder.inputs))
-        _same_where_it_runs(outputs, declared(graph.builder.outputs), graph.symbols)
-        after = checked_model(graph.builder)
-        new = Runner(after)
+        check_same_declarations(inputs, copy_declarations(graph.builder.inputs))
+        _same_where_it_runs(outputs, copy_declarations(graph.builder.outputs), graph.symbols)
+        after = make_checked_model(graph.builder)
+        new = ModelRunner(after)
     except Exception as error:
         kind = "mismatch" if isinstance(error, AssertionError) else "error"
         return Outcome(kind, f"{type(error).__name__}: {str(error)[:400]}", where), text
@@ -238,12 +255,12 @@ def check(program: GraphProgram) -> tuple[Outcome, bytes]:
 
 
 def _same_where_it_runs(
-    before: Sequence[Declared], after: Sequence[Declared], sizes: dict[str, int]
+    before: Sequence[Declaration], after: Sequence[Declaration], sizes: dict[str, int]
 ) -> None:
     """As `same_declarations`, but sizes may differ where the graph does not run: 6 * (m n // 2) of
     a Reshape to [-1, 6] is 3 m n."""
     try:
-        same_declarations(before, after)
+        check_same_declarations(before, after)
     except AssertionError:
         for old, new in zip(before, after, strict=True):
             shapes = [
@@ -266,7 +283,7 @@ def _feeds(
         shape = tuple(
             own if isinstance(own, int) else size for own, size in zip(declared, grown, strict=True)
         )
-        made = draw(sample, shape, generator, special and is_free(sample), zeros)
+        made = draw_tensor(sample, shape, generator, special and is_free(sample), zeros)
         if noise and made.dtype.is_floating_point:
             moved = torch.rand(made.shape, generator=torch.Generator().manual_seed(number + 7))
             made = (made * (1 + (moved * 2 - 1) * noise).to(made.dtype)).to(made.dtype)
@@ -281,7 +298,7 @@ def _not_of_infinities() -> set[str]:
     return {name for name, each in recorded.items() if each["verdict"] == "SPECIAL"}
 
 
-def _differs(graph: _Graph, old: Runner, new: Runner, special: bool) -> str | None:
+def _differs(graph: _Graph, old: ModelRunner, new: ModelRunner, special: bool) -> str | None:
     """What differs first, at the sizes of the cases and at larger ones; ``special``: with
     infinities and NaN, too."""
     sizes = [graph.symbols]
@@ -312,7 +329,7 @@ def _differs(graph: _Graph, old: Runner, new: Runner, special: bool) -> str | No
 
 
 def _same(
-    graph: _Graph, old: Runner, sizes: dict[str, int], number: int, special: bool, place: int,
+    graph: _Graph, old: ModelRunner, sizes: dict[str, int], number: int, special: bool, place: int,
     wanted: torch.Tensor, found: torch.Tensor,
 ) -> bool:  # fmt: skip
     tolerance = max(graph.tolerance, 1e-5)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ortable.debug.harness.values import operand
+from ortable.debug.harness.values import parse_operand
 from ortablegen.language.samples import ABBREVIATIONS
 from ortablegen.rewrites.model import Code, Rewrite, RewriteCase
 
@@ -81,7 +81,7 @@ def _numbers(values: Any) -> str:
 
 
 def _read(text: object) -> Text | None:
-    found = operand(text) if isinstance(text, str) else None
+    found = parse_operand(text) if isinstance(text, str) else None
     if found is None:
         return None
     sample = found.sample

@@ -79,12 +79,12 @@ def prove(rewrite: Rewrite, seed: int = 0, most: int = INSTANCES) -> Proof:
 def _try(
     rewrite: Rewrite, instance: Instance, proof: Proof, known: dict[object, Level], seed: int
 ) -> None:
-    where = list(harness.places(rewrite, instance.case))
+    where = list(harness.list_targets(rewrite, instance.case))
     if not where:
         return
     opset, target = where[proof.tried % len(where)]
     try:
-        built = harness.built(rewrite, instance.case, opset, target)
+        built = harness.build_case(rewrite, instance.case, opset, target)
         before = read(built.builder)
     except Exception as error:  # a graph that cannot be built is none
         proof.problems[f"{type(error).__name__}: {str(error)[:60]}"] += 1

@@ -13,7 +13,7 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness import trial as harness
-from ortable.debug.harness.runs import Runner, checked_model
+from ortable.debug.harness.runs import ModelRunner, make_checked_model
 from ortable.passes.rewrite.helpers import attention, convolution
 from tests.passes.rewrite.harness import all_rewrites
 from tests.rotation import turn
@@ -75,8 +75,8 @@ def test_definitions_are_what_is_computed(name: str) -> None:
     """The terms of a case, in float64, next to ONNX Runtime on the same numbers."""
     rewrite = RULES[name]
     case = next(each for each in rewrite.cases if each.unchanged is None)
-    opset, target = list(harness.places(rewrite, case))[-1]
-    trial = harness.Trial(rewrite, case, opset, target)
+    opset, target = list(harness.list_targets(rewrite, case))[-1]
+    trial = harness.RewriteTrial(rewrite, case, opset, target)
     feeds = trial.feeds(trial.built.symbols, torch.Generator().manual_seed(0), False)
     table = Table()
     try:
@@ -88,7 +88,7 @@ def test_definitions_are_what_is_computed(name: str) -> None:
         for key, tensor in feeds.items()
         for place, value in enumerate(tensor.reshape(-1).tolist())
     }
-    wanted = Runner(checked_model(trial.builder))(feeds)
+    wanted = ModelRunner(make_checked_model(trial.builder))(feeds)
     for ours, theirs in zip(found, wanted, strict=True):
         assert ours.shape == tuple(theirs.shape)
         flat = ours.ids.reshape(-1).tolist()

@@ -131,7 +131,7 @@ class _Trial:
             model = self.converted.model
             if not model.graph.output:  # an assertion
                 return "skipped", ""
-            self.session = harness.session_of(model.SerializeToString())
+            self.session = harness.make_session(model.SerializeToString())
         except runtime.NotImplemented as error:  # a graph for any runtime
             return "refused" if self.target is None else "error", str(error)[:300]
         except (UnsupportedCase, KernelError, FunctionNotFoundError) as error:

@@ -1,2 +1,1 @@
-"""The shell: `ortable compile`, `export`, `rewrites` ... In come arguments of a command line,
-out go text and an exit status; called by the console script."""
+"""The command line interface: `ortable compile`, `export`, `rewrites` ..."""

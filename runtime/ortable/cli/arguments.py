@@ -1,5 +1,4 @@
-"""What commands of the shell have in common: words of a command line that mean the same in all of
-them, and what they become. In comes a subparser or its Namespace; called by every command."""
+"""Arguments that several commands share, and how they are parsed."""
 
 from __future__ import annotations
 
@@ -29,9 +28,9 @@ _LISTS = {
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """A type of argparse: whole numbers from ``least`` on."""
+    """Make an argparse type for whole numbers from ``least`` on."""
 
-    def whole(text: str) -> int:
+    def parse_number(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
@@ -40,11 +39,11 @@ def at_least(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text!r} is no whole number of {least} or more")
         return number
 
-    return whole
+    return parse_number
 
 
-def distance(text: str) -> float:
-    """A type of argparse: how far numbers may be apart."""
+def parse_distance(text: str) -> float:
+    """Parse a number of 0 or more, as an argparse type."""
     try:
         number = float(text)
     except ValueError:
@@ -55,39 +54,40 @@ def distance(text: str) -> float:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose lists of NAME=VALUE end where another word begins, and whose errors are one
-    line, with the option that may be meant."""
+    """A parser whose lists of NAME=VALUE end at another word.
 
-    below: Any = None  # the parsers of its commands, where it has some
+    Its errors are one line, with the option that may be meant.
+    """
+
+    subparsers_action: Any = None  # the parsers of its commands, where it has some
 
     def add_subparsers(self, **keywords: Any) -> Any:
-        """As argparse has it."""
-        self.below = super().add_subparsers(**keywords)
-        return self.below
+        self.subparsers_action = super().add_subparsers(**keywords)
+        return self.subparsers_action
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse has it; a command says itself what it does not know."""
-        words = None if args is None else _one_by_one(args)
-        found, rest = super().parse_known_args(words, namespace)
-        if rest and self.below is None:
-            self.error(self._unknown(rest))
-        return found, rest
+        """Parse as argparse does, but let a command report unknown words itself."""
+        words = None if args is None else _split_lists(args)
+        parsed, unknown = super().parse_known_args(words, namespace)
+        if unknown and self.subparsers_action is None:
+            self.error(self._unknown_message(unknown))
+        return parsed, unknown
 
-    def actions(self) -> list[argparse.ArgumentParser]:
-        """The parsers of what a command does: those of `list` and `show` in `rewrites`."""
-        return list(self._below().values())
+    def action_parsers(self) -> list[argparse.ArgumentParser]:
+        """List the parsers of the actions of a command: `list` and `show` of `rewrites`."""
+        return list(self._command_parsers().values())
 
-    def _below(self) -> dict[str, argparse.ArgumentParser]:
-        return {} if self.below is None else dict(self.below.choices)
+    def _command_parsers(self) -> dict[str, argparse.ArgumentParser]:
+        return {} if self.subparsers_action is None else dict(self.subparsers_action.choices)
 
     def error(self, message: str) -> NoReturn:
-        """Ends Python with status 2."""
+        """Exit Python with status 2."""
         choice = re.match(r"argument (?:command|action): invalid choice: '(.*?)'", message)
         if choice is not None:
             message = self._no_command(choice[1])
         self.exit(2, f"error: {message}\nMore: {self.prog} --help\n")
 
-    def _unknown(self, words: Sequence[str]) -> str:
+    def _unknown_message(self, words: Sequence[str]) -> str:
         options = [word for word in words if word.startswith("-")]
         if not options:
             return f"{words[0]!r} is one word too many"
@@ -96,42 +96,44 @@ class Parser(argparse.ArgumentParser):
         return f"unknown option {name!r}." + (f" Did you mean {close[0]!r}?" if close else "")
 
     def _no_command(self, word: str) -> str:
-        known = list(self._below())
-        close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+        commands = list(self._command_parsers())
+        close = difflib.get_close_matches(word, commands, n=1, cutoff=0.7)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        return f"there is no command {word!r}.{hint} All: {', '.join(known)}."
+        return f"there is no command {word!r}.{hint} All: {', '.join(commands)}."
 
 
-def _one_by_one(words: Sequence[str]) -> list[str]:
-    """``--options a=1 b=2 target`` as ``--options=a=1 --options=b=2 target``."""
-    found: list[str] = []
+def _split_lists(words: Sequence[str]) -> list[str]:
+    """Convert ``--options a=1 b=2 target`` to ``--options=a=1 --options=b=2 target``."""
+    split: list[str] = []
     flag = ""
     for word in words:
         if flag and _LISTS[flag].fullmatch(word):
-            if found[-1] == flag:
-                found.pop()
-            found.append(f"{flag}={word}")
+            if split[-1] == flag:
+                split.pop()
+            split.append(f"{flag}={word}")
             continue
         flag = word if word in _LISTS else ""
-        found.append(word)
-    return found
+        split.append(word)
+    return split
 
 
-# -- one word each
+# -- definitions
 
 
-def add_target(command: Any, also: str = "") -> None:
-    """Adds ``TARGET``, a model, and how it is called; `target.load_target` reads them.
+def add_target(command: Any, alternative: str = "") -> None:
+    """Add ``TARGET``, a model, and how it is called; `target.load_target` reads them.
 
     Args:
         command: the subparser.
-        also: what else the command takes, ``"or a file MODEL.onnx"``.
+        alternative: what else the command takes, ``"or a file MODEL.onnx"``.
     """
     about = (
         "a model: module:name or file.py:name of a module, of its class, or of a function that "
         "returns (model, args); or a model of transformers, by its folder or class"
     )
-    command.add_argument("target", metavar="TARGET", help=f"{about}; {also}" if also else about)
+    command.add_argument(
+        "target", metavar="TARGET", help=f"{about}; {alternative}" if alternative else about
+    )
     command.add_argument(
         "--inputs",
         metavar="INPUT",
@@ -157,13 +159,13 @@ def add_target(command: Any, also: str = "") -> None:
 
 
 def add_flags(command: Any, **helps: str) -> None:
-    """Adds flags that are on where they are given: ``large="weights in a file"`` is ``--large``."""
+    """Add boolean flags: ``large="weights in a file"`` is ``--large``."""
     for name, text in helps.items():
         command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
 def add_compile_arguments(command: Any) -> None:
-    """Adds how a model is compiled: what every command about torch.compile has."""
+    """Add the arguments of every command about torch.compile."""
     add_flags(
         command,
         train="forward and backward, in training mode",
@@ -185,69 +187,74 @@ def add_compile_arguments(command: Any) -> None:
     add_flags(command, verbose=ERRORS_INTO_A_FILE)
 
 
-# -- what they mean
+# -- values
 
 
 @contextmanager
-def only_json(wanted: bool) -> Iterator[None]:
-    """What else is printed in the block, by the model for one, goes to stderr where JSON is
-    wanted: stdout has the document alone."""
-    with redirect_stdout(sys.stderr) if wanted else nullcontext():
+def only_json(enabled: bool) -> Iterator[None]:
+    """Redirect other output of the block, such as the model's, to stderr if JSON is printed."""
+    with redirect_stdout(sys.stderr) if enabled else nullcontext():
         yield
 
 
 def backend_options(args: argparse.Namespace) -> dict[str, Any]:
-    """``--options``, ``--fallback`` and ``--rewrites`` as `torch.compile(options=...)` takes them.
+    """Parse ``--options``, ``--fallback`` and ``--rewrites`` for `torch.compile(options=...)`.
 
-    Raises OptionError for a word that is not NAME=VALUE, and for a name given twice.
+    Raises:
+        OptionError: a word is not NAME=VALUE, or a name is given twice.
     """
-    found = pairs(args.options)
+    options = parse_pairs(args.options)
     if args.rewrites != "default":
-        _once(found, "rewrites", "--rewrites")
-        found["rewrites"] = chosen_names(args)
+        _check_unset(options, "rewrites", "--rewrites")
+        options["rewrites"] = chosen_names(args)
     fallback = getattr(args, "fallback", None)
     if fallback is not None:
-        _once(found, "fallback", "--fallback" if fallback else "--no-fallback")
-        found["fallback"] = "eager" if fallback else "error"
-    return found
+        _check_unset(options, "fallback", "--fallback" if fallback else "--no-fallback")
+        options["fallback"] = "eager" if fallback else "error"
+    return options
 
 
-def how_compiled(args: argparse.Namespace) -> dict[str, Any]:
-    """Options, gradients and sizes, as `explain`, `profile` and `bisect` take them."""
+def compile_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """Make the arguments of `explain`, `profile` and `bisect`: options, gradients and sizes."""
     dynamic = True if args.dynamic else None
     return {"options": backend_options(args), "train": args.train, "dynamic": dynamic}
 
 
-def _once(found: Mapping[str, Any], name: str, flag: str) -> None:
-    if name in found:
+def _check_unset(options: Mapping[str, Any], name: str, flag: str) -> None:
+    if name in options:
         raise OptionError(f"option {name!r} is given by --options and by {flag}: give it once")
 
 
-def pairs(words: Sequence[str]) -> dict[str, Any]:
-    """``freeze=off`` as a name and a value; numbers, lists and dicts as Python writes them.
+def parse_pairs(words: Sequence[str]) -> dict[str, Any]:
+    """Parse words ``freeze=off``; values are numbers, lists and dicts in Python's syntax, or text.
 
-    Raises OptionError for a word that is not NAME=VALUE, and for a name given twice.
+    Raises:
+        OptionError: a word is not NAME=VALUE, or a name is given twice.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise OptionError(f"{word!r} is not NAME=VALUE, for instance freeze=off")
-        if name in found:
+        if name in values:
             raise OptionError(f"{name!r} is given twice; give it once")
         try:
-            found[name] = ast.literal_eval(value)
+            values[name] = ast.literal_eval(value)
         except (SyntaxError, ValueError):
-            found[name] = _WORDS.get(value.lower(), value)
-    return found
+            values[name] = _LITERALS.get(value.lower(), value)
+    return values
 
 
-_WORDS = {"true": True, "false": False, "none": None}  # as other shells write them
+_LITERALS = {"true": True, "false": False, "none": None}  # as other shells write them
 
 
-def existing(path: str) -> str:
-    """``path`` itself; FileNotFoundError where nothing is, OptionError for a folder or a file with
-    nothing in it."""
+def check_existing(path: str) -> str:
+    """Return ``path`` of a file that exists.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        OptionError: it is a folder, or empty.
+    """
     if not Path(path).exists():
         raise FileNotFoundError(f"no file {path!r}")
     if Path(path).is_dir():
@@ -257,8 +264,12 @@ def existing(path: str) -> str:
     return path
 
 
-def writable(path: str) -> str:
-    """``path`` itself, of a file to write; OptionError where it cannot be written."""
+def check_writable(path: str) -> str:
+    """Return ``path`` of a file that can be written.
+
+    Raises:
+        OptionError: it cannot be written.
+    """
     file = Path(path)
     if not path:
         raise OptionError(f"{path!r} is no file to write")
@@ -271,13 +282,17 @@ def writable(path: str) -> str:
     return path
 
 
-def folder(path: str) -> str:
-    """``path`` itself, of a folder that may not be there yet; OptionError where none can be."""
-    place = Path(path)
-    while path and not place.exists():
-        place = place.parent
-    if not path or not place.is_dir():
-        raise OptionError(f"{path!r} cannot be a folder: '{place}' is none")
-    if not os.access(place, os.W_OK):
-        raise OptionError(f"{path!r} cannot be written: folder '{place}' is closed")
+def check_folder(path: str) -> str:
+    """Return ``path`` of a folder, which need not exist yet.
+
+    Raises:
+        OptionError: it cannot be a folder.
+    """
+    existing = Path(path)
+    while path and not existing.exists():
+        existing = existing.parent
+    if not path or not existing.is_dir():
+        raise OptionError(f"{path!r} cannot be a folder: '{existing}' is none")
+    if not os.access(existing, os.W_OK):
+        raise OptionError(f"{path!r} cannot be written: folder '{existing}' is closed")
     return path

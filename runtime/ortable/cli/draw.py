@@ -1,4 +1,4 @@
-"""The shell command `ortable draw`: write an ONNX model as a picture, or open it in a viewer."""
+"""The command `ortable draw`: write an ONNX model as a picture, or open it in a viewer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ortable.errors import OptionError
 
-from .arguments import existing
+from .arguments import check_existing
 
 _NO_VIEWER = (
     "no viewer is installed: `pip install ai-edge-model-explorer` or `pip install netron`, or give "
@@ -23,7 +23,7 @@ _ONLY_MODEL_EXPLORER = (
 
 
 def add_draw(commands: Any) -> None:
-    """Adds the command to the subparsers of argparse."""
+    """Add the command to the subparsers of argparse."""
     draw = commands.add_parser("draw", help="draw an ONNX model, or open it in a viewer")
     draw.add_argument("model", help="path of the model")
     draw.add_argument(
@@ -58,24 +58,24 @@ def add_draw(commands: Any) -> None:
         help="colors for Model Explorer: dtype, rewrite, or the JSON of `ortable profile`; "
         "can be given several times",
     )
-    draw.set_defaults(run=_draw)
+    draw.set_defaults(run=_run_draw)
 
 
-def _draw(args: argparse.Namespace) -> int:
-    existing(args.model)
+def _run_draw(args: argparse.Namespace) -> int:
+    check_existing(args.model)
     if args.output is None:
-        return _open(args)
+        return _open_viewer(args)
     output = Path(args.output)
     if not output.name:
         raise OptionError(f"{args.output!r} is no file to write")
     if not output.suffix:
         output = output.with_suffix(".svg")
-    _write(args, output)
+    _write_picture(args, output)
     print(f"wrote {output}")
     return 0
 
 
-def _write(args: argparse.Namespace, output: Path) -> None:
+def _write_picture(args: argparse.Namespace, output: Path) -> None:
     from ortable.ir.pictures.draw import draw
 
     draw(
@@ -91,12 +91,12 @@ def _write(args: argparse.Namespace, output: Path) -> None:
     )
 
 
-def _open(args: argparse.Namespace) -> int:
+def _open_viewer(args: argparse.Namespace) -> int:
     """Serve the model until the user stops the viewer."""
     if (explorer := _find_package("model_explorer")) is not None:
         with tempfile.TemporaryDirectory() as folder:
             graph = Path(folder) / f"{Path(args.model).stem}.json"
-            _write(args, graph)
+            _write_picture(args, graph)
             overlays = [
                 {"name": path.name.split(".")[-2], "node_data_path": str(path)}
                 for path in sorted(graph.parent.iterdir())

@@ -1,6 +1,8 @@
-"""The shell command `ortable export`: a model from Python, a saved ExportedProgram or a model of
-transformers becomes an ONNX file, or the folder of a language model, that was compared with
-eager. What is said of it is text or JSON."""
+"""The command `ortable export`: write an ONNX file, or the folder of a language model.
+
+The model comes from Python, a saved ExportedProgram or transformers, and is compared with eager.
+The result is printed as text or JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ from ortable.errors import OptionError
 from .arguments import JSON, add_flags, add_target, only_json
 from .hugging_face import TEXT_GENERATION
 from .model_call import Target
-from .progress import progress
+from .progress import show_progress
 from .rewrites import ERRORS_INTO_A_FILE, add_choice, chosen_names
 from .target import load_target
 
-ROUNDED = ("int8", "int4")
+QUANTIZED_WEIGHTS = ("int8", "int4")
 
 _PROMPT = 5  # tokens of the text that is compared with eager, the last of them after the others
 # Flags of the command that export_language_model has no argument for, and their value when unused.
-_NOT_HERE: dict[str, Any] = {
+_UNSUPPORTED_FLAGS: dict[str, Any] = {
     "large": False,
     "functions": False,
     "report": None,
@@ -39,13 +41,14 @@ _NOT_HERE: dict[str, Any] = {
 def export_text_generation(
     args: argparse.Namespace, target: Target, export_options: Any
 ) -> dict[str, Any]:
-    """Writes the folder, and compares it with eager on a prompt and the token after it.
+    """Write the folder, and compare it with eager on a prompt and the token after it.
 
-    Raises OptionError for a flag that means nothing here, and what export_language_model raises.
+    Raises:
+        OptionError: a flag has no meaning here; and what export_language_model raises.
     """
     import ortable
 
-    _check(args, target)
+    _check_flags(args, target)
     folder = Path(args.output)
     exported = ortable.export_language_model(
         target.model,
@@ -56,18 +59,20 @@ def export_text_generation(
         tokenizer=target.tokenizer,
         target_opset=args.opset,
         export_options=export_options,
-        validate=compared(args),
+        validate=select_validation(args),
     )
-    found = {
+    facts = {
         "model": str(folder),
         "files": file_sizes(sorted(folder.iterdir())),
-        **_graph(folder / "model.onnx"),
-        "largest_difference": None if args.no_validate else _difference(target.model, exported),
+        **_graph_facts(folder / "model.onnx"),
+        "largest_difference": None
+        if args.no_validate
+        else _max_logits_difference(target.model, exported),
     }
-    return {**found, "text": _lines(args, found)}
+    return {**facts, "text": _format_lines(args, facts)}
 
 
-def _check(args: argparse.Namespace, target: Target) -> None:
+def _check_flags(args: argparse.Namespace, target: Target) -> None:
     name = type(target.model).__name__
     if args.output.endswith(".onnx"):
         folder = args.output.removesuffix(".onnx")
@@ -77,20 +82,23 @@ def _check(args: argparse.Namespace, target: Target) -> None:
         )
     if args.inputs:
         raise OptionError(f"{name} generates text, its inputs are known: leave out --inputs")
-    for flag, unused in _NOT_HERE.items():
+    for flag, unused in _UNSUPPORTED_FLAGS.items():
         if getattr(args, flag) != unused:
-            shown = flag.replace("_", "-")
-            raise OptionError(f"--{shown} does not go with {name}, which generates text")
+            dashed = flag.replace("_", "-")
+            raise OptionError(f"--{dashed} does not go with {name}, which generates text")
 
 
-def compared(args: argparse.Namespace) -> bool | float:
-    """Rounded weights are compared where --atol says how far they may be off."""
-    if args.no_validate or (args.weights in ROUNDED and args.atol is None):
+def select_validation(args: argparse.Namespace) -> bool | float:
+    """Return whether to validate, or within which tolerance.
+
+    Quantized weights are only compared with --atol.
+    """
+    if args.no_validate or (args.weights in QUANTIZED_WEIGHTS and args.atol is None):
         return False
     return True if args.atol is None else args.atol
 
 
-def _graph(path: Path) -> dict[str, Any]:
+def _graph_facts(path: Path) -> dict[str, Any]:
     import onnx
 
     from ortable.exporter.account.report import facts_of_graph
@@ -98,14 +106,16 @@ def _graph(path: Path) -> dict[str, Any]:
     return facts_of_graph(onnx.load(path, load_external_data=False))
 
 
-def _difference(model: Any, exported: Any) -> float:
-    """The largest difference between logits of eager and of the graph, which reads a prompt and
-    then one more token."""
+def _max_logits_difference(model: Any, exported: Any) -> float:
+    """Compute the largest difference between logits of eager and the graph.
+
+    The graph reads a prompt and then one more token.
+    """
     import torch
 
-    most = int(model.config.get_text_config().vocab_size)
+    vocab_size = int(model.config.get_text_config().vocab_size)
     generator = torch.Generator().manual_seed(0)
-    text = torch.randint(min(20, most // 2), most, (1, _PROMPT), generator=generator)
+    text = torch.randint(min(20, vocab_size // 2), vocab_size, (1, _PROMPT), generator=generator)
     with torch.no_grad():
         expected = model(input_ids=text).logits.float()
     first, cache = exported.step(text[:, :-1], torch.ones(1, _PROMPT - 1))
@@ -114,43 +124,44 @@ def _difference(model: Any, exported: Any) -> float:
     return float((got - expected).abs().max())
 
 
-def _lines(args: argparse.Namespace, found: dict[str, Any]) -> list[str]:
-    lines = [f"wrote {args.output}: {found['nodes']} nodes, opset {found['opset']}"]
-    width = max(len(Path(name).name) for name in found["files"])
+def _format_lines(args: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
+    lines = [f"wrote {args.output}: {facts['nodes']} nodes, opset {facts['opset']}"]
+    width = max(len(Path(name).name) for name in facts["files"])
     lines += [
-        f"  {Path(name).name:{width}}  {_shown(size)}" for name, size in found["files"].items()
+        f"  {Path(name).name:{width}}  {_format_size(size)}"
+        for name, size in facts["files"].items()
     ]
-    if found["largest_difference"] is not None:
+    if facts["largest_difference"] is not None:
         rounded = [f"--{n} {getattr(args, n)}" for n in ("weights", "cache") if getattr(args, n)]
         why = f", with {' and '.join(rounded)}" if rounded else ""
-        gap = found["largest_difference"]
+        gap = facts["largest_difference"]
         lines.append(f"  logits differ from PyTorch by at most {gap:.3g}{why}")
     return lines
 
 
-def _shown(size: int) -> str:
+def _format_size(size: int) -> str:
     for unit, bytes_ in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if size >= bytes_:
             return f"{size / bytes_:.1f} {unit}"
     return f"{size} bytes"
 
 
-def report_of(made: Any, builder: Any, output: str) -> dict[str, Any]:
-    """Everything that is known about an exported model.
+def make_report(model: Any, builder: Any, output: str) -> dict[str, Any]:
+    """Collect everything that is known about an exported model.
 
     Args:
-        made: a ModelProto or LargeModel.
+        model: a ModelProto or LargeModel.
         builder: what to_onnx returns with it.
         output: where the model was written.
     """
-    from ortable.debug.explain_records import fired_lines, summary
+    from ortable.debug.explain_records import fired_lines, rewrite_summary
     from ortable.exporter.account.report import facts_of
 
     record = builder.record
-    facts = facts_of(record, made)
+    facts = facts_of(record, model)
     rewrites = facts["rewrites"]
-    about = f"{facts['nodes']} nodes, opset {facts['opset']}, {summary(rewrites)}"
-    fired = fired_lines(rewrites, getattr(made, "proto", made))
+    about = f"{facts['nodes']} nodes, opset {facts['opset']}, {rewrite_summary(rewrites)}"
+    fired = fired_lines(rewrites, getattr(model, "proto", model))
     lines = [f"wrote {output}: {about}", *(f"  {line}" for line in fired)]
     if record.weights is not None:
         lines += [f"  {line}".rstrip() for line in str(record.weights).splitlines()]
@@ -159,12 +170,12 @@ def report_of(made: Any, builder: Any, output: str) -> dict[str, Any]:
 
 
 def file_sizes(paths: Sequence[str | Path]) -> dict[str, int]:
-    """Bytes of the files that are there."""
+    """Return the bytes of the files that exist."""
     return {str(path): Path(path).stat().st_size for path in paths if Path(path).is_file()}
 
 
 def add_export(commands: Any) -> None:
-    """Adds the command to the subparsers of argparse."""
+    """Add the command to the subparsers of argparse."""
     export = commands.add_parser(
         "export", help="a model as an ONNX file, compared with the model in PyTorch"
     )
@@ -205,7 +216,7 @@ def add_export(commands: Any) -> None:
     add_flags(export, json=JSON, verbose=ERRORS_INTO_A_FILE)
     _add_text_generation(export)
     _add_strategies(export)
-    export.set_defaults(run=_export)
+    export.set_defaults(run=_run_export)
 
 
 def _add_text_generation(export: Any) -> None:
@@ -217,7 +228,6 @@ def _add_text_generation(export: Any) -> None:
 
 
 def _add_strategies(export: Any) -> None:
-    """How torch makes the graph, and what else to try where it cannot."""
     export = export.add_argument_group("how torch makes the graph, and what to try where it cannot")
     export.add_argument(
         "--strict",
@@ -234,7 +244,7 @@ def _add_strategies(export: Any) -> None:
     )
 
 
-def _export(args: argparse.Namespace) -> int:
+def _run_export(args: argparse.Namespace) -> int:
     from ortable.exporter.arguments import check_file
 
     if args.output.endswith(".onnx") or ":" in args.target:  # else it may be a folder
@@ -242,29 +252,29 @@ def _export(args: argparse.Namespace) -> int:
     check_file("report", args.report)
     _check_other(args.target, args.output)
     with only_json(args.json):
-        with progress("loading"):
+        with show_progress("loading"):
             target = load_target(args.target, args.inputs, args.task, args.config)
-        found = _written(args, target)
-    lines = found.pop("text")
-    print(json.dumps(found, indent=2) if args.json else "\n".join(lines))
+        facts = _write_export(args, target)
+    lines = facts.pop("text")
+    print(json.dumps(facts, indent=2) if args.json else "\n".join(lines))
     return 0
 
 
 def _check_other(target: str, output: str) -> None:
-    """OptionError where the model would be written over the file that it is made from."""
+    """Raise OptionError if the model would overwrite its source file."""
     source = Path(target.rpartition(":")[0] or target)
     if source.is_file() and Path(output).is_file() and source.samefile(output):
         raise OptionError(f"{output!r} is the file of the model itself: name another one with -o")
 
 
-def _written(args: argparse.Namespace, target: Target) -> dict[str, Any]:
+def _write_export(args: argparse.Namespace, target: Target) -> dict[str, Any]:
     if target.task != TEXT_GENERATION:
         for name in ("cache", "loop"):
             if getattr(args, name):
                 raise OptionError(f"--{name} is for models of transformers that generate text")
         return _to_onnx(args, target)
-    with progress("export") as step:
-        options = _options(args, lambda phase, _: step(phase))
+    with show_progress("export") as step:
+        options = _make_export_options(args, lambda phase, _: step(phase))
         return export_text_generation(args, target, options)
 
 
@@ -272,9 +282,9 @@ def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
     import ortable
 
     transformers = target.free is not None or bool(target.task)
-    around = ortable.bypass_export_some_errors() if args.bypass or transformers else nullcontext()
-    with _phases(args, target) as done, around:
-        made, builder = ortable.to_onnx(
+    bypass = ortable.bypass_export_some_errors() if args.bypass or transformers else nullcontext()
+    with _report_phases(args, target) as done, bypass:
+        model, builder = ortable.to_onnx(
             target.model,
             target.args,
             dict(target.kwargs),
@@ -288,37 +298,39 @@ def _to_onnx(args: argparse.Namespace, target: Target) -> dict[str, Any]:
             large_model=args.large,
             export_modules_as_functions=args.functions,
             max_error=args.max_error,
-            validate=compared(args),
+            validate=select_validation(args),
             filename=args.output,
             report=args.report,
             return_builder=True,
-            export_options=_options(args, done),
+            export_options=_make_export_options(args, done),
         )
-    found = report_of(made, builder, args.output)
+    report = make_report(model, builder, args.output)
     if target.free is not None and not args.dynamic:
-        shown = ", ".join(f"{each['name']} {each['shape']}" for each in found["inputs"])
-        found["text"].append(f"  sizes are fixed: {shown}; --dynamic frees them")
-    return found
+        shapes = ", ".join(f"{item['name']} {item['shape']}" for item in report["inputs"])
+        report["text"].append(f"  sizes are fixed: {shapes}; --dynamic frees them")
+    return report
 
 
 @contextmanager
-def _phases(args: argparse.Namespace, target: Target) -> Iterator[Callable[[str, float], None]]:
-    """A bar of the phases of to_onnx, in the order in which they end."""
+def _report_phases(
+    args: argparse.Namespace, target: Target
+) -> Iterator[Callable[[str, float], None]]:
+    """Show a bar of the phases of to_onnx, in the order in which they end."""
     steps = ["export", "decompose", "convert"] + ([] if args.no_optimize else ["rewrite"])
     if not hasattr(target.model, "forward"):
         steps.remove("export")
-    steps += ["round weights"] if args.weights in ROUNDED else []
-    steps += ["serialise"] + (["validate"] if compared(args) else []) + ["write"]
-    with progress(steps[0], len(steps)) as step:
+    steps += ["round weights"] if args.weights in QUANTIZED_WEIGHTS else []
+    steps += ["serialise"] + (["validate"] if select_validation(args) else []) + ["write"]
+    with show_progress(steps[0], len(steps)) as step:
 
-        def done(phase: str, _seconds: float) -> None:
+        def end_phase(phase: str, _seconds: float) -> None:
             if phase in steps:
                 step(([*steps, phase])[steps.index(phase) + 1])
 
-        yield done
+        yield end_phase
 
 
-def _options(args: argparse.Namespace, done: Callable[[str, float], None]) -> Any:
+def _make_export_options(args: argparse.Namespace, end_phase: Callable[[str, float], None]) -> Any:
     from ortable import ExportOptions
 
     return ExportOptions(
@@ -326,7 +338,7 @@ def _options(args: argparse.Namespace, done: Callable[[str, float], None]) -> An
         fallback=args.fallback,
         tracing=args.tracing,
         loops=args.loops,
-        progress=done,
+        progress=end_phase,
     )
 
 
@@ -340,29 +352,29 @@ def _dynamic_shapes(args: argparse.Namespace, target: Target) -> Any:
 
 
 def _all_free(target: Target) -> Any:
-    """Every dimension is free that the model's code leaves free, and that is not 1 or 0."""
+    """Free every dimension that the model's code leaves free, and that is not 1 or 0."""
     if not hasattr(target.model, "forward"):
         raise OptionError("a saved program has its dynamic sizes already: leave out --dynamic")
     signature = inspect.signature(target.model.forward)
-    given = signature.bind(*target.args, **target.kwargs)
+    bound = signature.bind(*target.args, **target.kwargs)
     named: dict[str, Any] = {}
-    for name, value in given.arguments.items():
+    for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
-            named.update({key: _free(each) for key, each in value.items()})
+            named.update({key: _mark_free(item) for key, item in value.items()})
         else:
-            named[name] = _free(value)
+            named[name] = _mark_free(value)
     return named
 
 
-def _free(value: Any) -> Any:
+def _mark_free(value: Any) -> Any:
     import torch
 
     from ortable.compat.torch import pytree
 
-    def marks(leaf: Any) -> Any:
+    def mark_dims(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return None
         return dict.fromkeys(range(leaf.dim()), torch.export.Dim.AUTO)
 
-    return pytree.tree_map(marks, value)
+    return pytree.tree_map(mark_dims, value)

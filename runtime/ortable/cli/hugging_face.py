@@ -1,6 +1,7 @@
-"""Models of transformers, named on a command line by their folder, by the name under which the hub
-knows them, or by their class. Nothing is downloaded. In come words, out goes a Target with a call
-made from the configuration; called by `target`."""
+"""Load models of transformers by folder, name on the hub, or class, with an example call.
+
+Nothing is downloaded; the call is made from the configuration.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from typing import Any
 from ortable.compat.transformers import is_automatic, models_of
 from ortable.errors import ExportError, InputError, OptionError
 
-from .arguments import pairs
-from .model_call import Target, made_inputs
+from .arguments import parse_pairs
+from .model_call import Target, make_inputs
 
 TEXT_GENERATION = "text-generation"
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -35,29 +36,33 @@ def names_transformers(words: str) -> bool:
         return True
     if not words.isidentifier() or importlib.util.find_spec("transformers") is None:
         return False
-    return _meant(words)
+    return _names_class(words)
 
 
-def _meant(name: str) -> bool:
+def _names_class(name: str) -> bool:
     """Whether a word is a class of models, or nearly one."""
     import transformers
 
     if isinstance(getattr(transformers, name, None), type):
         return True
-    return name[:1].isupper() and bool(_close(name))
+    return name[:1].isupper() and bool(_close_names(name))
 
 
-def _close(name: str) -> list[str]:
+def _close_names(name: str) -> list[str]:
     import transformers
 
-    models = [each for each in dir(transformers) if "For" in each or each.endswith("Model")]
+    models = [
+        candidate
+        for candidate in dir(transformers)
+        if "For" in candidate or candidate.endswith("Model")
+    ]
     return difflib.get_close_matches(name, models, n=1)
 
 
 def from_transformers(
     words: str, task: str, config: Sequence[str], inputs: Sequence[str]
 ) -> Target:
-    """The model in eval mode, its task, its tokenizer, and a call.
+    """Load the model in eval mode, with its task, tokenizer, and a call.
 
     Raises:
         ExportError: there is no such model here, or it has no weights.
@@ -66,25 +71,27 @@ def from_transformers(
     """
     if importlib.util.find_spec("transformers") is None:
         raise ExportError(f"{words} is a model of transformers: pip install transformers")
-    with _quiet():
+    with _silence_transformers():
         folder = _HUB_NAME.fullmatch(words) or Path(words).is_dir()
-        model = _of_folder(words, task, config) if folder else _of_class(words, task, config)
-        tokenizer = _tokenizer(words) if folder else None
+        model = (
+            _load_folder(words, task, config) if folder else _make_random_model(words, task, config)
+        )
+        tokenizer = _load_tokenizer(words) if folder else None
     model.eval()
-    found = task or _task_of(model)
+    model_task = task or _task_of(model)
     if inputs:
-        return replace(made_inputs(inputs), model=model, task=found, tokenizer=tokenizer)
-    if found == TEXT_GENERATION:
+        return replace(make_inputs(inputs), model=model, task=model_task, tokenizer=tokenizer)
+    if model_task == TEXT_GENERATION:
         tokenizer_names: Sequence[str] = ()
     else:
         tokenizer_names = getattr(tokenizer, "model_input_names", ())
     kwargs, free = example_call(model, tokenizer_names)
-    return Target(model, (), kwargs, None, free, found, tokenizer)
+    return Target(model, (), kwargs, None, free, model_task, tokenizer)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """transformers tells what it loads, with bars of its own; what matters is said here."""
+def _silence_transformers() -> Iterator[None]:
+    """Silence the logs and progress bars of transformers."""
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -101,15 +108,15 @@ def _quiet() -> Iterator[None]:
 # -- a folder, or a model of the hub that was downloaded before
 
 
-def _of_folder(words: str, task: str, changes: Sequence[str]) -> Any:
+def _load_folder(words: str, task: str, changes: Sequence[str]) -> Any:
     if changes:
         raise OptionError(
             "--config is for a class, whose weights are random; this one has its own configuration"
         )
-    config = _config(words)
-    kind = _kind(words, task, config)
+    config = _load_config(words)
+    model_class = _find_class(words, task, config)
     try:
-        model, told = kind.from_pretrained(
+        model, loading_info = model_class.from_pretrained(
             words,
             config=config,
             local_files_only=True,
@@ -119,10 +126,10 @@ def _of_folder(words: str, task: str, changes: Sequence[str]) -> Any:
     except OSError as error:
         raise ExportError(
             f"'{words}' has a config.json, and no weights that transformers finds: "
-            f"{_first(error)}\nWhat to do: save_pretrained(folder) writes both; or try "
-            f"{_class_name(kind, config)} --config {words}, with random weights."
+            f"{_first_line(error)}\nWhat to do: save_pretrained(folder) writes both; or try "
+            f"{_class_name(model_class, config)} --config {words}, with random weights."
         ) from error
-    missing = sorted(told.get("missing_keys", ()))
+    missing = sorted(loading_info.get("missing_keys", ()))
     if missing:
         raise ExportError(
             f"{type(model).__name__} has {len(missing)} weights that are not in '{words}', and "
@@ -132,7 +139,7 @@ def _of_folder(words: str, task: str, changes: Sequence[str]) -> Any:
     return model
 
 
-def _config(words: str) -> Any:
+def _load_config(words: str) -> Any:
     from transformers import AutoConfig
 
     try:
@@ -140,7 +147,7 @@ def _config(words: str) -> Any:
     except (OSError, ValueError, KeyError) as error:
         if Path(words).is_dir():
             raise ExportError(
-                f"transformers does not read {words}/config.json: {_first(error)}"
+                f"transformers does not read {words}/config.json: {_first_line(error)}"
             ) from error
         raise ExportError(
             f"'{words}' is no folder, and no model that was downloaded before; the shell downloads "
@@ -148,45 +155,47 @@ def _config(words: str) -> Any:
         ) from error
 
 
-def _first(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _kind(words: str, task: str, config: Any) -> Any:
-    """The class to load, by the task or as config.json has it."""
+def _find_class(words: str, task: str, config: Any) -> Any:
+    """Find the class to load, by the task or config.json."""
     if task:
-        return _kind_of_task(task, config)
+        return _class_of_task(task, config)
     import transformers
 
     names = getattr(config, "architectures", None) or ()
-    found = next((getattr(transformers, n) for n in names if hasattr(transformers, n)), None)
-    if found is None:
+    model_class = next((getattr(transformers, n) for n in names if hasattr(transformers, n)), None)
+    if model_class is None:
         raise OptionError(
             f"config.json of '{words}' names no class: give --task, for instance "
             "feature-extraction, fill-mask, text-classification or text-generation"
         )
-    return found
+    return model_class
 
 
-def _class_name(kind: Any, config: Any) -> str:
-    name: str = (models_of(kind)[type(config)] if is_automatic(kind) else kind).__name__
+def _class_name(model_class: Any, config: Any) -> str:
+    name: str = (
+        models_of(model_class)[type(config)] if is_automatic(model_class) else model_class
+    ).__name__
     return name
 
 
 # -- tasks
 
 
-def _kind_of_task(task: str, config: Any) -> Any:
+def _class_of_task(task: str, config: Any) -> Any:
     from transformers.pipelines import SUPPORTED_TASKS, TASK_ALIASES
 
-    known = SUPPORTED_TASKS.get(TASK_ALIASES.get(task, task))
-    if known is None:
+    pipeline = SUPPORTED_TASKS.get(TASK_ALIASES.get(task, task))
+    if pipeline is None:
         close = difflib.get_close_matches(task, [*SUPPORTED_TASKS, *TASK_ALIASES], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise OptionError(f"unknown task {task!r}.{hint} All: {', '.join(sorted(SUPPORTED_TASKS))}")
-    for kind in known["pt"]:
-        if type(config) in models_of(kind):
-            return kind
+    for auto_class in pipeline["pt"]:
+        if type(config) in models_of(auto_class):
+            return auto_class
     raise OptionError(
         f"a {config.model_type} model has no class for {task!r}. Those it has: "
         f"{', '.join(_tasks_of(config)) or 'none'}"
@@ -198,55 +207,60 @@ def _tasks_of(config: Any) -> list[str]:
 
     return sorted(
         name
-        for name, known in SUPPORTED_TASKS.items()
-        if any(type(config) in models_of(kind) for kind in known["pt"])
+        for name, pipeline in SUPPORTED_TASKS.items()
+        if any(type(config) in models_of(auto_class) for auto_class in pipeline["pt"])
     )
 
 
 def _task_of(model: Any) -> str:
-    """``text-generation`` of a causal language model, which is exported with its cache."""
+    """Return ``text-generation`` for a causal language model, which is exported with its cache."""
     from transformers import AutoModelForCausalLM
 
     mapping = models_of(AutoModelForCausalLM)
-    kind = type(model.config)
-    if kind not in mapping or model.config.is_encoder_decoder:
+    config_class = type(model.config)
+    if config_class not in mapping or model.config.is_encoder_decoder:
         return ""
-    found = mapping[kind]
-    kinds = found if isinstance(found, tuple) else (found,)
-    return TEXT_GENERATION if type(model) in kinds else ""
+    classes = mapping[config_class]
+    class_tuple = classes if isinstance(classes, tuple) else (classes,)
+    return TEXT_GENERATION if type(model) in class_tuple else ""
 
 
 # -- a class, with random weights
 
 
-def _of_class(name: str, task: str, changes: Sequence[str]) -> Any:
+def _make_random_model(name: str, task: str, changes: Sequence[str]) -> Any:
     import torch
     import transformers
 
-    kind = getattr(transformers, name, None)
-    if kind is None:
-        raise ExportError(f"transformers has no class {name!r}. Did you mean {_close(name)[0]!r}?")
-    if not issubclass(kind, transformers.PreTrainedModel) or kind.config_class is None:
+    model_class = getattr(transformers, name, None)
+    if model_class is None:
+        raise ExportError(
+            f"transformers has no class {name!r}. Did you mean {_close_names(name)[0]!r}?"
+        )
+    if (
+        not issubclass(model_class, transformers.PreTrainedModel)
+        or model_class.config_class is None
+    ):
         raise ExportError(f"{name} is no class of models: give its own name, BertForMaskedLM")
-    config = _changed(kind, changes)
+    config = _make_config(model_class, changes)
     if task:
-        kind = _kind_of_task(task, config)
-        kind = models_of(kind)[type(config)]
+        model_class = _class_of_task(task, config)
+        model_class = models_of(model_class)[type(config)]
     torch.manual_seed(0)
-    return kind(config)
+    return model_class(config)
 
 
-def _changed(kind: Any, changes: Sequence[str]) -> Any:
-    """The configuration of a class, of a folder where one is named, with fields replaced."""
-    folders = [each for each in changes if "=" not in each]
-    config = _config(folders[-1]) if folders else kind.config_class()
-    if not isinstance(config, kind.config_class):
+def _make_config(cls: Any, changes: Sequence[str]) -> Any:
+    """Make the configuration of a class or a folder, with fields replaced."""
+    folders = [change for change in changes if "=" not in change]
+    config = _load_config(folders[-1]) if folders else cls.config_class()
+    if not isinstance(config, cls.config_class):
         raise OptionError(
-            f"--config {folders[-1]} is of a {config.model_type} model; {kind.__name__} takes a "
-            f"{kind.config_class.__name__}"
+            f"--config {folders[-1]} is of a {config.model_type} model; {cls.__name__} takes a "
+            f"{cls.config_class.__name__}"
         )
     fields = config.to_dict()
-    for name, value in pairs([each for each in changes if "=" in each]).items():
+    for name, value in parse_pairs([change for change in changes if "=" in change]).items():
         if name not in fields and not hasattr(config, name):
             close = difflib.get_close_matches(name, fields, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -255,9 +269,11 @@ def _changed(kind: Any, changes: Sequence[str]) -> Any:
     return type(config).from_dict(fields)
 
 
-def _tokenizer(words: str) -> Any:
-    """The tokenizer beside the weights; None where there is none, or transformers cannot read it:
-    only its files are copied, and the names of what it returns are read."""
+def _load_tokenizer(words: str) -> Any:
+    """Load the tokenizer beside the weights; None if there is none, or it is unreadable.
+
+    Only its files are copied, and the names of what it returns are read.
+    """
     folder = Path(words)
     if folder.is_dir() and not list(folder.glob("tokenizer*")) + list(folder.glob("vocab*")):
         return None
@@ -272,44 +288,47 @@ def _tokenizer(words: str) -> Any:
 BATCH, TOKENS, DECODER, SAMPLES = 2, 8, 5, 16000
 _FIRST_ID = 20  # tokens below mean something, in most vocabularies
 
-Made = tuple[Any, dict[int, str]]
+ExampleInput = tuple[Any, dict[int, str]]
 
 
 def example_call(
     model: Any, tokenizer_names: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of a call, the same each time, and names of their free dimensions.
+    """Make keyword arguments of a call, the same each time, and names of their free dimensions.
 
     Args:
         model: a PreTrainedModel.
         tokenizer_names: what its tokenizer returns, where there is one.
 
-    Raises InputError where forward needs what nothing is known of.
+    Raises:
+        InputError: forward needs an unknown input.
     """
     import torch
 
     generator = torch.Generator().manual_seed(0)
     kwargs: dict[str, Any] = {}
     free: dict[str, Any] = {}
-    for name in _wanted(model, tokenizer_names):
-        make = _KNOWN.get(name)
-        made = make(model.config, generator) if make is not None else None
-        if made is None:
+    for name in _input_names(model, tokenizer_names):
+        make = _INPUT_MAKERS.get(name)
+        example = make(model.config, generator) if make is not None else None
+        if example is None:
             raise InputError(
                 f"{type(model).__name__} is called with {name!r}, which its configuration does not "
                 f'describe: give all inputs, --inputs "{name}=f32[2,8]" ...'
             )
-        kwargs[name], free[name] = made
+        kwargs[name], free[name] = example
     if "use_cache" in inspect.signature(model.forward).parameters:  # one call, not a step of many
         kwargs["use_cache"], free["use_cache"] = False, None
     return kwargs, free
 
 
-def _wanted(model: Any, tokenizer_names: Sequence[str]) -> Iterator[str]:
+def _input_names(model: Any, tokenizer_names: Sequence[str]) -> Iterator[str]:
     parameters = inspect.signature(model.forward).parameters
     main = model.main_input_name
     names = [main] if isinstance(main, str) else list(main)
-    names += [name for name, each in parameters.items() if each.default is each.empty]
+    names += [
+        name for name, parameter in parameters.items() if parameter.default is parameter.empty
+    ]
     if "input_ids" in names:
         names += tokenizer_names or ["attention_mask"]
         if not tokenizer_names and getattr(model.config, "type_vocab_size", 0) > 1:
@@ -327,80 +346,86 @@ def _wanted(model: Any, tokenizer_names: Sequence[str]) -> Iterator[str]:
 # -- each input, by its name
 
 
-def _ids(length: int, dimension: str, decoder: bool = False) -> Callable[..., Made]:
-    def made(config: Any, generator: Any) -> Made:
+def _ids_maker(length: int, dimension: str, decoder: bool = False) -> Callable[..., ExampleInput]:
+    def make_ids(config: Any, generator: Any) -> ExampleInput:
         import torch
 
-        most = int(config.get_text_config(decoder=decoder).vocab_size)
-        low = min(_FIRST_ID, most // 2)
+        vocab_size = int(config.get_text_config(decoder=decoder).vocab_size)
+        low = min(_FIRST_ID, vocab_size // 2)
         shape = (BATCH, length)
-        return torch.randint(low, most, shape, generator=generator), {0: "batch", 1: dimension}
+        return torch.randint(low, vocab_size, shape, generator=generator), {
+            0: "batch",
+            1: dimension,
+        }
 
-    return made
+    return make_ids
 
 
-def _filled(value: int) -> Callable[..., Made]:
-    def made(config: Any, generator: Any) -> Made:
+def _constant_maker(value: int) -> Callable[..., ExampleInput]:
+    def make_constant(config: Any, generator: Any) -> ExampleInput:
         import torch
 
         return torch.full((BATCH, TOKENS), value), {0: "batch", 1: "sequence"}
 
-    return made
+    return make_constant
 
 
-def _boxes(config: Any, generator: Any) -> Made:
+def _make_boxes(config: Any, generator: Any) -> ExampleInput:
     import torch
 
     corner = torch.randint(0, 100, (BATCH, TOKENS, 2), generator=generator)
     return torch.cat([corner, corner + 100], 2), {0: "batch", 1: "sequence"}
 
 
-def _pixels(config: Any, generator: Any) -> Made | None:
+def _make_pixels(config: Any, generator: Any) -> ExampleInput | None:
     import torch
 
-    size = _field(config, "image_size")
+    size = _config_field(config, "image_size")
     if isinstance(size, Mapping):
         size = [size.get("height"), size.get("width")]
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     if not isinstance(height, int) or not isinstance(width, int):
         height = width = 224  # a convolutional network: any size will do
-    channels = _field(config, "num_channels") or 3
+    channels = _config_field(config, "num_channels") or 3
     return torch.randn(BATCH, channels, height, width, generator=generator), {0: "batch"}
 
 
-def _waves(config: Any, generator: Any) -> Made:
+def _make_waveform(config: Any, generator: Any) -> ExampleInput:
     import torch
 
-    bins, frames = _field(config, "num_mel_bins"), _field(config, "max_length")
+    bins, frames = _config_field(config, "num_mel_bins"), _config_field(config, "max_length")
     if isinstance(bins, int) and isinstance(frames, int):  # a spectrogram, as AST takes it
         return torch.randn(BATCH, frames, bins, generator=generator), {0: "batch"}
     wave = torch.randn(BATCH, SAMPLES, generator=generator)
     return wave, {0: "batch", 1: "samples"}
 
 
-def _spectra(config: Any, generator: Any) -> Made | None:
+def _make_spectrogram(config: Any, generator: Any) -> ExampleInput | None:
     import torch
 
-    bins, places = _field(config, "num_mel_bins"), _field(config, "max_source_positions")
-    if not isinstance(bins, int) or not isinstance(places, int):
+    bins, positions = (
+        _config_field(config, "num_mel_bins"),
+        _config_field(config, "max_source_positions"),
+    )
+    if not isinstance(bins, int) or not isinstance(positions, int):
         return None
-    return torch.randn(BATCH, bins, 2 * places, generator=generator), {0: "batch"}
+    return torch.randn(BATCH, bins, 2 * positions, generator=generator), {0: "batch"}
 
 
-def _field(config: Any, name: str) -> Any:
-    """A field of a configuration, or of its part for pictures or sounds."""
+def _config_field(config: Any, name: str) -> Any:
+    """Return a field of a configuration, or of its part for pictures or sounds."""
     parts = [getattr(config, f"{part}_config", None) for part in ("vision", "audio", "backbone")]
-    found = (getattr(each, name, None) for each in (config, *parts) if each is not None)
-    return next((each for each in found if each is not None), None)
+    values = (getattr(part, name, None) for part in (config, *parts) if part is not None)
+    return next((value for value in values if value is not None), None)
 
 
-_KNOWN: Mapping[str, Callable[..., Made | None]] = {
-    "input_ids": _ids(TOKENS, "sequence"),
-    "decoder_input_ids": _ids(DECODER, "decoder_sequence", decoder=True),
-    "attention_mask": _filled(1),
-    "token_type_ids": _filled(0),
-    "bbox": _boxes,
-    "pixel_values": _pixels,
-    "input_values": _waves,
-    "input_features": _spectra,
+_INPUT_MAKERS: Mapping[str, Callable[..., ExampleInput | None]] = {
+    "input_ids": _ids_maker(TOKENS, "sequence"),
+    "decoder_input_ids": _ids_maker(DECODER, "decoder_sequence", decoder=True),
+    "attention_mask": _constant_maker(1),
+    "token_type_ids": _constant_maker(0),
+    "bbox": _make_boxes,
+    "pixel_values": _make_pixels,
+    "input_values": _make_waveform,
+    "input_features": _make_spectrogram,
 }

@@ -1,6 +1,8 @@
-"""The shell command `ortable`: what --help says, and `show`; the other commands stand in their own
-files. An error is said without a traceback. The exit status is 0 when all is well, 1 when results
-differ or a check failed, 2 for a wrong command line or an error, 130 for Ctrl-C."""
+"""The command `ortable`: its help, `show`, and errors without a traceback.
+
+The exit status is 0 when all is well, 1 when results differ or a check failed, 2 for a wrong
+command line or an error, 130 for Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from typing import Any
 
 from ortable.errors import OrtableError
 
-from .arguments import Parser, existing
+from .arguments import Parser, check_existing
 from .compile import add_compile_commands, add_debug, add_profile
 from .draw import add_draw
 from .export import add_export
@@ -112,16 +114,16 @@ DIFFERS, ERROR = 1, 2
 STOPPED, PIPE = 130, 141  # as shells have it: 128 and the number of the signal
 _COMPILE = ("explain", "bench", "tune", "profile")
 
-_TALKATIVE = ("torch._subclasses.fake_tensor", "torch.export._trace")
+_NOISY_LOGGERS = ("torch._subclasses.fake_tensor", "torch.export._trace")
 _LIBRARIES = f"{os.sep}site-packages{os.sep}"
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
+    """Run one command; return the exit status."""
     _open_streams()
-    parser = _parser()
-    _complete(parser)
+    parser = _make_parser()
+    _complete_words(parser)
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
         with quiet_torch(args.debug):
@@ -137,29 +139,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, SystemExit) as error:
         if args.debug:
             raise
-        print(said(error, args.command, getattr(args, "verbose", 0)), file=sys.stderr)
+        print(format_error(error, args.command, getattr(args, "verbose", 0)), file=sys.stderr)
         if isinstance(error, OSError):
             _drop_output()  # Python writes the rest when it ends, and would fail once more
-        return status_of(error)
+        return exit_status(error)
 
 
 def _open_streams() -> None:
-    """What a closed stream would take goes nowhere: `ortable ops >&-`."""
+    """Open closed streams to the null device: `ortable ops >&-`."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _drop_output() -> None:
-    """What is not written yet goes nowhere."""
+    """Discard what is not written yet."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _complete(parser: argparse.ArgumentParser) -> None:
-    """Completes words in the shell, where argcomplete is installed and switched on."""
+def _complete_words(parser: argparse.ArgumentParser) -> None:
+    """Complete words in the shell, if argcomplete is installed and enabled."""
     if "_ARGCOMPLETE" not in os.environ:  # the shell asks
         return
     try:
@@ -169,7 +171,7 @@ def _complete(parser: argparse.ArgumentParser) -> None:
     argcomplete.autocomplete(parser)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     from ortable import __version__
 
     parser = Parser(
@@ -185,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="print an ONNX model as text")
     show.add_argument("model", help="path of the model")
     show.add_argument("--full", action="store_true", help="print every value of initializers")
-    show.set_defaults(run=_show)
+    show.set_defaults(run=_run_show)
 
     add_draw(commands)
 
@@ -199,15 +201,15 @@ def _parser() -> argparse.ArgumentParser:
     add_specs(commands)
     add_examples(commands.choices)
     for command in commands.choices.values():  # before the command, or behind it
-        for each in (command, *command.actions()):
-            each.add_argument("--debug", **_DEBUG, default=argparse.SUPPRESS)
+        for subparser in (command, *command.action_parsers()):
+            subparser.add_argument("--debug", **_DEBUG, default=argparse.SUPPRESS)
     return parser
 
 
-def _show(args: argparse.Namespace) -> int:
+def _run_show(args: argparse.Namespace) -> int:
     from ortable.ir.proto.text import pretty_onnx
 
-    print(pretty_onnx(existing(args.model), shorten=not args.full))
+    print(pretty_onnx(check_existing(args.model), shorten=not args.full))
     return 0
 
 
@@ -216,28 +218,28 @@ def _show(args: argparse.Namespace) -> int:
 
 @contextmanager
 def quiet_torch(debug: bool) -> Iterator[None]:
-    """torch logs the traceback of an error that it raises then, and that `said` says."""
-    loggers = [] if debug else [logging.getLogger(name) for name in _TALKATIVE]
+    """Silence torch's logs of tracebacks of errors that it raises, which `format_error` prints."""
+    loggers = [] if debug else [logging.getLogger(name) for name in _NOISY_LOGGERS]
     try:
         for logger in loggers:
-            logger.addFilter(_nothing)  # torch sets the levels anew when it is imported
+            logger.addFilter(_drop_record)  # torch sets the levels anew when it is imported
         yield
     finally:
         for logger in loggers:
-            logger.removeFilter(_nothing)
+            logger.removeFilter(_drop_record)
 
 
-def _nothing(record: logging.LogRecord) -> bool:
+def _drop_record(record: logging.LogRecord) -> bool:
     return False
 
 
-def status_of(error: BaseException) -> int:
-    """1 where a comparison failed and nothing else, 2 for other errors."""
+def exit_status(error: BaseException) -> int:
+    """Return 1 if only a comparison failed, 2 for other errors."""
     return DIFFERS if isinstance(error, OrtableError) and error.differs else ERROR
 
 
-def said(error: BaseException, command: str = "export", verbose: int = 0) -> str:
-    """What is printed of an error: ours say what to do, the others where they were raised."""
+def format_error(error: BaseException, command: str = "export", verbose: int = 0) -> str:
+    """Format an error: ours with advice, others with the line that raised them."""
     if isinstance(error, OrtableError):
         from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
 
@@ -246,15 +248,15 @@ def said(error: BaseException, command: str = "export", verbose: int = 0) -> str
             return f"error: {error}"
         advise(error, "shell", verbose)
         return f"error: {in_words_of_the_shell(str(error))}"
-    frame = _frame(error)
-    if isinstance(error, OSError) and (frame is None or not _own(frame)):
-        return f"error: {_of_file(error)}"
+    frame = _find_frame(error)
+    if isinstance(error, OSError) and (frame is None or not _is_user_frame(frame)):
+        return f"error: {_format_os_error(error)}"
     if isinstance(error, SystemExit):
         lines = [f"error: your code left Python with exit status {error.code!r}"]
     else:
         text = str(error).strip() or "no message"
         lines = [f"error: {type(error).__name__}: {text}"]
-    if isinstance(error, SyntaxError):  # its place is in the file, not in a frame
+    if isinstance(error, SyntaxError):  # its line is in the file, not in a frame
         lines[0] = f"error: {type(error).__name__}: {error.msg}"
         if error.filename is not None:
             lines.append(f"  at {os.path.basename(error.filename)}:{error.lineno}")
@@ -267,26 +269,26 @@ def said(error: BaseException, command: str = "export", verbose: int = 0) -> str
     return "\n".join(lines)
 
 
-def _of_file(error: OSError) -> str:
-    """``No space left on device: 'model.onnx'``; the message itself where there is no number."""
+def _format_os_error(error: OSError) -> str:
+    """Format as ``No space left on device: 'model.onnx'``; without a number, the message itself."""
     if error.errno is None or error.strerror is None:
         return str(error)
-    names = [repr(each) for each in (error.filename, error.filename2) if each is not None]
+    names = [repr(name) for name in (error.filename, error.filename2) if name is not None]
     return ": ".join([error.strerror, *names])
 
 
-def _frame(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost frame in files of the user, else the innermost."""
+def _find_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """Find the innermost frame in files of the user, else the innermost."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if _own(each)]
-    found = own or list(frames)
-    return found[-1] if found else None
+    user_frames = [frame for frame in frames if _is_user_frame(frame)]
+    candidates = user_frames or list(frames)
+    return candidates[-1] if candidates else None
 
 
-def _own(frame: traceback.FrameSummary) -> bool:
+def _is_user_frame(frame: traceback.FrameSummary) -> bool:
     return (
         _LIBRARIES not in frame.filename
-        and not os.path.abspath(frame.filename).startswith(_HERE)
+        and not os.path.abspath(frame.filename).startswith(_PACKAGE)
         and not frame.filename.startswith("<frozen ")
         and not frame.filename.startswith(os.path.dirname(os.__file__))
     )

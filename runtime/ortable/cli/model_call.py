@@ -1,6 +1,7 @@
-"""A model and a call of it, as commands of the shell run them, with inputs as a command line writes
-them: ``f32[2,10]``, ``x=f32[batch=2,10]``, ``"i64[4] in 0..100"``. In comes what `target` found,
-out go calls, eager and compiled; called by the commands about torch.compile and by `target`."""
+"""A model and a call of it, eager or compiled, with inputs from the command line.
+
+Inputs are written ``f32[2,10]``, ``x=f32[batch=2,10]``, ``"i64[4] in 0..100"``.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """A model and a call of it. ``free`` are the dimensions that --dynamic frees, where they have
-    names; ``task`` and ``tokenizer`` are those of a model of transformers."""
+    """A model and a call of it.
+
+    ``free`` are the dimensions that --dynamic frees, if they have names; ``task`` and ``tokenizer``
+    are those of a model of transformers.
+    """
 
     model: Any
     args: tuple[Any, ...] = ()
@@ -46,11 +50,11 @@ class ModelCall:
         self.model, self.args, self.train = target.model, target.args, train
         self.kwargs, self.dynamic_shapes = dict(target.kwargs), target.dynamic_shapes
         if isinstance(self.model, ExportedProgram):
-            self._of_program(self.model)
+            self._use_program(self.model)
         elif isinstance(self.model, torch.nn.Module):
             self.model.train(train)
 
-    def _of_program(self, program: Any) -> None:
+    def _use_program(self, program: Any) -> None:
         if self.train:
             raise InputError("a saved program has the mode that it was exported in: no --train")
         if program.example_inputs is None:
@@ -59,8 +63,10 @@ class ModelCall:
         self.model, self.args, self.kwargs = program.module(), tuple(args), dict(kwargs)
 
     def __call__(self, function: Callable[..., Any]) -> None:
-        """One call of the model, compiled or not: gradients are dropped after it. An error of ours
-        is taken out of what dynamo wraps it in."""
+        """Call the model, compiled or not, and drop its gradients.
+
+        Our errors are unwrapped from dynamo's.
+        """
         import torch
 
         from ortable.debug.explain_state import run_call
@@ -72,8 +78,8 @@ class ModelCall:
         if self.train and isinstance(self.model, torch.nn.Module):
             self.model.zero_grad(set_to_none=True)
 
-    def compiled(self, backend: Callable[..., Any], dynamic: bool) -> Any:
-        """The model, to be compiled by its first call."""
+    def compile_model(self, backend: Callable[..., Any], dynamic: bool) -> Any:
+        """Prepare the model to be compiled by its first call."""
         import torch
 
         torch.compiler.reset()
@@ -81,19 +87,21 @@ class ModelCall:
 
 
 def needed_parameters(function: Callable[..., Any]) -> list[str]:
-    """Parameters without a default; none where nothing is known, of a function in C."""
+    """List the parameters without a default; empty for a function in C."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [
-        each.name for each in parameters if each.default is each.empty and each.kind not in variadic
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in variadic
     ]
 
 
 def check_called(words: str, target: Target) -> None:
-    """Raises InputError for a module that nothing is known to be called with."""
+    """Raise InputError for a module whose inputs are unknown."""
     if target.args or target.kwargs or not hasattr(target.model, "forward"):
         return
     needed = needed_parameters(target.model.forward)
@@ -105,17 +113,18 @@ def check_called(words: str, target: Target) -> None:
         )
 
 
-_HOW = 'an input is written "f32[2,10]", "x=f32[batch=2,10]" or "i64[4] in 0..100"'
+_INPUT_SYNTAX = 'an input is written "f32[2,10]", "x=f32[batch=2,10]" or "i64[4] in 0..100"'
 _NAME = re.compile(r"(\w+)\s*=(?!=)\s*(.+)", re.DOTALL)
 
 
-def made_inputs(words: Sequence[str]) -> Target:
-    """A call of no model yet: random tensors, the same each time, or numbers: ``scale=2.0``.
+def make_inputs(words: Sequence[str]) -> Target:
+    """Make a call without a model: random tensors, the same each time, or numbers (``scale=2.0``).
 
     A dimension with a name, ``batch=2``, is dynamic, and one name is one size. Integers without
     a range are 0 and 1, which every table of embeddings has.
 
-    Raises OptionError for a word that is not an input, and for a name of two sizes.
+    Raises:
+        OptionError: a word is not an input, or a name has two sizes.
     """
     import torch
 
@@ -125,8 +134,8 @@ def made_inputs(words: Sequence[str]) -> Target:
     kwargs: dict[str, Any] = {}
     dims: dict[Any, Any] = {}
     for word in words:
-        name, text = _split(word)
-        value, dynamic = _value(word, text, sizes, generator)
+        name, text = _split_name(word)
+        value, dynamic = _make_value(word, text, sizes, generator)
         if not name and kwargs:
             raise OptionError(f"--inputs: {word!r} has no name, and stands behind one that has")
         if name in kwargs:
@@ -136,10 +145,10 @@ def made_inputs(words: Sequence[str]) -> Target:
             kwargs[name] = value
         else:
             args.append(value)
-    return Target(None, tuple(args), kwargs, _shapes(args, kwargs, dims))
+    return Target(None, tuple(args), kwargs, _dynamic_shapes(args, kwargs, dims))
 
 
-def _shapes(args: Sequence[Any], kwargs: Mapping[str, Any], dims: Mapping[Any, Any]) -> Any:
+def _dynamic_shapes(args: Sequence[Any], kwargs: Mapping[str, Any], dims: Mapping[Any, Any]) -> Any:
     if not any(dims.values()):
         return None
     if args and kwargs:  # by the names of forward's parameters: positions have none here
@@ -147,14 +156,14 @@ def _shapes(args: Sequence[Any], kwargs: Mapping[str, Any], dims: Mapping[Any, A
     return {name: dims[name] for name in kwargs} if kwargs else tuple(dims[i] for i in dims)
 
 
-def _split(word: str) -> tuple[str, str]:
-    found = _NAME.fullmatch(word)
-    return (found[1], found[2]) if found else ("", word)
+def _split_name(word: str) -> tuple[str, str]:
+    match = _NAME.fullmatch(word)
+    return (match[1], match[2]) if match else ("", word)
 
 
-def _value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple[Any, Any]:
-    """A tensor with its dynamic dimensions, or a literal."""
-    from ortable.debug.harness.values import draw
+def _make_value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple[Any, Any]:
+    """Make a tensor with its dynamic dimensions, or a literal."""
+    from ortable.debug.harness.values import draw_tensor
     from ortablegen.language.samples import SampleProblem, tensor_sample
 
     try:
@@ -162,7 +171,7 @@ def _value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple
     except SampleProblem as problem:
         raise OptionError(f"--inputs: {problem}") from None
     if sample is None:
-        return _literal(word, text), None
+        return _parse_literal(word, text), None
     dynamic = {}
     for axis, (size, name) in enumerate(sample.dims):
         if not name:
@@ -173,20 +182,20 @@ def _value(word: str, text: str, sizes: dict[str, int], generator: Any) -> tuple
             raise OptionError(f"--inputs: {name} is {sizes[name]}, and in {word!r} {size}")
         dynamic[axis] = name
     try:
-        return draw(_bounded(sample), sample.shape, generator), dynamic or None
+        return draw_tensor(_bound_integers(sample), sample.shape, generator), dynamic or None
     except (RuntimeError, ValueError, MemoryError) as error:  # too large, for one
         reason = str(error).strip().partition("\n")[0]
         raise OptionError(f"--inputs: no tensor can be made for {word!r}: {reason}") from error
 
 
-def _bounded(sample: TensorSample) -> TensorSample:
+def _bound_integers(sample: TensorSample) -> TensorSample:
     integer = sample.dtype.startswith(("int", "uint"))
     free = sample.low is None and sample.values is None
     return replace(sample, low=0, high=2) if integer and free else sample
 
 
-def _literal(word: str, text: str) -> Any:
+def _parse_literal(word: str, text: str) -> Any:
     try:
         return ast.literal_eval(text.strip())
     except (SyntaxError, ValueError):
-        raise OptionError(f"--inputs: cannot read {word!r}; {_HOW}") from None
+        raise OptionError(f"--inputs: cannot read {word!r}; {_INPUT_SYNTAX}") from None

@@ -1,5 +1,7 @@
-"""How far a long command is: a line at the bottom of a terminal that goes when the command ends.
-Nothing where nobody looks (stderr is no terminal) or rich is not installed. Called by commands."""
+"""A progress line at the bottom of the terminal, removed when the command ends.
+
+Nothing is drawn if stderr is no terminal or rich is not installed.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +15,36 @@ Step = Callable[..., None]
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, quiet: bool = False) -> Iterator[Step]:
-    """A bar of ``total`` steps, or without an end, during the block.
+def show_progress(what: str, total: int | None = None, quiet: bool = False) -> Iterator[Step]:
+    """Show a bar of ``total`` steps, or without an end, during the block.
 
     Args:
         what: what is done, in one or two words.
-        total: how many steps there are; None where nobody knows.
-        quiet: draws between steps alone, so that nothing of it runs in what is timed.
+        total: how many steps there are; None if unknown.
+        quiet: draw only between steps, so that nothing of it runs in what is timed.
 
-    Yields a function that says that a step has ended, and what comes next: ``step("convert")``.
+    Yields:
+        A function that ends a step and names the next: ``step("convert")``.
     """
-    shown = _bar(total, quiet)
-    if shown is None:
+    bar = _make_bar(total, quiet)
+    if bar is None:
         yield lambda what="", count=1: None
         return
-    with _kept_back(), shown:
-        task = shown.add_task(what, total=total)
-        shown.refresh()
+    with _defer_stdout(), bar:
+        task = bar.add_task(what, total=total)
+        bar.refresh()
 
-        def step(what: str = "", count: int = 1) -> None:
-            shown.update(task, advance=count, **({"description": what} if what else {}))
-            if quiet or what:  # what takes less than a moment is shown, too
-                shown.refresh()
+        def end_step(what: str = "", count: int = 1) -> None:
+            bar.update(task, advance=count, **({"description": what} if what else {}))
+            if quiet or what:  # also draw very short steps
+                bar.refresh()
 
-        yield step
+        yield end_step
 
 
 @contextmanager
-def _kept_back() -> Iterator[None]:
-    """What is printed in the block comes after it: a terminal has one line for both."""
+def _defer_stdout() -> Iterator[None]:
+    """Print the output of the block after it: a terminal has one line for both."""
     if not sys.stdout.isatty():
         yield
         return
@@ -54,7 +57,7 @@ def _kept_back() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def _bar(total: int | None, quiet: bool) -> Any:
+def _make_bar(total: int | None, quiet: bool) -> Any:
     if not sys.stderr.isatty():
         return None
     try:

@@ -1,5 +1,4 @@
-"""The shell command `ortable rewrites`: the rules, what one of them says, and the check of a user's
-file."""
+"""The command `ortable rewrites`: list the rules, show one, and check a user's file."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ ERRORS_INTO_A_FILE = "write what is known about an error into a file"
 
 
 def add_choice(command: Any) -> None:
-    """Adds ``--rewrites`` to a command that converts a model."""
+    """Add ``--rewrites`` to a command that converts a model."""
     command.add_argument(
         "--rewrites",
         metavar="NAMES",
@@ -34,16 +33,16 @@ def add_choice(command: Any) -> None:
 
 
 def chosen_names(args: argparse.Namespace) -> list[str]:
-    """What ``--rewrites`` names, as the argument ``rewrites`` of to_onnx takes it."""
+    """Parse ``--rewrites`` for the argument ``rewrites`` of to_onnx."""
     return [name.strip() for name in args.rewrites.split(",") if name.strip()]
 
 
 def add_rewrites(commands: Any) -> None:
-    """Adds the command and its actions to the subparsers of argparse."""
+    """Add the command and its actions to the subparsers of argparse."""
     rewrites = commands.add_parser(
         "rewrites", help="list the rules that rewrite graphs, show one, check a file of yours"
     )
-    rewrites.set_defaults(run=_list, names=[], grep="")
+    rewrites.set_defaults(run=_run_list, names=[], grep="")
     actions = rewrites.add_subparsers(dest="action", metavar="action")
     every = actions.add_parser("list", help="the rules, by stage; all of the package by default")
     every.add_argument(
@@ -52,53 +51,53 @@ def add_rewrites(commands: Any) -> None:
     every.add_argument(
         "--grep", default="", metavar="TEXT", help="only rules whose name or text contains this"
     )
-    every.set_defaults(run=_list)
+    every.set_defaults(run=_run_list)
     show = actions.add_parser("show", help="what a rule matches, when, and what it makes")
     show.add_argument("name", metavar="NAME", help="of the rule")
     show.add_argument("file", nargs="?", metavar="FILE.yaml", help="where a rule of yours stands")
-    show.set_defaults(run=_show)
+    show.set_defaults(run=_run_show)
     check = actions.add_parser("check", help="check a file of rules as codegen does")
     check.add_argument("file", metavar="FILE.yaml", help="a file of rewrites of yours")
-    check.set_defaults(run=_check)
+    check.set_defaults(run=_run_check)
 
 
 def named_rules(args: argparse.Namespace) -> list[str]:
-    """Rules that ``--rewrites`` names themselves, or by their file."""
+    """List the rules that ``--rewrites`` names themselves, or by their file."""
     from ortable.passes.rewrite.rule_selection import SETS, select_rules
 
     names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
-    return [rule.name for rule in _by_name(select_rules(names))]
+    return [rule.name for rule in _unique_rules(select_rules(names))]
 
 
 # -- list
 
 
-def _list(args: argparse.Namespace) -> int:
-    from ortable.debug.explain_records import counted
+def _run_list(args: argparse.Namespace) -> int:
+    from ortable.debug.explain_records import format_count
     from ortable.passes.rewrite.rule import STAGES
     from ortable.passes.rewrite.rule_selection import select_rules
 
-    chosen = _by_name(select_rules(args.names or "all"))
-    wanted = [
+    candidates = _unique_rules(select_rules(args.names or "all"))
+    matches = [
         rule
-        for rule in chosen
+        for rule in candidates
         if args.grep.lower() in f"{rule.name} {rule.file} {rule.why}".lower()
     ]
-    wanted.sort(key=lambda rule: (STAGES.index(rule.stage), rule.file, rule.name))
-    for (stage, file), group in itertools.groupby(wanted, lambda rule: (rule.stage, rule.file)):
+    matches.sort(key=lambda rule: (STAGES.index(rule.stage), rule.file, rule.name))
+    for (stage, file), group in itertools.groupby(matches, lambda rule: (rule.stage, rule.file)):
         print(f"{stage}, {Path(file).name}:")
         for rule in group:
             _print_row(rule)
-    off = sum(bool(rule.off) for rule in wanted)
-    print(f"{counted(len(wanted), 'rule')}, {off} of them off by default")
+    off = sum(bool(rule.off) for rule in matches)
+    print(f"{format_count(len(matches), 'rule')}, {off} of them off by default")
     return 0
 
 
 def _print_row(rule: Rule) -> None:
-    """Name, file and purpose; below, what restricts it."""
+    """Print name, file and purpose, and below what restricts it."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     head = f"  {rule.name:28} "
-    body = rule.why + (f" [{note}]" if (note := _restrictions(rule)) else "")
+    body = rule.why + (f" [{note}]" if (note := _format_restrictions(rule)) else "")
     lines = textwrap.wrap(
         body, width, initial_indent=head, subsequent_indent=" " * 31, break_on_hyphens=False
     )
@@ -107,57 +106,57 @@ def _print_row(rule: Rule) -> None:
         print(textwrap.indent("\n".join(textwrap.wrap(f"off: {rule.off}", width - 31)), " " * 31))
 
 
-def _restrictions(rule: Rule) -> str:
-    """For which graphs the rule is, when it is not for all."""
-    found = [f"only with target {rule.target!r}"] if rule.target else []
+def _format_restrictions(rule: Rule) -> str:
+    """Format the target and opsets of a rule; empty if it is for all graphs."""
+    notes = [f"only with target {rule.target!r}"] if rule.target else []
     low, high = rule.opsets
     if low > 18:
-        found.append(f"opset >= {low}")
+        notes.append(f"opset >= {low}")
     if high < 1000:
-        found.append(f"opset <= {high}")
-    return ", ".join(found)
+        notes.append(f"opset <= {high}")
+    return ", ".join(notes)
 
 
-def _by_name(rules: Iterable[Rule]) -> list[Rule]:
-    """One row for each rewrite: its alternatives have a row each."""
-    found: dict[tuple[str, str], Rule] = {}
+def _unique_rules(rules: Iterable[Rule]) -> list[Rule]:
+    """Keep one row per rewrite; its alternatives have a row each."""
+    unique: dict[tuple[str, str], Rule] = {}
     for rule in rules:
-        found.setdefault((rule.file, rule.name), rule)
-    return list(found.values())
+        unique.setdefault((rule.file, rule.name), rule)
+    return list(unique.values())
 
 
 # -- show
 
 
-def _show(args: argparse.Namespace) -> int:
+def _run_show(args: argparse.Namespace) -> int:
     from ortable.passes.rewrite.rule_selection import select_rules
 
-    known = select_rules("all") if args.file is None else select_rules([args.file])
-    rows = [rule for rule in known if rule.name == args.name]
+    candidates = select_rules("all") if args.file is None else select_rules([args.file])
+    rows = [rule for rule in candidates if rule.name == args.name]
     if not rows:
         if args.file is not None:
             raise OptionError(f"{args.file} has no rule {args.name!r}")
         select_rules([args.name])  # raises with the closest name, unless it is that of a file
-        names = ", ".join(rule.name for rule in _by_name(select_rules([args.name])))
+        names = ", ".join(rule.name for rule in _unique_rules(select_rules([args.name])))
         raise OptionError(f"{args.name!r} is a file of rules; it has {names}")
     rule = rows[0]
     state = f"off by default: {rule.off}" if rule.off else "on by default"
     if args.file is not None:
         state = "runs when its file is named"
-    note = _restrictions(rule)
+    note = _format_restrictions(rule)
     print(f"# {rule.name}: stage {rule.stage}, {state}{', ' + note if note else ''}")
-    entry = _entry(rule, args.file)
+    entry = _read_entry(rule, args.file)
     if entry is not None:
         print(entry)
         return 0
     print(f"# {rule.why}")
     print(f"# {rule.file} is not installed; this is what codegen made of it:\n")
-    print(_compiled(rows))
+    print(_format_source(rows))
     return 0
 
 
-def _entry(rule: Rule, user_file: str | None) -> str | None:
-    """The entry as it is written; None where the spec files are not installed."""
+def _read_entry(rule: Rule, user_file: str | None) -> str | None:
+    """Read the entry as it is written; None if the spec files are not installed."""
     import ortable_generated
 
     root = Path(str(ortable_generated.__file__)).resolve().parents[2]
@@ -173,8 +172,8 @@ def _entry(rule: Rule, user_file: str | None) -> str | None:
     return start.group() + (rest if end is None else rest[: end.start()]).rstrip()
 
 
-def _compiled(rows: Sequence[Rule]) -> str:
-    """Matchers and maker: the matcher begins with the pattern, and holds the conditions."""
+def _format_source(rows: Sequence[Rule]) -> str:
+    """Format matchers and maker: the matcher begins with the pattern, and has the conditions."""
     functions = dict.fromkeys([*(rule.match for rule in rows), rows[0].make])
     return "\n\n".join(inspect.getsource(function).rstrip() for function in functions)
 
@@ -182,21 +181,21 @@ def _compiled(rows: Sequence[Rule]) -> str:
 # -- check
 
 
-def _check(args: argparse.Namespace) -> int:
+def _run_check(args: argparse.Namespace) -> int:
     return check_rules(args.file)
 
 
 def check_rules(file: str) -> int:
-    """Prints the rules of a file of yours, or what is wrong with it; the exit status."""
-    from ortable.debug.explain_records import counted
+    """Print the rules of a user's file, or its errors, and return the exit status."""
+    from ortable.debug.explain_records import format_count
     from ortable.passes.rewrite.rule_selection import load_rules
 
     try:
-        found = _by_name(load_rules(file))
+        unique = _unique_rules(load_rules(file))
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{file}: {counted(len(found), 'rule')}, no error")
-    for rule in found:
+    print(f"{file}: {format_count(len(unique), 'rule')}, no error")
+    for rule in unique:
         print(f"  {rule.name} ({rule.stage}): {rule.why}")
     return 0

@@ -1,6 +1,8 @@
-"""The shell commands about operators: `ortable ops`, which are supported, and which a saved program
-has that are not; `ortable specs check` and `ortable specs test`, a user's file of entries or of
-rewrites, through the compiler's checks, and its cases through ONNX Runtime."""
+"""The commands about operators: `ortable ops`, `ortable specs check` and `ortable specs test`.
+
+`ops` lists supported operators, or those that a saved program lacks; `specs` checks a user's file
+of entries or rewrites as codegen does, and runs its cases in ONNX Runtime.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,28 @@ from typing import Any
 
 from ortable.errors import OptionError, SpecError
 
-from .arguments import existing
+from .arguments import check_existing
 
 
 def add_ops(commands: Any) -> None:
-    """Adds the command to the subparsers of argparse."""
+    """Add the command to the subparsers of argparse."""
     ops = commands.add_parser("ops", help="list the supported operators")
     ops.add_argument("--missing", metavar="MODEL.pt2", help="what a saved program still lacks")
     ops.add_argument("--grep", default="", metavar="TEXT", help="only names that contain this text")
-    ops.set_defaults(run=_ops)
+    ops.set_defaults(run=_run_ops)
 
 
-def _ops(args: argparse.Namespace) -> int:
+def _run_ops(args: argparse.Namespace) -> int:
     from ortable.interpreter.tables import generated_tables
 
     if args.missing is not None:
-        return _missing(existing(args.missing), generated_tables().converters)
+        return _print_missing(check_existing(args.missing), generated_tables().converters)
     _print_coverage(args.grep)
     return 0
 
 
 def _print_coverage(text: str) -> None:
-    """The table of docs/operators.md, one line an operator; loaded specs have a name only."""
+    """Print the table of docs/operators.md; loaded specs have a name only."""
     from ortable.interpreter.tables import generated_tables
     from ortable_generated.coverage import COVERAGE
 
@@ -53,15 +55,15 @@ def _print_coverage(text: str) -> None:
         print(line.format(*cells).rstrip())
         if name in tables.place:
             print(f"    in torch, between sessions: {tables.place[name]}")
-    known = {row[0] for row in COVERAGE}
-    loaded = sorted(n for n in tables.converters if n not in known and text in n)
+    covered = {row[0] for row in COVERAGE}
+    loaded = sorted(n for n in tables.converters if n not in covered and text in n)
     for name in loaded:
         print(f"{name:46} {tables.spec_files.get(name, '')}")
     print(f"{len(rows) + len(loaded)} operators")
 
 
-def _missing(path: str, converters: Any) -> int:
-    """Operators of a saved ExportedProgram without a converter; status 1 when there are some."""
+def _print_missing(path: str, converters: Any) -> int:
+    """Print the operators of a saved program without a converter; return 1 if there are some."""
     import torch
 
     from ortable.compat.torch import OpOverload
@@ -83,7 +85,7 @@ def _missing(path: str, converters: Any) -> int:
 
 
 def add_specs(commands: Any) -> None:
-    """Adds ``specs`` with its actions to the commands of the shell."""
+    """Add ``specs`` with its actions to the commands."""
     specs = commands.add_parser("specs", help="work with spec files")
     actions = specs.add_subparsers(dest="action", required=True, metavar="action")
     check = actions.add_parser(
@@ -98,7 +100,7 @@ def add_specs(commands: Any) -> None:
         "file", help="a YAML file of op, alias, number and condition entries, or of rewrites"
     )
     _add_lists(check, "NAME", "a function that load_specs will be given, for python:")
-    check.set_defaults(run=_check)
+    check.set_defaults(run=_run_check)
     _add_test(actions)
 
 
@@ -128,30 +130,30 @@ def _add_test(actions: Any) -> None:
         help="where entries are tried (default: the lowest and the highest)",
     )
     test.add_argument("-k", dest="only", metavar="TEXT", default="", help="entries of such a name")
-    test.set_defaults(run=_test)
+    test.set_defaults(run=_run_test)
 
 
 def _add_lists(command: Any, lowering: str, what: str) -> None:
-    """Add what is imported before, and functions that the file asks for."""
+    """Add the arguments for modules to import, and functions that the file uses."""
     more: Any = {"action": "append", "default": []}
     about = "import this first: it registers the operators with torch.library"
     command.add_argument("--import", dest="imports", metavar="MODULE", help=about, **more)
     command.add_argument("--lowering", dest="lowerings", metavar=lowering, help=what, **more)
 
 
-def _import(modules: list[str]) -> None:
+def _import_modules(modules: list[str]) -> None:
     sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
     for module in modules:
         importlib.import_module(module)
 
 
-def _check(args: argparse.Namespace) -> int:
+def _run_check(args: argparse.Namespace) -> int:
     from ortable.debug.harness.user_file import is_file_of_rewrites
     from ortable.interpreter.user_specs import check_spec_file
 
     from .rewrites import check_rules
 
-    _import(args.imports)
+    _import_modules(args.imports)
     try:
         if is_file_of_rewrites(args.file):
             return check_rules(args.file)
@@ -163,24 +165,26 @@ def _check(args: argparse.Namespace) -> int:
     return 0
 
 
-def _test(args: argparse.Namespace) -> int:
-    from ortable.debug.harness.user_file import try_file
+def _run_test(args: argparse.Namespace) -> int:
+    from ortable.debug.harness.user_file import run_spec_file
     from ortablegen.schemas.onnx import CEILING, FLOOR
 
-    _import(args.imports)
-    lowerings = dict(_lowering(text) for text in args.lowerings)
+    _import_modules(args.imports)
+    lowerings = dict(_parse_lowering(text) for text in args.lowerings)
     opsets = args.opsets or [FLOOR, CEILING]
     for opset in opsets:
         if not FLOOR <= opset <= CEILING:
             raise OptionError(f"--opset {opset}: opsets {FLOOR} to {CEILING} are supported")
     right = expected = wrong = 0
     try:
-        for result in try_file(args.file, lowerings=lowerings, opsets=opsets, only=args.only):
+        for result in run_spec_file(args.file, lowerings=lowerings, opsets=opsets, only=args.only):
             line = f"{args.file}:{result.line}:{result.column}"
             if result.failure:
                 wrong += 1
                 print(f"{line:24} {result.entry:40} FAILED")
-                print("\n".join(f"    {each}" for each in result.failure.splitlines()))
+                print(
+                    "\n".join(f"    {failure_line}" for failure_line in result.failure.splitlines())
+                )
             else:
                 equal = result.outcome == "equal"
                 right += equal
@@ -198,16 +202,16 @@ def _test(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _lowering(text: str) -> tuple[str, Callable[..., Any]]:
-    """``name=module:function`` as the name and the function."""
+def _parse_lowering(text: str) -> tuple[str, Callable[..., Any]]:
+    """Parse ``name=module:function`` to the name and the function."""
     name, _, target = text.partition("=")
     module, _, function = target.partition(":")
     if not (name and module and function):
         raise OptionError(f"--lowering {text}: it is written NAME=module:function")
     try:
-        found = getattr(importlib.import_module(module), function)
+        value = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise OptionError(f"--lowering {text}: {error}") from error
-    if not callable(found):
+    if not callable(value):
         raise OptionError(f"--lowering {text}: {target} is no function")
-    return name, found
+    return name, value

@@ -1,6 +1,4 @@
-"""What a command of the shell works on: a function of yours that returns a model and a call of it,
-a module or its class, a saved program, or a model of transformers. In come words of a command line,
-out goes a Target; called by every command that runs a model."""
+"""Resolve the TARGET of a command: a function, module, class, saved program, or transformer."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from typing import Any
 from ortable.errors import ExportError, OptionError
 
 from .hugging_face import from_transformers, names_transformers
-from .model_call import ModelCall, Target, check_called, made_inputs, needed_parameters
+from .model_call import ModelCall, Target, check_called, make_inputs, needed_parameters
 
 ABOUT = (
     "module:name or file.py:name of a function that returns (model, args[, kwargs[, "
@@ -34,11 +32,11 @@ _FORMS = (
 def load_target(
     words: str, inputs: Sequence[str] = (), task: str = "", config: Sequence[str] = ()
 ) -> Target:
-    """The model that ``words`` name, its example call and its dynamic shapes.
+    """Load the model that ``words`` name, its example call and its dynamic shapes.
 
     Args:
         words: ``module:name``, ``file.py:name``, ``MODEL.pt2``, or a model of transformers.
-        inputs: what ``--inputs`` says; they stand in for those of the target.
+        inputs: the values of ``--inputs``, which replace those of the target.
         task: what transformers calls the task of the model.
         config: ``NAME=VALUE`` of the configuration of a class of transformers.
 
@@ -58,34 +56,34 @@ def load_target(
         if inputs:
             raise OptionError(f"{words} has example inputs of its own: leave out --inputs")
         return Target(opened(words))
-    found = _called(words, _named(words))
+    target = _make_target(words, _resolve_target(words))
     if inputs:
-        found = replace(made_inputs(inputs), model=found.model)
-    check_called(words, found)
-    return found
+        target = replace(make_inputs(inputs), model=target.model)
+    check_called(words, target)
+    return target
 
 
-def call_of(args: argparse.Namespace) -> ModelCall:
-    """The model that a command line names, and one call of it."""
+def make_call(args: argparse.Namespace) -> ModelCall:
+    """Load the model that a command line names, and one call of it."""
     target = load_target(args.target, args.inputs, args.task, args.config)
     return ModelCall(target, args.train)
 
 
-# -- finding it
+# -- lookup
 
 
-def _named(words: str) -> Any:
-    """What ``module:name`` or ``file.py:name`` names."""
-    place, colon, name = words.rpartition(":")
-    if not colon or not name or not place:
+def _resolve_target(words: str) -> Any:
+    """Resolve ``module:name`` or ``file.py:name``."""
+    source, colon, name = words.rpartition(":")
+    if not colon or not name or not source:
         raise ExportError(_no_target(words))
-    module = _file(place) if place.endswith(".py") else _module(place)
-    found = module
+    module = _import_file(source) if source.endswith(".py") else _import_module(source)
+    value = module
     for part in name.split("."):
-        if not hasattr(found, part):
-            raise ExportError(_absent(place, module, name))
-        found = getattr(found, part)
-    return found
+        if not hasattr(value, part):
+            raise ExportError(_missing_message(source, module, name))
+        value = getattr(value, part)
+    return value
 
 
 def _no_target(words: str) -> str:
@@ -102,7 +100,7 @@ def _no_target(words: str) -> str:
     )
 
 
-def _module(name: str) -> Any:
+def _import_module(name: str) -> Any:
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
     try:
@@ -123,19 +121,19 @@ def _module(name: str) -> Any:
         raise ExportError(f"Cannot import {name!r}: {error}.{hint}") from error
 
 
-def _file(path: str) -> Any:
-    """The module in a file, which may import what lies beside it."""
+def _import_file(path: str) -> Any:
+    """Import the module in a file, which may import what lies beside it."""
     if not Path(path).is_file():
         raise ExportError(f"there is no file '{path}'")
-    whole = Path(path).resolve()
-    if str(whole.parent) not in sys.path:
-        sys.path.insert(0, str(whole.parent))
-    known = sys.modules.get(whole.stem)
-    if known is not None and getattr(known, "__file__", None) == str(whole):
-        return known
+    resolved = Path(path).resolve()
+    if str(resolved.parent) not in sys.path:
+        sys.path.insert(0, str(resolved.parent))
+    loaded = sys.modules.get(resolved.stem)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(resolved):
+        return loaded
     # a file named as a module that is loaded, json.py, must not take its place
-    name = whole.stem if known is None else f"{whole.stem}_of_the_shell"
-    spec = importlib.util.spec_from_file_location(name, whole)
+    name = resolved.stem if loaded is None else f"{resolved.stem}_of_the_shell"
+    spec = importlib.util.spec_from_file_location(name, resolved)
     assert spec is not None and spec.loader is not None  # a .py file always has them
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -147,61 +145,65 @@ def _file(path: str) -> Any:
     return module
 
 
-def _absent(place: str, module: Any, name: str) -> str:
-    own = [each for each, value in vars(module).items() if each[0] != "_" and callable(value)]
-    close = difflib.get_close_matches(name, own, n=1)
+def _missing_message(source: str, module: Any, name: str) -> str:
+    callables = [
+        attribute
+        for attribute, value in vars(module).items()
+        if attribute[0] != "_" and callable(value)
+    ]
+    close = difflib.get_close_matches(name, callables, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{place!r} has no callable {name!r}.{hint}"
+    return f"{source!r} has no callable {name!r}.{hint}"
 
 
-# -- making it a model and a call
+# -- model and call
 
 
-def _called(words: str, found: Any) -> Target:
+def _make_target(words: str, value: Any) -> Target:
     import torch
     from torch.export import ExportedProgram
 
-    if isinstance(found, ExportedProgram):
-        return Target(found)
-    if isinstance(found, type):
-        if not issubclass(found, torch.nn.Module):
+    if isinstance(value, ExportedProgram):
+        return Target(value)
+    if isinstance(value, type):
+        if not issubclass(value, torch.nn.Module):
             raise ExportError(f"{words} is a class, and no torch.nn.Module")
-        _check_no_arguments(words, found, "a function of yours may make it, with its arguments")
-        found = found()
-    elif not isinstance(found, torch.nn.Module):
-        if not callable(found):
+        _check_no_arguments(words, value, "a function of yours may make it, with its arguments")
+        value = value()
+    elif not isinstance(value, torch.nn.Module):
+        if not callable(value):
             raise ExportError(
-                f"{words} is of type {type(found).__name__}, neither a function nor a module"
+                f"{words} is of type {type(value).__name__}, neither a function nor a module"
             )
-        _check_no_arguments(words, found, "it returns " + _FORMS)
-        found = found()
-    if isinstance(found, torch.nn.Module):
-        return _alone(found.eval())
-    return _of_result(words, found)
+        _check_no_arguments(words, value, "it returns " + _FORMS)
+        value = value()
+    if isinstance(value, torch.nn.Module):
+        return _target_of_module(value.eval())
+    return _target_of_result(words, value)
 
 
-def _kind(found: Any) -> str:
-    return "None" if found is None else f"a {type(found).__name__}"
+def _format_type(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _check_no_arguments(words: str, found: Callable[..., Any], then: str) -> None:
-    needed = needed_parameters(found)
+def _check_no_arguments(words: str, function: Callable[..., Any], then: str) -> None:
+    needed = needed_parameters(function)
     if needed:
         listed = ", ".join(needed)
         raise ExportError(f"{words} is called without arguments, and needs {listed}: {then}")
 
 
-def _of_result(words: str, found: Any) -> Target:
+def _target_of_result(words: str, result: Any) -> Target:
     from torch.export import ExportedProgram
 
-    if isinstance(found, ExportedProgram):
-        return Target(found)
-    if not isinstance(found, tuple):
-        raise ExportError(f"{words} must return {_FORMS}; it returned {_kind(found)}.")
-    if len(found) not in (2, 3, 4) or not isinstance(found[1], tuple):
-        kinds = ", ".join(type(each).__name__ for each in found)
+    if isinstance(result, ExportedProgram):
+        return Target(result)
+    if not isinstance(result, tuple):
+        raise ExportError(f"{words} must return {_FORMS}; it returned {_format_type(result)}.")
+    if len(result) not in (2, 3, 4) or not isinstance(result[1], tuple):
+        kinds = ", ".join(type(item).__name__ for item in result)
         raise ExportError(f"{words} must return {_FORMS}; it returned ({kinds}).")
-    model, args, kwargs, shapes = (*found, None, None)[:4]
+    model, args, kwargs, shapes = (*result, None, None)[:4]
     if not callable(model):
         raise ExportError(f"{words} returned a {type(model).__name__} in place of a model")
     if kwargs is not None and not isinstance(kwargs, Mapping):
@@ -209,13 +211,13 @@ def _of_result(words: str, found: Any) -> Target:
     return Target(model, args, dict(kwargs or {}), shapes)
 
 
-def _alone(model: Any) -> Target:
-    """A module without a call: what its attribute ``example_inputs`` says."""
-    given = getattr(model, "example_inputs", None)
-    if callable(given):
-        given = given()
-    if isinstance(given, Mapping):
-        return Target(model, (), dict(given))
-    if isinstance(given, (tuple, list)):
-        return Target(model, tuple(given))
-    return Target(model, () if given is None else (given,))
+def _target_of_module(model: Any) -> Target:
+    """Make the target of a module, with its attribute ``example_inputs``."""
+    inputs = getattr(model, "example_inputs", None)
+    if callable(inputs):
+        inputs = inputs()
+    if isinstance(inputs, Mapping):
+        return Target(model, (), dict(inputs))
+    if isinstance(inputs, (tuple, list)):
+        return Target(model, tuple(inputs))
+    return Target(model, () if inputs is None else (inputs,))

@@ -1,9 +1,9 @@
-"""`explain`: what `torch.compile(model, backend="ortable")` makes of one call. In come a model and
-the arguments of a call, out comes an Explanation; called by users and by the shell.
+"""Implement `explain`: describe what `torch.compile(model, backend="ortable")` makes of one call.
 
 The call is compiled apart from what the user has compiled, and run once, on copies of the
 arguments, because dynamo finds the graphs behind a break only by running what comes before. With
-option autotune it runs until it is decided what runs each graph."""
+option autotune it runs until it is decided what runs each graph.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from .explain_records import (
     GraphBreak,
     GraphExplanation,
     TorchOperator,
-    fusions_of,
+    find_fusions,
 )
-from .explain_state import call_apart, copied_arguments, modules_of, run_call
+from .explain_state import copy_arguments, find_modules, isolated_call, run_call
 
 _EXPLANATION = re.compile(r"Explanation:\s*(?P<why>.*?)(?=\n\s*(?:Hint:|Developer debug)|\Z)", re.S)
 _HINT = re.compile(r"Hint:\s*(?P<hint>.*?)(?=\n\s*(?:Hint:|Developer debug)|\n\n|\Z)", re.S)
-_MEASURED = 5.0  # seconds of calls, with option autotune
+_MAX_TUNING_SECONDS = 5.0  # seconds of calls, with option autotune
 _NO_HINT = "Please report an issue"
 _JUMP = "a branch on the value of a tensor: Python must know it to go on"
 
@@ -65,13 +65,15 @@ def explain(
     dynamic: bool | None = None,
     **kwargs: Any,
 ) -> Explanation:
-    """Tells what ortable makes of `model(*args, **kwargs)`: graphs and why they break, operators,
-    ONNX nodes, what ONNX Runtime fuses, what torch runs, frozen weights, seconds.
+    """Describe what ortable makes of `model(*args, **kwargs)`.
+
+    That is graphs and why they break, operators, ONNX nodes, what ONNX Runtime fuses, what torch
+    runs, frozen weights, and seconds.
 
     The call runs once, compiled, on copies of the arguments.  The model keeps its buffers,
     gradients and attributes, what is compiled of it stays compiled, and random numbers go on
     where they were; what a forward writes elsewhere, into its parameters or into globals, stays
-    written. An operator that cannot be converted is told in place of an error.
+    written. An operator that cannot be converted is reported, and raises no error.
 
     Args:
         model: a module or a function, compiled or not, in the mode it is in.
@@ -86,47 +88,49 @@ def explain(
         ProviderError: a provider is missing, or ONNX Runtime refuses a model.
     """
     # hints are notes here, and what cannot be converted is a row
-    chosen = replace(OrtOptions.from_mapping(options), hints=False, fallback="eager")
-    check_providers(chosen.providers)
+    ort_options = replace(OrtOptions.from_mapping(options), hints=False, fallback="eager")
+    check_providers(ort_options.providers)
     function = innermost(model)
-    call = copied_arguments(args, kwargs)
+    call = copy_arguments(args, kwargs)
     with ExitStack() as stack:
-        watch = _Watch(chosen, Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        stack.callback(watch.forget)
-        stack.enter_context(call_apart(function, call, train))
-        compiled = compiled_apart(function, watch.backend, dynamic)
+        recorder = _GraphRecorder(
+            ort_options, Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        )
+        stack.callback(recorder.release_sessions)
+        stack.enter_context(isolated_call(function, call, train))
+        compiled = compiled_apart(function, recorder.compile_dynamo_graph, dynamic)
         with breaks_collected() as breaks:
-            notes = _run(compiled, call, train)
-            if chosen.autotune is True:
-                _measure(compiled, (args, kwargs), train, watch.tuned)
-        graphs = watch.explained()
-        notes += [f"autotune: {each}" for each in watch.tuned]
-    notes += _notes(function, train, graphs)
-    return Explanation(watch.graph_count, graphs, _breaks(breaks), tuple(notes))
+            notes = _run_once(compiled, call, train)
+            if ort_options.autotune is True:
+                _run_autotuning(compiled, (args, kwargs), train, recorder.tuned)
+        graphs = recorder.explain_graphs()
+        notes += [f"autotune: {tuned}" for tuned in recorder.tuned]
+    notes += _make_notes(function, train, graphs)
+    return Explanation(recorder.graph_count, graphs, _merge_breaks(breaks), tuple(notes))
 
 
-def _run(compiled: Callable[..., Any], call: tuple[Any, Any], train: bool) -> list[str]:
-    """One call, and what to say of it."""
+def _run_once(compiled: Callable[..., Any], call: tuple[Any, Any], train: bool) -> list[str]:
+    """Run one call, and return notes on it."""
     if run_call(compiled, call, train) or not train:
         return []
     return ["no result requires gradients: nothing runs backward"]
 
 
-def _measure(
-    compiled: Callable[..., Any], given: tuple[Any, Any], train: bool, tuned: Sequence[Tuned]
+def _run_autotuning(
+    compiled: Callable[..., Any], arguments: tuple[Any, Any], train: bool, tuned: Sequence[Tuned]
 ) -> None:
-    """More calls, each on copies of its own, until it is decided what runs each graph."""
-    end = time.monotonic() + _MEASURED
-    while any(each.is_open for each in tuned) and time.monotonic() < end:
-        _run(compiled, copied_arguments(*given), train)
+    """Repeat the call on fresh copies until autotuning has decided what runs each graph."""
+    end = time.monotonic() + _MAX_TUNING_SECONDS
+    while any(graph.is_open for graph in tuned) and time.monotonic() < end:
+        _run_once(compiled, copy_arguments(*arguments), train)
 
 
-def _notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) -> list[str]:
+def _make_notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) -> list[str]:
     notes = []
-    training = any(module.training for module in modules_of(function))
+    training = any(module.training for module in find_modules(function))
     if training and not train:
         notes.append("the model is in training mode: model.eval() comes before inference")
-    if train and not training and modules_of(function):
+    if train and not training and find_modules(function):
         notes.append("the model is in evaluation mode: model.train() comes before training")
     if not graphs:
         notes.append("dynamo found nothing to compile (TORCH_LOGS=dynamo tells more)")
@@ -134,9 +138,8 @@ def _notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) -> li
 
 
 @dataclass(frozen=True)
-class _Compiled:
-    """A graph of AOTAutograd that was compiled: where it came from, its records, what runs it, and
-    the steps of its compilation, which are noted until that ends."""
+class _CompiledGraph:
+    """A compiled AOTAutograd graph; `steps` grows until its compilation ends."""
 
     number: int
     origin: Origin | None
@@ -146,47 +149,53 @@ class _Compiled:
     steps: Mapping[str, str]
 
 
-class _Watch:
-    """The backend of one explanation, and what it saw."""
+class _GraphRecorder:
+    """The backend of one explanation; it records the graphs."""
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
         self.tuned: list[Tuned] = []
-        self._whole: dict[str, Any] = {"autotune": self.tuned}  # takes records of whole graphs
+        self._graph_storage: dict[str, Any] = {
+            "autotune": self.tuned
+        }  # records of graphs that run in torch
         self._storage = options.storage
-        self._options = replace(options, storage=self._whole)
+        self._options = replace(options, storage=self._graph_storage)
         self._folder = folder
         self._files: dict[int, Path] = {}
         self._numbers = itertools.count()
-        self._graphs: list[_Compiled] = []
+        self._graphs: list[_CompiledGraph] = []
         self._functions: list[Callable[..., Any]] = []
         self.graph_count = 0
 
-    def backend(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
-        """What torch.compile calls for each graph of dynamo."""
+    def compile_dynamo_graph(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
+        """Compile one graph of dynamo."""
         self.graph_count += 1
         number = self.graph_count
 
         def compile_graph(graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
-            return self._compile(number, graph, options, runner, compilation.ran)
+            return self._compile_aot_graph(number, graph, options, runner, compilation.ran)
 
         compilation = Compilation(
-            graph_module, example_inputs, self._options, self._runner, compile_graph
+            graph_module, example_inputs, self._options, self._make_runner, compile_graph
         )
-        made = compile_in_steps(compilation)
-        for record in self._whole.pop("instance", ()):  # left to torch before AOTAutograd saw it
+        compiled = compile_in_steps(compilation)
+        for record in self._graph_storage.pop(
+            "instance", ()
+        ):  # left to torch before AOTAutograd saw it
             origin = current_origin()
-            self._keep(_Compiled(number, origin, record.kind, [record], (), compilation.ran))
+            self._add_graph(
+                _CompiledGraph(number, origin, record.kind, [record], (), compilation.ran)
+            )
         index = len(self._functions)
-        self._functions.append(made)
+        self._functions.append(compiled)
         # torch keeps what it is given: not the sessions
         return lambda *args: self._functions[index](*args)
 
-    def forget(self) -> None:
-        """Lets all sessions go."""
+    def release_sessions(self) -> None:
+        """Release all sessions."""
         self._functions.clear()
         self._graphs.clear()
 
-    def _compile(
+    def _compile_aot_graph(
         self,
         number: int,
         graph: GraphModule,
@@ -194,27 +203,26 @@ class _Watch:
         runner: Any,
         steps: Mapping[str, str],
     ) -> Any:
-        """Compiles a graph, and keeps its records."""
         storage: dict[str, Any] = {"autotune": self.tuned}
-        made = compile_aot_graph(graph, replace(options, storage=storage), runner)
-        if (error := getattr(made, "error", None)) is not None:
+        compiled = compile_aot_graph(graph, replace(options, storage=storage), runner)
+        if (error := getattr(compiled, "error", None)) is not None:
             raise error
         records: list[CompileRecord] = storage["instance"]
         callables = [
-            each.tuned.ours if isinstance(each, TunedGraph) else each
-            for each in getattr(made, "partitions", (made,))
+            part.tuned.ours if isinstance(part, TunedGraph) else part
+            for part in getattr(compiled, "partitions", (compiled,))
         ]
         kind = records[0].kind
-        self._keep(_Compiled(number, current_origin(), kind, records, callables, steps))
-        return made
+        self._add_graph(_CompiledGraph(number, current_origin(), kind, records, callables, steps))
+        return compiled
 
-    def _keep(self, graph: _Compiled) -> None:
+    def _add_graph(self, graph: _CompiledGraph) -> None:
         self._graphs.append(graph)
         if self._storage is not None:
             self._storage.setdefault("instance", []).extend(graph.records)
 
-    def _runner(self, compiled: CompiledGraph, options: OrtOptions) -> Any:
-        """What runs a graph, with a session that writes what it optimized."""
+    def _make_runner(self, compiled: CompiledGraph, options: OrtOptions) -> Any:
+        """Make what runs a graph, with a session that writes its optimized model."""
         settings = options.session_options
         path = self._folder / f"{next(self._numbers)}.onnx"
         if settings is None or isinstance(settings, Mapping):
@@ -224,25 +232,27 @@ class _Watch:
                 "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
             }
             options = replace(options, session_options={**more, **(settings or {})})
-        made = run_with_onnxruntime(compiled, options)
-        self._files[id(made)] = path
-        return made
+        runner = run_with_onnxruntime(compiled, options)
+        self._files[id(runner)] = path
+        return runner
 
-    def explained(self) -> tuple[GraphExplanation, ...]:
-        """All graphs, in the order of dynamo's, while the folder is there."""
+    def explain_graphs(self) -> tuple[GraphExplanation, ...]:
+        """Explain all graphs in dynamo's order; the folder must still exist."""
         order = sorted(self._graphs, key=lambda each: (each.number, each.kind == "backward"))
-        return tuple(map(self._explained, order))
+        return tuple(map(self._explain_graph, order))
 
-    def _explained(self, graph: _Compiled) -> GraphExplanation:
+    def _explain_graph(self, graph: _CompiledGraph) -> GraphExplanation:
         models = [record.onnx for record in graph.records if record.onnx is not None]
-        optimized = self._optimized(graph, models)
-        held = [frozen for run in graph.callables for frozen in getattr(run, "held", ())]
-        weights = {id(w): w for frozen in held for w in frozen.tensors}
-        told = [r.frozen for r in graph.records if isinstance(r.frozen, str)]
+        optimized = self._read_optimized(graph, models)
+        frozen_sets = [frozen for run in graph.callables for frozen in getattr(run, "held", ())]
+        weights = {id(w): w for frozen in frozen_sets for w in frozen.tensors}
+        freeze_failures = [r.frozen for r in graph.records if isinstance(r.frozen, str)]
         seconds: Counter[str] = Counter()
         for record in graph.records:
             seconds.update(record.timings)
-        seconds.update({"session": sum(frozen.cost for frozen in held)} if held else {})
+        seconds.update(
+            {"session": sum(frozen.cost for frozen in frozen_sets)} if frozen_sets else {}
+        )
         placement = graph.records[0].placement
         rewrites: Counter[str] = Counter()
         refused: dict[str, Counter[str]] = {}
@@ -257,17 +267,17 @@ class _Watch:
             function=origin.function,
             file=origin.file,
             line=origin.line,
-            operators=Counter(each.operator for each in placement),
+            operators=Counter(row.operator for row in placement),
             cases={node: case for record in graph.records for node, case in record.cases.items()},
-            nodes=sum((_counted(model) for model in models), Counter()),
+            nodes=sum((_count_operators(model) for model in models), Counter()),
             session_nodes=None if optimized is None else optimized[0],
             fusions=() if optimized is None else tuple(optimized[1]),
             removed={} if optimized is None else optimized[2],
-            torch=_in_torch(placement),
+            torch=_group_torch_operators(placement),
             providers=tuple(dict.fromkeys(p for r in graph.records for p in r.providers)),
             frozen=len(weights),
             frozen_bytes=sum(weight.nbytes for weight in weights.values()),
-            not_frozen="" if weights or not told else told[0],
+            not_frozen="" if weights or not freeze_failures else freeze_failures[0],
             cache=tuple(record.cache for record in graph.records if record.onnx is not None),
             seconds=seconds,
             rewrites=rewrites,
@@ -276,14 +286,16 @@ class _Watch:
             onnx=tuple(models),
         )
 
-    def _optimized(
-        self, graph: _Compiled, models: Sequence[Any]
+    def _read_optimized(
+        self, graph: _CompiledGraph, models: Sequence[Any]
     ) -> tuple[Counter[str], list[Fusion], Counter[str]] | None:
-        """Operators of the nodes that run, what became of what, and what is gone; None where a
-        session wrote nothing: it has no node, or settings that are not ours."""
+        """Count the nodes that run, fusions and removed nodes.
+
+        None where a session wrote nothing: it has no node, or the user's settings.
+        """
         nodes: Counter[str] = Counter()
         fusions: list[Fusion] = []
-        gone: Counter[str] = Counter()
+        removed_nodes: Counter[str] = Counter()
         for run, model in zip(graph.callables, models, strict=True):
             path = self._files.get(id(run))
             if not model.graph.node:
@@ -291,50 +303,52 @@ class _Watch:
             if path is None or not path.exists():
                 return None
             after = onnx.load(str(path), load_external_data=False)
-            nodes += _counted(after)
-            more, removed = fusions_of(model, after)
+            nodes += _count_operators(after)
+            more, removed = find_fusions(model, after)
             fusions += more
-            gone += removed
-        return nodes, fusions, gone
+            removed_nodes += removed
+        return nodes, fusions, removed_nodes
 
 
-def _counted(model: Any) -> Counter[str]:
+def _count_operators(model: Any) -> Counter[str]:
     return Counter(node.op_type for node in model.graph.node)
 
 
-def _in_torch(placement: Sequence[Placement]) -> tuple[TorchOperator, ...]:
-    """What torch runs, calls with the same reason together."""
+def _group_torch_operators(placement: Sequence[Placement]) -> tuple[TorchOperator, ...]:
+    """Group the calls that torch runs by operator and reason."""
     groups: dict[tuple[str, str, bool, str], list[str]] = {}
-    for each in placement:
-        if each.where == "torch":
-            key = each.operator, each.why, each.by == "fallback", each.draft
-            groups.setdefault(key, []).append(each.line)
+    for row in placement:
+        if row.where == "torch":
+            key = row.operator, row.why, row.by == "fallback", row.draft
+            groups.setdefault(key, []).append(row.line)
     return tuple(
         TorchOperator(name, len(lines), why, tuple(dict.fromkeys(filter(None, lines))), by, draft)
         for (name, why, by, draft), lines in groups.items()
     )
 
 
-def _breaks(found: Sequence[tuple[str, Sequence[Any]]]) -> tuple[GraphBreak, ...]:
-    """Graph breaks in words; the same one several times is one."""
-    counts: Counter[GraphBreak] = Counter(_break(reason, frames) for reason, frames in found)
-    return tuple(replace(each, times=times) for each, times in counts.items())
+def _merge_breaks(reasons: Sequence[tuple[str, Sequence[Any]]]) -> tuple[GraphBreak, ...]:
+    """Convert graph breaks to records; equal ones are merged."""
+    counts: Counter[GraphBreak] = Counter(
+        _parse_break(reason, frames) for reason, frames in reasons
+    )
+    return tuple(replace(item, times=times) for item, times in counts.items())
 
 
-def _break(reason: str, frames: Sequence[Any]) -> GraphBreak:
+def _parse_break(reason: str, frames: Sequence[Any]) -> GraphBreak:
     what, *_ = reason.strip().splitlines() or ["unknown"]
     if what.startswith("generic_jump"):
         what = _JUMP
     why = _EXPLANATION.search(reason)
     hints = (" ".join(match["hint"].split()) for match in _HINT.finditer(reason))
-    own = [f for f in frames if not f.filename.startswith(str(Path(torch.__file__).parent))]
-    place = (own or list(frames) or [None])[-1]
+    user_frames = [f for f in frames if not f.filename.startswith(str(Path(torch.__file__).parent))]
+    frame = (user_frames or list(frames) or [None])[-1]
     return GraphBreak(
         what=what.strip(),
         why=" ".join(why["why"].split()) if why else "",
         hints=tuple(hint for hint in hints if not hint.startswith(_NO_HINT)),
-        function=place.name if place is not None else "",
-        file=place.filename if place is not None else "",
-        line=(place.lineno or 0) if place is not None else 0,
-        code=(place.line or "").strip() if place is not None else "",
+        function=frame.name if frame is not None else "",
+        file=frame.filename if frame is not None else "",
+        line=(frame.lineno or 0) if frame is not None else 0,
+        code=(frame.line or "").strip() if frame is not None else "",
     )

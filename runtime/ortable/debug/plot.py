@@ -1,5 +1,7 @@
-"""Pictures of ONNX graphs, for users: DOT text, SVG or PNG, matplotlib axes, a page of HTML. They
-are drawn in `ortable.ir.pictures`, which the exporter draws its programs with, too."""
+"""Draw ONNX graphs: DOT text, SVG or PNG, matplotlib axes, an HTML page.
+
+The implementation is `ortable.ir.pictures`, which the exporter uses too.
+"""
 
 from __future__ import annotations
 

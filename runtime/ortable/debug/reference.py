@@ -1,6 +1,7 @@
-"""onnx's reference evaluator with operators of ONNX Runtime, and with those of its own that fail
-on our graphs replaced. Node by node in numpy: slow, and easy to look into. In come a model and
-numpy arrays, out come arrays; called by users, by `run` and by tests."""
+"""Extend onnx's reference evaluator with operators of ONNX Runtime and fixed standard operators.
+
+It runs node by node in numpy: slow, and easy to inspect.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from ortable.ir.constants import GatherElements
 from . import reference_fixes as fixes
 
 
-def _transposed(x: np.ndarray, trans: int, trans_batch: int) -> np.ndarray:
+def _transpose_operand(x: np.ndarray, trans: int, trans_batch: int) -> np.ndarray:
     if trans_batch and x.ndim > 2:
         x = np.moveaxis(x, 0, -2)
     return np.swapaxes(x, -1, -2) if trans and x.ndim > 1 else x
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
+def _compute_erf(x: np.ndarray) -> np.ndarray:
     from math import erf
 
     return np.vectorize(erf, otypes=[np.float64])(x)
@@ -44,8 +45,8 @@ class FusedMatMul(OpRun):
         transBatchA: int | None = None,
         transBatchB: int | None = None,
     ) -> tuple[np.ndarray]:
-        left = _transposed(a, transA or 0, transBatchA or 0)
-        right = _transposed(b, transB or 0, transBatchB or 0)
+        left = _transpose_operand(a, transA or 0, transBatchA or 0)
+        right = _transpose_operand(b, transB or 0, transBatchB or 0)
         scale = np.array(1.0 if alpha is None else alpha, dtype=a.dtype)
         return ((np.matmul(left, right) * scale).astype(a.dtype),)
 
@@ -57,7 +58,7 @@ class Gelu(OpRun):
 
     def _run(self, x: np.ndarray, approximate: str | None = None) -> tuple[np.ndarray]:
         # onnx passes the default of the attribute of ai.onnx.Gelu, which this operator lacks
-        return ((x * 0.5 * (1.0 + _erf(x / np.sqrt(2.0)))).astype(x.dtype),)
+        return ((x * 0.5 * (1.0 + _compute_erf(x / np.sqrt(2.0)))).astype(x.dtype),)
 
 
 class BiasGelu(OpRun):
@@ -67,7 +68,7 @@ class BiasGelu(OpRun):
 
     def _run(self, x: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray]:
         y = x + bias
-        return ((y * 0.5 * (1.0 + _erf(y / np.sqrt(2.0)))).astype(x.dtype),)
+        return ((y * 0.5 * (1.0 + _compute_erf(y / np.sqrt(2.0)))).astype(x.dtype),)
 
 
 class FastGelu(OpRun):
@@ -92,8 +93,7 @@ class QuickGelu(OpRun):
 
 
 class ExtendedReferenceEvaluator(ReferenceEvaluator):
-    """`onnx.reference.ReferenceEvaluator` with operators of domain com.microsoft, and with
-    standard operators that it lacks or computes wrongly.
+    """Run ONNX models in numpy, with operators of com.microsoft and corrected standard operators.
 
     Args:
         proto: a model, a graph, a function, a node, a path, or bytes.
@@ -126,30 +126,31 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
         new_ops: Sequence[type[OpRun]] | None = None,
         **kwargs: Any,
     ) -> None:
-        given = list(new_ops or ())
-        taken = {(op.op_domain, op.__name__) for op in given}
-        given += [op for op in self.extra_ops if (op.op_domain, op.__name__) not in taken]
+        ops = list(new_ops or ())
+        overridden = {(op.op_domain, op.__name__) for op in ops}
+        ops += [op for op in self.extra_ops if (op.op_domain, op.__name__) not in overridden]
         super().__init__(
             proto,
             opsets=opsets,
             functions=list(functions) if functions is not None else None,
             verbose=verbose,
-            new_ops=given,
+            new_ops=ops,
             **kwargs,
         )
 
     def steps(self, feeds: Mapping[str, Any]) -> Iterator[tuple[NodeProto, dict[str, Any]]]:
-        """Runs the graph one node at a time: yields each node and the results it has just added to
-        all that is known, by name (`known[name]`).  What a node raises is raised here.
+        """Run the graph one node at a time; yield each node and all values so far, by name.
+
+        The values include the results of that node. What a node raises is raised here.
 
         Args:
             feeds: numpy arrays by the names of the inputs.
         """
-        known: dict[str, Any] = {"": None, **self.rt_inits_, **feeds}
+        values: dict[str, Any] = {"": None, **self.rt_inits_, **feeds}
         for node in self.rt_nodes_:
-            inputs = [known[name] for name in node.input]
-            more = {"context": known} if node.need_context() else {}
+            inputs = [values[name] for name in node.input]
+            context = {"context": values} if node.need_context() else {}
             with np.errstate(all="ignore"):  # infinities are results like others
-                results = node.run(*inputs, **more)
-            known.update(zip(node.output, results, strict=False))
-            yield node.onnx_node, known
+                results = node.run(*inputs, **context)
+            values.update(zip(node.output, results, strict=False))
+            yield node.onnx_node, values

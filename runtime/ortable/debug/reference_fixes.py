@@ -1,6 +1,7 @@
-"""Standard operators that onnx's reference evaluator runs wrongly, or refuses, for valid graphs
-of ours: the same operators, complete. What a class adds is said in its first line. Called by
-`reference`."""
+"""Corrected standard operators that onnx's reference evaluator computes wrongly or rejects.
+
+The first line of each class says what it adds.
+"""
 
 from __future__ import annotations
 
@@ -40,25 +41,27 @@ class ConvTranspose(OnnxConvTranspose):
             return (result[0],)
         rank, groups = X.ndim - 2, group or 1
         steps, gaps = strides or [1] * rank, dilations or [1] * rank
-        cut, more = pads or [0] * (2 * rank), output_padding or [0] * rank
+        cropping, extra = pads or [0] * (2 * rank), output_padding or [0] * rank
         size, kernel = X.shape[2:], W.shape[2:]
         full = [
             (n - 1) * s + (k - 1) * d + 1 + p
-            for n, s, k, d, p in zip(size, steps, kernel, gaps, more, strict=True)
+            for n, s, k, d, p in zip(size, steps, kernel, gaps, extra, strict=True)
         ]
-        wide = np.float64 if X.dtype == np.float64 else np.float32
-        x: Any = X.astype(wide).reshape(X.shape[0], groups, -1, *size)
-        w: Any = W.astype(wide).reshape(groups, x.shape[2], W.shape[1], *kernel)
-        found: Any = np.zeros((X.shape[0], groups, W.shape[1], *full), dtype=wide)
-        for place in itertools.product(*(range(k) for k in kernel)):
-            part = np.einsum("ngc...,gcm->ngm...", x, w[(..., *place)])
-            where: list[Any] = [
+        dtype = np.float64 if X.dtype == np.float64 else np.float32
+        x: Any = X.astype(dtype).reshape(X.shape[0], groups, -1, *size)
+        w: Any = W.astype(dtype).reshape(groups, x.shape[2], W.shape[1], *kernel)
+        output: Any = np.zeros((X.shape[0], groups, W.shape[1], *full), dtype=dtype)
+        for offset in itertools.product(*(range(k) for k in kernel)):
+            part = np.einsum("ngc...,gcm->ngm...", x, w[(..., *offset)])
+            window: list[Any] = [
                 slice(at * d, at * d + (n - 1) * s + 1, s)
-                for at, d, n, s in zip(place, gaps, size, steps, strict=True)
+                for at, d, n, s in zip(offset, gaps, size, steps, strict=True)
             ]
-            found[(..., *where)] += part
-        kept: list[Any] = [slice(cut[i], full[i] - cut[rank + i]) for i in range(rank)]
-        result = found[(..., *kept)].reshape(X.shape[0], -1, *(s.stop - s.start for s in kept))
+            output[(..., *window)] += part
+        cropped: list[Any] = [slice(cropping[i], full[i] - cropping[rank + i]) for i in range(rank)]
+        result = output[(..., *cropped)].reshape(
+            X.shape[0], -1, *(s.stop - s.start for s in cropped)
+        )
         if B is not None:
             result = result + B.reshape(1, -1, *[1] * rank)
         return (result.astype(X.dtype),)
@@ -83,18 +86,18 @@ class Loop(OnnxLoop):
         names = node.body.input_names
         states = list(args[: self.N])
         scanned: list[list[Any]] = [[] for _ in range(self.K)]
-        going = True if cond is None else bool(np.asarray(cond))
-        rounds = 0
-        while going and (M is None or rounds < int(np.asarray(M))):
+        condition = True if cond is None else bool(np.asarray(cond))
+        iteration = 0
+        while condition and (M is None or iteration < int(np.asarray(M))):
             inputs = dict(context or {})
-            values = [np.array(rounds, np.int64), np.array(True), *states]
+            values = [np.array(iteration, np.int64), np.array(True), *states]
             inputs.update(zip(names, values, strict=True))
             outputs = run_loop_body(node, inputs, attributes=attributes, bindings=bindings)
-            going = bool(np.asarray(outputs[0]))
+            condition = bool(np.asarray(outputs[0]))
             states = list(outputs[1 : 1 + self.N])
             for rows, row in zip(scanned, outputs[1 + self.N :], strict=True):
                 rows.append(row)
-            rounds += 1
+            iteration += 1
         stacked = [np.stack(rows) if rows else np.empty((0,)) for rows in scanned]
         return (*states, *stacked)
 
@@ -112,20 +115,20 @@ class Pad(OpRun):
         axes: np.ndarray | None = None,
         mode: str | None = None,
     ) -> tuple[np.ndarray]:
-        chosen = [int(a) % data.ndim for a in axes] if axes is not None else range(data.ndim)
+        pad_axes = [int(a) % data.ndim for a in axes] if axes is not None else range(data.ndim)
         before, after = [0] * data.ndim, [0] * data.ndim
-        for place, axis in enumerate(chosen):
-            before[axis], after[axis] = int(pads[place]), int(pads[len(chosen) + place])
-        kept = tuple(
+        for index, axis in enumerate(pad_axes):
+            before[axis], after[axis] = int(pads[index]), int(pads[len(pad_axes) + index])
+        cropped = tuple(
             slice(max(0, -b), n - max(0, -a))
             for b, a, n in zip(before, after, data.shape, strict=True)
         )
         width = [(max(0, b), max(0, a)) for b, a in zip(before, after, strict=True)]
-        kind: Any = mode or "constant"
-        if kind == "constant":
+        pad_mode: Any = mode or "constant"
+        if pad_mode == "constant":
             value = data.dtype.type(0) if constant_value is None else np.ravel(constant_value)[0]
-            return (np.pad(data[kept], width, mode=kind, constant_values=value),)
-        return (np.pad(data[kept], width, mode=kind),)
+            return (np.pad(data[cropped], width, mode=pad_mode, constant_values=value),)
+        return (np.pad(data[cropped], width, mode=pad_mode),)
 
 
 class ReduceLogSumExp(OpRun):

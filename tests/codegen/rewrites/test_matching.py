@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortable.debug.harness.trial import Trial
+from ortable.debug.harness.trial import RewriteTrial
 from ortable.ir.versions import ORT_MAX_OPSET
 from ortable_generated.onnx.traits import BY_TRAIT
 from ortablegen.rewrites.emit import rewrites_text
@@ -38,7 +38,7 @@ def test_a_matcher_finds_its_pattern(rewrite: Rewrite, case: RewriteCase) -> Non
     namespace: dict[str, Any] = {"__name__": "compiled"}
     exec(rewrites_text((rewrite,), rewrite.file), namespace)
     opset = min(opset_range(rewrite)[1], ORT_MAX_OPSET)
-    trial = Trial(rewrite, case, opset, rewrite.target)
+    trial = RewriteTrial(rewrite, case, opset, rewrite.target)
     record = trial.apply(namespace["RULES"])
     fired = [fired.rule for fired in record.fired]
     if case.unchanged is None:

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import ortable
-from ortable.debug.harness.runs import Runner, same_values
+from ortable.debug.harness.runs import ModelRunner, check_same_values
 from tests.modules import Function
 
 
@@ -38,9 +38,9 @@ def check(
         for options in ({}, {"rewrites": "all"}, {"target": "onnxruntime"}):
             model = ortable.to_onnx(program, target_opset=opset, **options)
             onnx.checker.check_model(model, full_check=True)
-            runner = Runner(model)
+            runner = ModelRunner(model)
             names = [value.name for value in model.graph.input]
             for call in (args, *(more if dynamic else ())):
                 wanted = pytree.tree_leaves(function(*call))
                 got = runner(dict(zip(names, call, strict=True)))
-                same_values(wanted, got, tolerance, signs, f", {options}, dynamic={dynamic}")
+                check_same_values(wanted, got, tolerance, signs, f", {options}, dynamic={dynamic}")

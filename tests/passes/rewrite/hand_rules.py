@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import Runner, checked_model
+from ortable.debug.harness.runs import ModelRunner, make_checked_model
 from ortable.ir.node import Node
 from ortable.passes.rewrite.matcher import Matcher
 from ortable.passes.rewrite.rule import Match, Rule
@@ -28,9 +28,9 @@ def text(builder: GraphBuilder) -> list[str]:
 
 def run(builder: GraphBuilder, *more: torch.Tensor) -> list[torch.Tensor]:
     """Outputs for FLOATS and what other inputs there are."""
-    model = checked_model(builder)
+    model = make_checked_model(builder)
     names = [value.name for value in model.graph.input]
-    return Runner(model)(dict(zip(names, (FLOATS, *more), strict=True)))
+    return ModelRunner(model)(dict(zip(names, (FLOATS, *more), strict=True)))
 
 
 def rule(

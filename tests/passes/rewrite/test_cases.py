@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from ortable.debug.harness.trial import (
-    Trial,
+    RewriteTrial,
+    all_rules,
     check_case,
     default_rules,
-    every_rule,
-    places,
+    list_targets,
     rules_of,
 )
 from ortablegen.rewrites.model import Rewrite
@@ -32,7 +32,7 @@ def test_cases_alone(entry: Rewrite) -> None:
     gives the reason."""
     tried = 0
     for case in entry.cases:
-        for opset, target in places(entry, case):
+        for opset, target in list_targets(entry, case):
             with _told(f"{case.span}, opset {opset}, target {target}"):
                 check_case(entry, case, opset, target)
             tried += 1
@@ -44,10 +44,10 @@ def test_cases_with_all_rules(entry: Rewrite) -> None:
     """Whatever the other rules do to the graph, it computes the same, and a second run finds
     nothing to do."""
     for case in entry.cases:
-        opset, target = list(places(entry, case))[-1]
-        for rules in (default_rules(target, opset), every_rule(target, opset)):
+        opset, target = list(list_targets(entry, case))[-1]
+        for rules in (default_rules(target, opset), all_rules(target, opset)):
             with _told(f"{case.span}, opset {opset}, target {target}"):
-                trial = Trial(entry, case, opset, target)
+                trial = RewriteTrial(entry, case, opset, target)
                 trial.apply(rules)
                 trial.compare()
                 trial.builder.constant_folding()  # weights that rules have computed
@@ -60,15 +60,15 @@ def test_no_rule_undoes_another(entry: Rewrite) -> None:
     for case in entry.cases:
         if case.unchanged is not None:
             continue
-        opset, target = list(places(entry, case))[-1]
-        trial = Trial(entry, case, opset, target)
+        opset, target = list(list_targets(entry, case))[-1]
+        trial = RewriteTrial(entry, case, opset, target)
         before = shape_of_graph(trial.builder)
         trial.apply(rules_of(entry.name, target, opset))
         after = shape_of_graph(trial.builder)
         assert after != before, f"{case.span}: the graph is what it was"
-        others = trial.apply(every_rule(target, opset, but=entry.name)).counts()
+        others = trial.apply(all_rules(target, opset, but=entry.name)).counts()
         for name in others:
-            trial = Trial(entry, case, opset, target)
+            trial = RewriteTrial(entry, case, opset, target)
             trial.apply(rules_of(entry.name, target, opset))
             trial.apply(rules_of(name, target, opset))
             undone = shape_of_graph(trial.builder) == before

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.graphs import build
-from ortable.debug.harness.trial import check_rules, fitting, places
+from ortable.debug.harness.graphs import build_graph
+from ortable.debug.harness.trial import check_rules, list_targets, select_rules
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph as run_engine
 from ortable.passes.rewrite.rule import Rule
@@ -74,9 +74,9 @@ def _squeezed(text: str) -> str:
 
 
 def _fails(rewrite: Rewrite, case: RewriteCase, rows: tuple[Rule, ...]) -> bool:
-    for opset, target in places(rewrite, case):
+    for opset, target in list_targets(rewrite, case):
         try:
-            check_rules(rewrite, case, opset, target, fitting(rows, target, opset))
+            check_rules(rewrite, case, opset, target, select_rules(rows, target, opset))
         except Exception:  # the matcher itself may fail: it reads what the part promised
             return True
     return False
@@ -107,8 +107,8 @@ def test_rules_that_count_on_kernels_leave_other_graphs_alone(name: str) -> None
     (number,) = _for_cpu(rewrite)
     fired = 0
     for case in rewrite.cases:
-        for opset, target in places(rewrite, case) if case.unchanged is None else ():
-            rows = fitting(rule_selection.select_rules(name), target, opset)
+        for opset, target in list_targets(rewrite, case) if case.unchanged is None else ():
+            rows = select_rules(rule_selection.select_rules(name), target, opset)
             told = run_engine(_graph(rewrite, case, opset, target), rows)
             assert not told.fired
             if CPU in [reason for each in told.statistics.values() for reason in each.refused]:
@@ -118,7 +118,7 @@ def test_rules_that_count_on_kernels_leave_other_graphs_alone(name: str) -> None
 
 def _graph(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> GraphBuilder:
     """The graph of a case, for a provider whose kernels nobody knows."""
-    builder = build(rewrite, case, opset, target).builder
+    builder = build_graph(rewrite, case, opset, target).builder
     if case.rounding is not None:
         builder.rounding = QuantizationRun(WeightOptions(case.rounding, activations="float32"))
     return builder
@@ -130,7 +130,7 @@ def _fires(
     """Whether the rule does something, right or wrong, to a graph that is not for the CPU."""
     try:
         graph = _graph(rewrite, case, opset, target)
-        return bool(run_engine(graph, fitting(rows, target, opset)).fired)
+        return bool(run_engine(graph, select_rules(rows, target, opset)).fired)
     except Exception:  # it counts on kernels
         return True
 

@@ -11,7 +11,12 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import checked_model, declared, same_declarations, same_values
+from ortable.debug.harness.runs import (
+    check_same_declarations,
+    check_same_values,
+    copy_declarations,
+    make_checked_model,
+)
 from ortable.errors import RewriteError
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.rule import Match
@@ -28,16 +33,16 @@ def test_readers_of_a_result_read_the_capture_that_replaces_it(gr: GraphBuilder)
     assert ops(gr) == ["Abs", "Relu"]
     assert gr.nodes[1].inputs == gr.nodes[0].outputs
     assert [fired.rule for fired in record.fired] == ["neg_neg"]
-    same_values(wanted, run(gr))
+    check_same_values(wanted, run(gr))
 
 
 def test_an_output_replaced_by_an_input_keeps_its_name(gr: GraphBuilder) -> None:
     gr.make_tensor_output(gr.op.Neg(gr.op.Neg("x"), outputs=["y"]), shape=("rows",))
-    before = declared(gr.outputs)
+    before = copy_declarations(gr.outputs)
     rewrite_graph(gr, [double("neg_neg", "Neg")])
-    same_declarations(before, declared(gr.outputs))
+    check_same_declarations(before, copy_declarations(gr.outputs))
     assert ops(gr) == ["Identity"]
-    model = checked_model(gr)
+    model = make_checked_model(gr)
     assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "rows"
     assert torch.equal(run(gr)[0], FLOATS)
 
@@ -188,7 +193,7 @@ def test_a_shared_result_stays_for_its_other_readers(gr: GraphBuilder) -> None:
     shares = rule("neg_neg", "Neg", share, lambda graph, res, x: x, child="Neg", size=2)
     assert rewrite_graph(gr, [shares]).fired
     assert sorted(ops(gr)) == ["Exp", "Identity", "Neg"]
-    same_values(wanted, run(gr))
+    check_same_values(wanted, run(gr))
 
 
 def test_a_result_that_a_subgraph_reads_is_replaced_there_too(gr: GraphBuilder) -> None:
@@ -198,7 +203,7 @@ def test_a_result_that_a_subgraph_reads_is_replaced_there_too(gr: GraphBuilder) 
     assert ops(gr) == ["If"]
     assert gr.nodes[0].attrs["then_branch"].nodes[0].inputs == ["x"]
     for each, expected in zip((True, False), wanted, strict=True):
-        same_values(expected, run(gr, torch.tensor(each)))
+        check_same_values(expected, run(gr, torch.tensor(each)))
 
 
 def test_names_that_a_graph_proto_reads_stay(gr: GraphBuilder) -> None:
@@ -229,7 +234,7 @@ def test_rules_run_inside_branches(gr: GraphBuilder) -> None:
     assert fired.graph, "the record says that it was in a graph inside a node"
     assert [node.op_type for node in gr.nodes[0].attrs["then_branch"].nodes] == ["Relu"]
     for each, expected in zip((True, False), wanted, strict=True):
-        same_values(expected, run(gr, torch.tensor(each)))
+        check_same_values(expected, run(gr, torch.tensor(each)))
 
 
 def test_rules_run_inside_loops(gr: GraphBuilder) -> None:
@@ -300,7 +305,7 @@ def test_two_runs_make_the_same_names() -> None:
     for order in (rules, rules[::-1]):
         builder = _large()
         record = rewrite_graph(builder, order)
-        found.append((text(builder), record.fired, checked_model(builder).SerializeToString()))
+        found.append((text(builder), record.fired, make_checked_model(builder).SerializeToString()))
     assert found[0] == found[1]
 
 
@@ -345,7 +350,7 @@ def test_made_nodes_say_which_rule_made_them(gr: GraphBuilder) -> None:
             replaced("second", "Sin", "Cos", stage="fuse"),
         ],
     )
-    (node,) = checked_model(gr).graph.node
+    (node,) = make_checked_model(gr).graph.node
     assert {p.key: p.value for p in node.metadata_props} == {
         "ortable.passes.rewrite": "second, first"
     }
@@ -359,7 +364,7 @@ def test_made_nodes_keep_the_origin_of_the_replaced_ones(gr: GraphBuilder) -> No
     gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
     gr.origin = None
     rewrite_graph(gr, [replaced("exp", "Neg", "Exp")])
-    (node,) = checked_model(gr).graph.node
+    (node,) = make_checked_model(gr).graph.node
     wanted = {"source": "line 3", "ortable.passes.rewrite": "exp"}
     assert {p.key: p.value for p in node.metadata_props} == wanted
     assert gr.origin is None

@@ -10,7 +10,7 @@ import torch
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import checked_model
+from ortable.debug.harness.runs import make_checked_model
 from ortable.errors import BuilderError, KernelError, UnsupportedCase
 from ortable.ir.editing import use_index
 from ortable.passes.rewrite.engine import rewrite_graph
@@ -22,7 +22,7 @@ from .hand_rules import FLOATS, one, pair, replaced, rule, run, text
 
 def _refused(builder: GraphBuilder, broken: Rule) -> str:
     """The one reason of a refusal that left the graph as it was."""
-    before, model = text(builder), checked_model(builder)
+    before, model = text(builder), make_checked_model(builder)
     known = {name: (i.dtype, i.shape, i.value) for name, i in builder.values.items()}
     constants = set(builder.initializers_dict)
     record = rewrite_graph(builder, [broken])
@@ -30,7 +30,7 @@ def _refused(builder: GraphBuilder, broken: Rule) -> str:
     assert text(builder) == before
     builder.remove_unused()
     assert set(builder.initializers_dict) == constants
-    assert checked_model(builder) == model
+    assert make_checked_model(builder) == model
     now = {name: (i.dtype, i.shape, i.value) for name, i in builder.values.items()}
     assert {name: now[name] for name in known} == known
     assert record.statistics[broken.name].matched == 0

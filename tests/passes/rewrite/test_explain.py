@@ -10,8 +10,8 @@ import pytest
 
 from ortable.cli import rewrites
 from ortable.cli.main import main
-from ortable.debug.explain_records import fired_lines, made_by_rules, refused_lines
-from ortable.debug.harness.trial import Trial, operators
+from ortable.debug.explain_records import fired_lines, lines_by_rule, refused_lines
+from ortable.debug.harness.trial import RewriteTrial, list_operators
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import STAGES
 from ortable_generated.onnx.traits import BY_TRAIT
@@ -134,7 +134,7 @@ def test_every_rule_of_the_package_can_be_shown(capsys: pytest.CaptureFixture[st
 def test_without_the_spec_files_show_prints_what_was_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewrites, "_entry", lambda rule, file: None)
+    monkeypatch.setattr(rewrites, "_read_entry", lambda rule, file: None)
     rule = rule_selection.package_rules()[0]
     out = said(capsys, "rewrites", "show", rule.name)
     assert f"# {rule.why}" in out and f"{rule.file} is not installed" in out
@@ -234,13 +234,13 @@ def test_the_cases_of_the_page_hold(tmp_path: Path, shown: str) -> None:
     diagnostics = Diagnostics()
     (rewrite,) = read_rewrites_text(shown, path.name, diagnostics, BY_TRAIT)
     for case in rewrite.cases:
-        trial = Trial(rewrite, case, 18, None)
+        trial = RewriteTrial(rewrite, case, 18, None)
         record = trial.apply(rule_selection.load_rules(path))
         assert record.counts() == ({} if case.unchanged else {"sum_of_squares": 1})
         if case.unchanged:
             assert list(record.refusals()["sum_of_squares"]) == [case.unchanged]
         else:
-            assert operators(trial.builder) == (case.expect or "").split()
+            assert list_operators(trial.builder) == (case.expect or "").split()
         trial.compare()
 
 
@@ -261,7 +261,7 @@ def model_of(*sources: tuple[str, str]) -> onnx.ModelProto:
 
 def test_nodes_of_several_rules_count_for_each() -> None:
     model = model_of(("a, b", "m.py:3: x: y"), ("b", "m.py:3: x: y"), ("", "m.py:9: z"), ("b", ""))
-    found = made_by_rules(model)
+    found = lines_by_rule(model)
     assert found == {"a": {"m.py:3": 1}, "b": {"m.py:3": 2, "": 1}}
 
 
@@ -279,5 +279,5 @@ def test_reasons_that_name_results_are_one() -> None:
     lines = list(refused_lines(refused))
     assert lines[0].split(maxsplit=1) == ["one", "y1, y2 is read elsewhere; rank_of(x) == 2"]
     assert len(lines) == 6 and lines[-1] == "and 2 other rules"
-    lines = list(refused_lines(refused, ["rule_5", "rule_3"], most=1))
+    lines = list(refused_lines(refused, ["rule_5", "rule_3"], max_rules=1))
     assert lines == ["rule_3  when", "rule_5  when", "and 5 other rules"]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.debug.harness.runs import Runner, same_values
+from ortable.debug.harness.runs import ModelRunner, check_same_values
 
 RULES = """
 - rewrite: cosine_of_negative
@@ -71,7 +71,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 
 
 def run(model: onnx.ModelProto, x: torch.Tensor) -> list[torch.Tensor]:
-    return Runner(model)({model.graph.input[0].name: x})
+    return ModelRunner(model)({model.graph.input[0].name: x})
 
 
 @pytest.mark.parametrize("functions", [False, True])
@@ -83,14 +83,14 @@ def test_rules_run_in_local_functions(rules: str, functions: bool) -> None:
     assert bool(model.functions) == functions
     assert "Neg" in operators(plain) and "Neg" not in operators(model)
     assert operators(model).count("Cos") == operators(plain).count("Cos")
-    same_values([module(X).detach()], run(model, X))
+    check_same_values([module(X).detach()], run(model, X))
 
 
 def test_rules_run_in_branches(rules: str) -> None:
     model = ortable.to_onnx(Branches(), (X,), rewrites=[rules])
     assert operators(model).count("Neg") == 1, "the one of the sine"
     for x in (X, -X):
-        same_values([Branches()(x)], run(model, x))
+        check_same_values([Branches()(x)], run(model, x))
 
 
 def test_the_model_says_which_rule_made_a_node(rules: str) -> None:
@@ -128,5 +128,5 @@ def test_the_backend_runs_the_rules_too(rules: str) -> None:
     torch._dynamo.reset()
     module = Whole().eval()
     compiled = torch.compile(module, backend="ortable", options={"rewrites": ["default", rules]})
-    same_values([module(X).detach()], [compiled(X).detach()])
+    check_same_values([module(X).detach()], [compiled(X).detach()])
     torch._dynamo.reset()

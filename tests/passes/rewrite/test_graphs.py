@@ -11,13 +11,13 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.graphs import CaseProblem, build
+from ortable.debug.harness.graphs import CaseProblem, build_graph
 from ortable.debug.harness.values import (
-    attribute,
     concrete_shape,
-    draw,
-    operand,
-    several_sizes,
+    draw_tensor,
+    list_sizes,
+    parse_attribute,
+    parse_operand,
     symbolic_shape,
 )
 from ortable_generated.onnx.traits import BY_TRAIT
@@ -34,7 +34,7 @@ def built(pattern: str, case: str) -> GraphBuilder:
     diagnostics = Diagnostics()
     (rewrite,) = read_rewrites_text(text, "tried.yaml", diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
-    return build(rewrite, rewrite.cases[0], 18, None).builder
+    return build_graph(rewrite, rewrite.cases[0], 18, None).builder
 
 
 def ops(builder: GraphBuilder) -> list[str]:
@@ -133,10 +133,10 @@ def test_a_capture_that_the_case_forgets_is_named() -> None:
 
 
 def test_sizes() -> None:
-    found = operand("f32[n=3,2*n=6,4]")
+    found = parse_operand("f32[n=3,2*n=6,4]")
     assert found is not None and found.symbols == {"n": 3}
     assert [str(dim) for dim in symbolic_shape(found.sample, found.symbols)] == ["n", "2*n", "4"]
-    shapes = [concrete_shape(found.sample, sizes) for sizes in several_sizes(found.symbols)]
+    shapes = [concrete_shape(found.sample, sizes) for sizes in list_sizes(found.symbols)]
     assert shapes == [(3, 6, 4), (6, 12, 4), (1, 2, 4)]
     with pytest.raises(SampleProblem, match="needs the size of n"):
         concrete_shape(found.sample, {"m": 1})
@@ -146,23 +146,25 @@ def test_draws() -> None:
     generator = torch.Generator().manual_seed(0)
     plain, given, ranged, whole = (
         found.sample
-        for found in map(operand, ("f32[64]", "i64[3] = [1, 2, 3]", "f32[64] in 2..3", "i32[64]"))
+        for found in map(
+            parse_operand, ("f32[64]", "i64[3] = [1, 2, 3]", "f32[64] in 2..3", "i32[64]")
+        )
         if found is not None
     )
-    odd = draw(plain, (64,), generator, special=True)
+    odd = draw_tensor(plain, (64,), generator, special=True)
     assert odd.isnan().any() and odd.isinf().any() and (odd == 0).any()
-    assert draw(plain, (64,), generator).isfinite().all()
-    assert draw(given, (5,), generator).tolist() == [1, 2, 3, 1, 2]
-    small = draw(ranged, (64,), generator, special=True)
+    assert draw_tensor(plain, (64,), generator).isfinite().all()
+    assert draw_tensor(given, (5,), generator).tolist() == [1, 2, 3, 1, 2]
+    small = draw_tensor(ranged, (64,), generator, special=True)
     assert small.min() >= 2 and small.max() < 3
-    assert (draw(whole, (64,), generator) == 0).any()
-    assert not (draw(whole, (64,), generator, zeros=False) == 0).any()
+    assert (draw_tensor(whole, (64,), generator) == 0).any()
+    assert not (draw_tensor(whole, (64,), generator, zeros=False) == 0).any()
 
 
 def test_texts_of_attributes() -> None:
-    assert attribute("[0, -1]") == [0, -1]
-    assert attribute("bfloat16") == dtypes.bfloat16
-    assert attribute("NOTSET") == "NOTSET"
-    assert attribute("{axis: 1, 'mode': edge}") == {"axis": 1, "mode": "edge"}
-    assert attribute("-inf") == -float("inf")
-    assert attribute("const f32[1] = [3]").tolist() == [3.0]
+    assert parse_attribute("[0, -1]") == [0, -1]
+    assert parse_attribute("bfloat16") == dtypes.bfloat16
+    assert parse_attribute("NOTSET") == "NOTSET"
+    assert parse_attribute("{axis: 1, 'mode': edge}") == {"axis": 1, "mode": "edge"}
+    assert parse_attribute("-inf") == -float("inf")
+    assert parse_attribute("const f32[1] = [3]").tolist() == [3.0]

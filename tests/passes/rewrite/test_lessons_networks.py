@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.debug.harness.runs import Runner, same_values
+from ortable.debug.harness.runs import ModelRunner, check_same_values
 
 from .eager import check
 
@@ -49,7 +49,7 @@ def test_dropout_is_gone_when_the_model_is_evaluated() -> None:
         model = ortable.to_onnx(module.eval(), (x,), **options)
         assert "Dropout" not in [node.op_type for node in model.graph.node]
         name = model.graph.input[0].name
-        same_values([module(x).detach()], Runner(model)({name: x}))
+        check_same_values([module(x).detach()], ModelRunner(model)({name: x}))
 
 
 def test_linear_layers_with_odd_biases() -> None:

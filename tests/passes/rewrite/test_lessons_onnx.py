@@ -14,18 +14,18 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.debug.harness.runs import (
-    Runner,
-    checked_model,
-    declared,
-    same_declarations,
-    same_values,
+    ModelRunner,
+    check_same_declarations,
+    check_same_values,
+    copy_declarations,
+    make_checked_model,
 )
 from ortable.debug.harness.values import (
     concrete_shape,
-    draw,
+    draw_tensor,
     is_free,
-    operand,
-    several_sizes,
+    list_sizes,
+    parse_operand,
     symbolic_shape,
 )
 from ortable.passes.rewrite import rule_selection
@@ -40,7 +40,7 @@ def graph_of(
     """The graph that ``make`` builds of ``builder.op``; all its results are outputs."""
     builder = GraphBuilder(opset, target=target)
     for name, text in inputs.items():
-        found = operand(text)
+        found = parse_operand(text)
         assert found is not None
         dtype = dtypes.from_torch(getattr(torch, found.sample.dtype))
         builder.make_tensor_input(name, dtype, symbolic_shape(found.sample, found.symbols))
@@ -58,21 +58,21 @@ def keeps(
     signs: bool = True,
 ) -> None:
     """Nothing that the graph says or computes is changed by the rules."""
-    samples = {name: operand(text) for name, text in inputs.items()}
+    samples = {name: parse_operand(text) for name, text in inputs.items()}
     symbols = {k: v for found in samples.values() if found for k, v in found.symbols.items()}
     for names, target in (("default", None), ("all", None), ("all", "onnxruntime")):
         builder = graph_of(inputs, make, opset, target)
-        before = checked_model(builder)
-        outputs = declared(builder.outputs)
+        before = make_checked_model(builder)
+        outputs = copy_declarations(builder.outputs)
         rewrite_graph(builder, rule_selection.select_rules(names))
         builder.remove_unused()
-        same_declarations(outputs, declared(builder.outputs))
-        old, new = Runner(before), Runner(checked_model(builder))
+        check_same_declarations(outputs, copy_declarations(builder.outputs))
+        old, new = ModelRunner(before), ModelRunner(make_checked_model(builder))
         generator = torch.Generator().manual_seed(0)
-        for sizes in several_sizes(symbols):
+        for sizes in list_sizes(symbols):
             for special in (False, True, True):
                 feeds = {
-                    name: draw(
+                    name: draw_tensor(
                         found.sample,
                         concrete_shape(found.sample, sizes),
                         generator,
@@ -82,7 +82,7 @@ def keeps(
                     if found is not None
                 }
                 what = f", rules {names}, target {target}, {sizes or 'static'}"
-                same_values(old(feeds), new(feeds), tolerance, signs, what)
+                check_same_values(old(feeds), new(feeds), tolerance, signs, what)
 
 
 def operators(inputs: dict[str, str], make: Callable[[Any], Any], names: str = "all") -> list[str]:
@@ -169,7 +169,7 @@ def test_a_branch_that_is_never_taken_keeps_the_names() -> None:
     builder.set_shape("y", (3,))
     builder.make_tensor_output("y")
     rewrite_graph(builder, rule_selection.select_rules("all"))
-    model = checked_model(builder)
+    model = make_checked_model(builder)
     assert [output.name for output in model.graph.output] == ["y"]
     x = torch.tensor([-1.0, 0.0, 2.0])
-    assert torch.equal(Runner(model)({"x": x})[0], x)
+    assert torch.equal(ModelRunner(model)({"x": x})[0], x)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import ortable
-from ortable.debug.harness.runs import Runner, same_values
+from ortable.debug.harness.runs import ModelRunner, check_same_values
 
 
 class Block(nn.Module):
@@ -62,8 +62,8 @@ def convert(module: nn.Module, x: torch.Tensor, **options: Any) -> tuple[Any, An
     with torch.no_grad():
         for sample in (x, torch.cat([x, x])):
             plain = model.to_proto() if hasattr(model, "to_proto") else model
-            found = Runner(plain)({"x": sample})
-            same_values([module(sample)], found, tolerance=1e-4)
+            found = ModelRunner(plain)({"x": sample})
+            check_same_values([module(sample)], found, tolerance=1e-4)
     return model, builder
 
 

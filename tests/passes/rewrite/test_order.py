@@ -9,7 +9,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import Runner, checked_model, same_values
+from ortable.debug.harness.runs import ModelRunner, check_same_values, make_checked_model
 from ortable.ir.node import Node
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.index import GraphIndex
@@ -53,7 +53,7 @@ def test_a_factor_that_is_made_later_is_made_earlier() -> None:
     assert record.counts() == {"stacked": 1}
     # the factor of the second product stands before what replaces the first
     assert ops(gr)[:2] == ["Neg", "Exp"] and ops(gr)[-1] == "Add"
-    checked_model(gr)
+    make_checked_model(gr)
 
 
 def stacked() -> Rule:
@@ -82,13 +82,13 @@ def test_a_factor_that_needs_the_replaced_result_is_a_refusal() -> None:
     first = gr.op.Mul("x", "a", outputs=["first"])
     gr.op.Add(first, gr.op.Mul("x", gr.op.Exp(first)), outputs=["y"])
     gr.make_tensor_output("y")
-    before = checked_model(gr)
+    before = make_checked_model(gr)
     record = rewrite_graph(gr, [stacked()])
     assert not record.fired and ops(gr) == ["Mul", "Exp", "Mul", "Add"]
     (reason,) = record.statistics["stacked"].refused
     assert "comes later in the graph" in reason
     feeds = {"x": torch.randn(4), "a": torch.randn(1)}
-    same_values(Runner(before)(feeds), Runner(checked_model(gr))(feeds))
+    check_same_values(ModelRunner(before)(feeds), ModelRunner(make_checked_model(gr))(feeds))
 
 
 def test_results_replaced_twice_are_known_by_the_last_one() -> None:

@@ -14,7 +14,12 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ortable import dtypes
-from ortable.debug.harness.runs import Runner, checked_model, declared, same_declarations
+from ortable.debug.harness.runs import (
+    ModelRunner,
+    check_same_declarations,
+    copy_declarations,
+    make_checked_model,
+)
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.rule import Match, Rule
@@ -49,22 +54,22 @@ def check(graph: RandomGraph, rules: Sequence[Rule]) -> Counter[str] | None:
     no runtime accepts as it is."""
     builder = graph.builder
     try:
-        before = checked_model(builder)
-        old = Runner(before)
+        before = make_checked_model(builder)
+        old = ModelRunner(before)
         old(graph.feeds(ROWS, "small", torch.Generator().manual_seed(0)))
     except Exception:
         return None  # sizes of 0 where an operator has none: no model to begin with
-    inputs, outputs = declared(builder.inputs), declared(builder.outputs)
+    inputs, outputs = copy_declarations(builder.inputs), copy_declarations(builder.outputs)
     record = rewrite_graph(builder, rules)
     builder.remove_unused()
-    same_declarations(inputs, declared(builder.inputs))
-    same_declarations(outputs, declared(builder.outputs))
-    after = checked_model(builder)
+    check_same_declarations(inputs, copy_declarations(builder.inputs))
+    check_same_declarations(outputs, copy_declarations(builder.outputs))
+    after = make_checked_model(builder)
     assert list(after.graph.output) == list(before.graph.output)
     if not record.fired:
         return Counter()
     generator = torch.Generator().manual_seed(len(before.graph.node))
-    new = Runner(after)
+    new = ModelRunner(after)
     places = [(ROWS, "normal"), (ROWS, "small"), (ROWS, "special")]
     places += [(7, "small"), (1, "normal")] if graph.dynamic else []
     for rows, kind in places:
@@ -122,7 +127,7 @@ def largest(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> float:
     kinds = (dtypes.float32, dtypes.float64)
     more.graph.output.extend(v for v in inferred if v.type.tensor_type.elem_type in kinds)
     found = 1.0
-    for value in Runner(more)(feeds):
+    for value in ModelRunner(more)(feeds):
         if value.dtype.is_floating_point:
             finite = value[value.isfinite()]
             found = max(found, float(finite.abs().max()) if finite.numel() else 1.0)

@@ -11,7 +11,7 @@ import torch
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
-from ortable.debug.harness.runs import Runner, checked_model, same_values
+from ortable.debug.harness.runs import ModelRunner, check_same_values, make_checked_model
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.helpers import attention, shapes, slices, views
@@ -108,7 +108,9 @@ def test_half_of_a_size_twice_is_not_the_size() -> None:
     graph.make_tensor_output(graph.op.Neg(found))
     rewritten(graph)
     assert "Slice" in ops(graph)
-    assert Runner(checked_model(graph))({"x": torch.ones(7), "y": torch.ones(6)})[0].shape == (6,)
+    assert ModelRunner(make_checked_model(graph))({"x": torch.ones(7), "y": torch.ones(6)})[
+        0
+    ].shape == (6,)
 
 
 def test_targets_that_may_copy() -> None:
@@ -209,10 +211,10 @@ def test_heads_apart_and_together_at_any_size(sizes: tuple[int, int]) -> None:
     rewritten(after)
     assert ops(after) == ["MatMul", "Add", "Relu"]
     x = torch.randn(*sizes, 4)
-    found = Runner(checked_model(after))({"x": x})
+    found = ModelRunner(make_checked_model(after))({"x": x})
     assert found[0].shape == (*sizes, 6)
     if 0 not in sizes:  # a Gemm of no rows is not run by every version
-        same_values(Runner(checked_model(before))({"x": x}), found, 1e-5)
+        check_same_values(ModelRunner(make_checked_model(before))({"x": x}), found, 1e-5)
     weight, bias = torch.arange(24.0).reshape(4, 6), torch.arange(6.0)
     wanted = torch.relu(x @ weight + bias)
     torch.testing.assert_close(found[0], wanted, rtol=1e-5, atol=1e-4)

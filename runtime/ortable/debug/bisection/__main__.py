@@ -1,6 +1,8 @@
-"""`python -m ortable.debug.bisection`: the command line of torch's CompilerBisector, with ortable
-among the backends that it walks through. Arguments are those of
-`python -m torch._inductor.compiler_bisector`."""
+"""Run torch's CompilerBisector with ortable among its backends.
+
+The command is `python -m ortable.debug.bisection`, with the arguments of
+`python -m torch._inductor.compiler_bisector`.
+"""
 
 from __future__ import annotations
 

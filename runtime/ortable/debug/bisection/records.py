@@ -1,6 +1,4 @@
-"""What `ortable.bisect` returns: whether the model agrees with eager, and if not, which part is
-wrong, with file and line. Frozen records that read as text; made by `search`, printed by the
-shell."""
+"""The records that `ortable.bisect` returns; they print as text."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ class Fault:
 
     @property
     def place(self) -> str:
-        """File and line, `specs/rewrites/pairs.yaml:12`; empty where there is no file."""
+        """Format file and line, `specs/rewrites/pairs.yaml:12`; empty where there is no file."""
         return f"{self.file}:{self.line}" if self.file and self.line else self.file
 
     def __str__(self) -> str:
@@ -103,7 +101,7 @@ class Bisection:
         return self.ok
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """Convert to plain values."""
         fault = None if self.fault is None else asdict(self.fault) | {"place": self.fault.place}
         return {
             "ok": self.ok,
@@ -114,7 +112,7 @@ class Bisection:
         }
 
     def to_json(self) -> str:
-        """The same as JSON."""
+        """Convert to JSON."""
         return json.dumps(self.as_dict(), indent=2)
 
     def __str__(self) -> str:
@@ -125,7 +123,7 @@ class Bisection:
         return f"{self.fault}\n({values} compared in {runs})"
 
     def __repr__(self) -> str:
-        found = (
+        result = (
             "agrees with eager" if self.fault is None else f"{self.fault.kind} {self.fault.name}"
         )
-        return f"Bisection({found})"
+        return f"Bisection({result})"

@@ -1,7 +1,8 @@
-"""What a search switches off, in order: a stage is a part of a compilation, and how a run goes
-without it; `Switches` answer the parts of a compilation that ask whether they are off; and what to
-do about a fault today: a sentence, and the options with which the model should agree. Called by
-`search`, which tries them."""
+"""The stages of a search, the switches that disable parts, and advice for each kind of fault.
+
+A `Stage` removes a part of a compilation; `Switches` implement the `Judge` of `compat.bisector`;
+`search` tries the options of the advice.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from ortable.compat.bisector import Application
 
 from .records import Fault
 
-# Options that change what is computed by themselves. The others choose among ways that compute the
-# same: where one of those heals, the fault is in the way, and a later stage finds it.
+# Options that change what is computed. The others choose among equivalent implementations: if one
+# of those removes the difference, the fault is in the implementation, which a later stage finds.
 _NUMERIC = (
     "pre_ort_model_transforms", "weights", "tune", "autotune", "session_options", "run_options",
     "providers",
@@ -25,7 +26,7 @@ _NUMERIC = (
 
 @dataclass(frozen=True)
 class State:
-    """How a run goes: with which options, without which subsystems (`compat.bisector`)."""
+    """The state of a run: its options, and disabled subsystems (`compat.bisector`)."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
@@ -33,9 +34,11 @@ class State:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part that is switched off: `change` makes the state without it, or None where there is
-    nothing to switch off; `subsystem` is one whose applications can be searched, `option` the name
-    of an option."""
+    """A part that can be disabled.
+
+    `change` makes the state without it, or None if there is nothing to disable; `subsystem` is one
+    whose applications can be searched, `option` the name of an option.
+    """
 
     kind: str
     change: Callable[[State], State | None]
@@ -45,85 +48,85 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """What is switched off."""
+        """Name what is disabled."""
         return self.option or self.subsystem or self.kind
 
 
-def but(options: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A dict without one of its entries."""
+def drop_key(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Copy a dict without one key."""
     return {key: value for key, value in options.items() if key != name}
 
 
-def without(state: State, name: str) -> State | None:
-    """Without an option; None where it is not given."""
+def drop_option(state: State, name: str) -> State | None:
+    """Remove an option; None where it is not given."""
     if state.options.get(name) in (None, (), [], {}):
         return None
-    return replace(state, options=but(state.options, name))
+    return replace(state, options=drop_key(state.options, name))
 
 
-def without_setting(state: State, option: str, setting: str) -> State:
-    """Without one entry of a dict that is an option."""
-    kept = but(state.options[option], setting)
-    return replace(state, options={**state.options, option: kept})
+def drop_setting(state: State, option: str, setting: str) -> State:
+    """Remove one entry of a dict option."""
+    settings = drop_key(state.options[option], setting)
+    return replace(state, options={**state.options, option: settings})
 
 
-def _untrusted(state: State) -> State | None:
+def _disable_trust(state: State) -> State | None:
     if state.options.get("freeze") != "trust":
         return None
     return replace(state, options={**state.options, "freeze": "auto"})
 
 
-def _unoptimized(state: State) -> State | None:
-    """A session that changes nothing."""
+def _disable_optimizers(state: State) -> State | None:
+    """Disable the optimizers of the session."""
     import onnxruntime
 
-    given = state.options.get("session_options") or {}
-    if not isinstance(given, Mapping):
+    session_options = state.options.get("session_options") or {}
+    if not isinstance(session_options, Mapping):
         return None
     settings = {
-        **given,
+        **session_options,
         "graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     }
     return replace(state, options={**state.options, "session_options": settings})
 
 
-def _option(name: str, change: Callable[[State], State | None] | None = None) -> Stage:
-    def remove(state: State) -> State | None:
-        return without(state, name)
+def _option_stage(name: str, change: Callable[[State], State | None] | None = None) -> Stage:
+    def change_option(state: State) -> State | None:
+        return drop_option(state, name)
 
     kind = "transform" if name == "pre_ort_model_transforms" else "option"
-    return Stage(kind, change or remove, option=name, exports=name == "weights")
+    return Stage(kind, change or change_option, option=name, exports=name == "weights")
 
 
-def _subsystem(kind: str, name: str, exports: bool = True) -> Stage:
+def _subsystem_stage(kind: str, name: str, exports: bool = True) -> Stage:
     return Stage(kind, lambda state: replace(state, off=state.off | {name}), name, exports=exports)
 
 
 OPTIONS: tuple[Stage, ...] = (
-    *(_option(name) for name in _NUMERIC),
-    _option("freeze", _untrusted),
+    *(_option_stage(name) for name in _NUMERIC),
+    _option_stage("freeze", _disable_trust),
 )
 GRAPHS: tuple[Stage, ...] = (
-    Stage("cache", lambda state: state),  # a search asks no cache
-    _subsystem("optimizer", "optimizers"),
-    Stage("optimizer", _unoptimized, exports=False),
-    _subsystem("rule", "rewrites"),
-    _subsystem("pass", "passes"),
-    _subsystem("constants", "constants", exports=False),
+    Stage("cache", lambda state: state),  # a search uses no cache
+    _subsystem_stage("optimizer", "optimizers"),
+    Stage("optimizer", _disable_optimizers, exports=False),
+    _subsystem_stage("rule", "rewrites"),
+    _subsystem_stage("pass", "passes"),
+    _subsystem_stage("constants", "constants", exports=False),
 )
 OPERATORS: tuple[Stage, ...] = (
-    _subsystem("entry", "lowerings", exports=False),
-    _subsystem("decomposition", "decompositions", exports=False),
+    _subsystem_stage("entry", "lowerings", exports=False),
+    _subsystem_stage("decomposition", "decompositions", exports=False),
 )
 
 
 class Switches:
-    """The judge of one run: whole subsystems that are off, and one whose first applications alone
-    are on.
+    """The judge of one run: disables whole subsystems, and limits one to its first applications.
 
-    :param off: subsystems without any application
-    :param searching: the subsystem whose applications are counted
-    :param limit: how many of them are on; None: all
+    Args:
+        off: disabled subsystems.
+        searching: the subsystem whose applications are counted.
+        limit: how many of them are enabled; None for all.
     """
 
     def __init__(
@@ -132,15 +135,15 @@ class Switches:
         self.off = frozenset(off)
         self.searching = searching
         self.limit = limit
-        self.counts: Counter[str] = Counter()  # of the applications that asked
-        self.last: Application | None = None  # the last one that is on
+        self.counts: Counter[str] = Counter()  # of applications, by subsystem
+        self.last: Application | None = None  # the last enabled one
 
     def searches(self, subsystem: str) -> bool:
-        """Whether applications of a subsystem have to stay where they are."""
+        """Whether applications of a subsystem must keep their order."""
         return subsystem == self.searching or subsystem in self.off
 
     def disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
-        """Whether the next application of a subsystem is off."""
+        """Whether the next application of a subsystem is disabled."""
         self.counts[subsystem] += 1
         if subsystem in self.off:
             return True
@@ -156,31 +159,31 @@ _REPORT = "Please report it with this text."
 _OPTIMIZERS = "optimization.disable_specified_optimizers"
 
 
-def advised(
+def make_advice(
     fault: Fault, options: Mapping[str, Any], export: bool = False
 ) -> tuple[str, dict[str, Any] | None]:
-    """What to do, and the options that do it; None where no option does."""
+    """Return what to do, and the options that do it; None where no option does."""
     kind, name = fault.kind, fault.name
     if kind == "rule":
-        asked = options.get("rewrites") or ["default"]
-        names = [*([asked] if isinstance(asked, str) else asked), f"-{name}"]
-        said = f"rewrites={names} leaves the rule out. {_mending(fault)}"
-        return said, {**options, "rewrites": names}
+        requested = options.get("rewrites") or ["default"]
+        names = [*([requested] if isinstance(requested, str) else requested), f"-{name}"]
+        text = f"rewrites={names} leaves the rule out. {_fix_advice(fault)}"
+        return text, {**options, "rewrites": names}
     if kind == "pass":
-        changed = but(options, "rewrites") | {"optimize": False}
+        changed = drop_key(options, "rewrites") | {"optimize": False}
         return f"optimize=False leaves it out. {_REPORT}", changed
     if kind == "optimizer":
-        return _in_own_session(name) if export else _without_optimizer(name, options)
+        return _session_advice(name) if export else _optimizer_advice(name, options)
     if kind in ("entry", "kernel"):
-        return (_mending(fault), None) if export else _in_torch(fault, options)
+        return (_fix_advice(fault), None) if export else _torch_advice(fault, options)
     if kind in ("option", "transform"):
-        return _without_option(name, kind, options)
+        return _option_advice(name, kind, options)
     if kind == "constants":
-        changed = but(options, "weights") | {"freeze": "off"}
+        changed = drop_key(options, "weights") | {"freeze": "off"}
         return f'freeze="off" leaves weights where torch keeps them. {_REPORT}', changed
     if kind == "cache":
         where = f"Delete {fault.file}" if fault.file else "Start the process anew"
-        changed = but(options, "cache_dir")
+        changed = drop_key(options, "cache_dir")
         return f"{where}: it is converted again. {_REPORT}", changed if fault.file else None
     if kind == "decomposition":
         return (
@@ -193,60 +196,60 @@ def advised(
     return _REPORT, None
 
 
-def _mending(fault: Fault) -> str:
-    """Who mends it: the user, what stands in a file of theirs."""
+def _fix_advice(fault: Fault) -> str:
+    """Return who fixes it: the user, if it is in a file of theirs."""
     if fault.kind == "kernel" or not Path(fault.file).is_absolute():
         return _REPORT
     check = "rewrites check" if fault.kind == "rule" else "specs test"
-    return f"Mend it at {fault.place}, and then `ortable {check} {fault.file}`."
+    return f"Fix it at {fault.place}, and then run `ortable {check} {fault.file}`."
 
 
-def _in_own_session(name: str) -> tuple[str, None]:
-    """An exported model is run by sessions that the user makes."""
-    said = f'add_session_config_entry("{_OPTIMIZERS}", "{name}")'
-    return f"SessionOptions.{said} runs the model without it. {_REPORT}", None
+def _session_advice(name: str) -> tuple[str, None]:
+    """Advise on an exported model, whose sessions the user makes."""
+    call = f'add_session_config_entry("{_OPTIMIZERS}", "{name}")'
+    return f"SessionOptions.{call} runs the model without it. {_REPORT}", None
 
 
-def _without_optimizer(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    given = options.get("session_options") or {}
-    if not isinstance(given, Mapping):
+def _optimizer_advice(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    session_options = options.get("session_options") or {}
+    if not isinstance(session_options, Mapping):
         return f"Switch it off in your SessionOptions. {_REPORT}", None
     if name == "graph_optimization_level":
         import onnxruntime
 
         level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        settings = {**given, name: level}
-        said = '{"graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL}'
+        settings = {**session_options, name: level}
+        text = '{"graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL}'
     else:
-        names = ";".join(filter(None, [str(given.get(_OPTIMIZERS, "")), name]))
-        settings = {**given, _OPTIMIZERS: names}
-        said = f'{{"{_OPTIMIZERS}": "{names}"}}'
+        names = ";".join(filter(None, [str(session_options.get(_OPTIMIZERS, "")), name]))
+        settings = {**session_options, _OPTIMIZERS: names}
+        text = f'{{"{_OPTIMIZERS}": "{names}"}}'
     return (
-        f"session_options={said} runs without it. {_REPORT}",
+        f"session_options={text} runs without it. {_REPORT}",
         {**options, "session_options": settings},
     )
 
 
-def _in_torch(fault: Fault, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _torch_advice(fault: Fault, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     names = [*(options.get("raise_on") or ()), fault.name]
     changed = {**options, "fallback": "eager", "raise_on": names}
-    return f'fallback="eager", raise_on={names} runs it in torch. {_mending(fault)}', changed
+    return f'fallback="eager", raise_on={names} runs it in torch. {_fix_advice(fault)}', changed
 
 
-def _without_option(
+def _option_advice(
     name: str, kind: str, options: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any] | None]:
     if kind == "transform":
-        return "Mend the function, or leave it out.", None
+        return "Fix the function, or leave it out.", None
     option, _, setting = name.partition("[")
     option = option.partition("=")[0]
     if setting:
         setting = setting.rstrip("]").strip("'\"")
-        kept = but(options[option], setting)
-        changed = {**options, option: kept}
+        settings = drop_key(options[option], setting)
+        changed = {**options, option: settings}
     elif option == "freeze":
-        said = 'Leave freeze at "auto", or call ortable.refresh(model) after you write a weight.'
-        return said, {**options, "freeze": "auto"}
+        text = 'Leave freeze at "auto", or call ortable.refresh(model) after you write a weight.'
+        return text, {**options, "freeze": "auto"}
     else:
-        changed = but(options, option)
+        changed = drop_key(options, option)
     return f"Leave {name} out, or allow for what it changes (--atol, --rtol).", changed

@@ -20,13 +20,13 @@ from ortable.exporter.account.gaps import AskedTolerance, Gap, gap_between
 from ortable.interpreter.complex_numbers import real_tensor
 
 from ..explain_state import (
-    call_apart,
-    copied_arguments,
-    modules_of,
-    optimizers_of,
-    optimizers_untouched,
+    copy_arguments,
+    find_modules,
+    find_optimizers,
+    isolated_call,
+    preserve_optimizers,
     run_call,
-    stepped_by,
+    stepped_parameters,
 )
 
 CallEffects = Mapping[str, Any]
@@ -66,14 +66,14 @@ class Call:
 
         The model, its optimizers and random states are restored afterwards.
         """
-        calls = [copied_arguments(self.args, self.kwargs) for _ in range(self.times)]
-        steps = bool(optimizers_of(self.function))  # it runs backward itself
+        calls = [copy_arguments(self.args, self.kwargs) for _ in range(self.times)]
+        steps = bool(find_optimizers(self.function))  # it runs backward itself
         train = self.train and not steps
         stance = "force_eager" if make is None else "default"
         state = random.getstate()
         with (
-            optimizers_untouched(self.function),
-            call_apart(self.function, (calls, {}), train, stance),
+            preserve_optimizers(self.function),
+            isolated_call(self.function, (calls, {}), train, stance),
             torch.set_grad_enabled(self.train),
         ):
             torch.manual_seed(_SEED)
@@ -118,12 +118,12 @@ class Call:
                 *(module.named_parameters() if self.parameters else ()),
             ):
                 state |= collect_leaves(name, tensor)
-        for index, tensor in enumerate(stepped_by(self.function)):
+        for index, tensor in enumerate(stepped_parameters(self.function)):
             state |= collect_leaves(f"parameter {index} of the optimizer", tensor)
         return state
 
     def _tracked_modules(self) -> list[torch.nn.Module]:
-        return modules_of(self.function) if self.state else []
+        return find_modules(self.function) if self.state else []
 
 
 def _run_backward(results: Sequence[torch.Tensor], _: Any) -> None:

@@ -187,7 +187,7 @@ def calls_text(
             if isinstance(value, Node):
                 return names[value] if value in names else format_literal(values[value])
             if isinstance(value, list | tuple):
-                inner = ", ".join(format_argument(each) for each in value)
+                inner = ", ".join(format_argument(item) for item in value)
                 return f"[{inner}]"
             return format_literal(value)
 

@@ -1,7 +1,7 @@
-"""Runs a sample call of a spec: eager against the converted graph in ONNX Runtime, in value, dtype
-and shape.
+"""Run a sample call of a spec: eager against the converted graph in ONNX Runtime.
 
-A sample with dynamic dimensions is converted once and run at its own sizes and at larger ones.
+Values, dtypes and shapes are compared. A sample with dynamic dimensions is converted once and run
+at its own sizes and at larger ones.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import TensorSample, evaluate_value
 from ortablegen.schemas.torch import OpSchema
 
-from .values import draw
+from .values import draw_tensor
 
 UNKNOWN = object()
-_NEVER = ("Bernoulli", "CenterCropPad")
+_UNSAFE_OPS = ("Bernoulli", "CenterCropPad")
 DATA_DEPENDENT = (
     compat.DataDependentOutputException,
     compat.DynamicOutputShapeException,
@@ -46,8 +46,8 @@ TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, to
 
 
 @dataclass
-class Converted:
-    """A converted sample: the model, its outputs, and the tensors that feed it."""
+class ConvertedSample:
+    """A converted sample: the model, its outputs, and its input tensors."""
 
     model: onnx.ModelProto
     interpreter: DynamoInterpreter
@@ -56,13 +56,12 @@ class Converted:
 
     @property
     def ops(self) -> list[str]:
-        """Operator types of the graph, in order, without the Identity that gives an output its
-        name."""
+        """List the operator types in order, without the Identity that names an output."""
         return [node.op_type for node in self.model.graph.node if node.op_type != "Identity"]
 
 
 def overload_of(schema: OpSchema) -> Any:
-    """The torch overload of a schema."""
+    """Return the torch overload of a schema."""
     name, _, overload = schema.key.partition(".")
     namespace, _, plain = name.partition("::")
     return getattr(getattr(getattr(torch.ops, namespace), plain), overload or "default")
@@ -72,45 +71,46 @@ def overload_of(schema: OpSchema) -> Any:
 Growth = int | Mapping[str, int]
 
 
-def _grown(size: int, name: str | None, grow: Growth) -> int:
+def _grow_size(size: int, name: str | None, grow: Growth) -> int:
     if name is None:
         return size
     return size + (grow if isinstance(grow, int) else grow[name])
 
 
 def make_tensor(sample: TensorSample, generator: torch.Generator, grow: Growth = 0) -> torch.Tensor:
-    """The tensor of a sample; ``grow`` is added to its dynamic dimensions."""
-    shape = [_grown(size, name, grow) for size, name in sample.dims]
-    return draw(sample, tuple(shape), generator, wrap=True)
+    """Make the tensor of a sample; ``grow`` is added to its dynamic dimensions."""
+    shape = [_grow_size(size, name, grow) for size, name in sample.dims]
+    return draw_tensor(sample, tuple(shape), generator, wrap=True)
 
 
-def _leaves(value: Any) -> list[TensorSample]:
+def _sample_leaves(value: Any) -> list[TensorSample]:
     if isinstance(value, TensorSample):
         return [value]
-    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list) else []
+    return (
+        [leaf for item in value for leaf in _sample_leaves(item)] if isinstance(value, list) else []
+    )
 
 
-def _names(value: Any) -> list[tuple[str, int]]:
-    return [(name, size) for leaf in _leaves(value) for size, name in leaf.dims if name]
+def _dim_names(value: Any) -> list[tuple[str, int]]:
+    return [(name, size) for leaf in _sample_leaves(value) for size, name in leaf.dims if name]
 
 
-def fill(value: Any, tensors: Any) -> Any:
-    """``value`` with each TensorSample replaced by the next of ``tensors``."""
+def fill_samples(value: Any, tensors: Any) -> Any:
+    """Replace each TensorSample in ``value`` by the next of ``tensors``."""
     if isinstance(value, TensorSample):
         return next(tensors)
-    return [fill(each, tensors) for each in value] if isinstance(value, list) else value
+    return [fill_samples(item, tensors) for item in value] if isinstance(value, list) else value
 
 
 def call_arguments(schema: OpSchema, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments of the call; defaults fill gaps before a given positional
-    argument."""
+    """Make the arguments of the call; defaults fill gaps before a given positional argument."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     positional = [a for a in schema.arguments if not a.kwarg_only]
     last = max((i for i, a in enumerate(positional) if a.name in values), default=-1)
-    for place, argument in enumerate(positional[: last + 1]):
+    for index, argument in enumerate(positional[: last + 1]):
         args.append(_torch_value(argument.type, values.get(argument.name, argument.default)))
-        assert place == len(args) - 1
+        assert index == len(args) - 1
     for argument in schema.arguments:
         if argument.kwarg_only and argument.name in values:
             kwargs[argument.torch_name] = _torch_value(argument.type, values[argument.name])
@@ -126,34 +126,38 @@ def _torch_value(type_text: str, value: Any) -> Any:
     return value
 
 
-def eager(
+def run_eager(
     schema: OpSchema, sample: Sample, grow: int = 0, seed: int = 0
 ) -> tuple[Any, list[torch.Tensor]]:
-    """The result of the call in torch, and the tensors that went in."""
+    """Call the operator in torch, and return the result and the inputs."""
     parsed = parse_sample(sample, schema)
     tensors = make_tensors(parsed, grow, seed)
-    given = [tensor.clone() for tensor in tensors]
-    return call_eager(schema, parsed, given, grow), tensors
+    clones = [tensor.clone() for tensor in tensors]
+    return call_eager(schema, parsed, clones, grow), tensors
 
 
 def make_tensors(parsed: Mapping[str, Any], grow: Growth = 0, seed: int = 0) -> list[torch.Tensor]:
-    """The tensors of a parsed sample, in order."""
+    """Make the tensors of a parsed sample, in order."""
     generator = torch.Generator().manual_seed(seed)
-    return [make_tensor(leaf, generator, grow) for leaf in _leaves(list(parsed.values()))]
+    return [make_tensor(leaf, generator, grow) for leaf in _sample_leaves(list(parsed.values()))]
 
 
 def call_eager(
     schema: OpSchema, parsed: Mapping[str, Any], tensors: Sequence[torch.Tensor], grow: Growth = 0
 ) -> Any:
-    """The result of a parsed sample's call in torch, on ``tensors``."""
-    sizes = {name: _grown(size, name, grow) for name, size in _names(list(parsed.values()))}
+    """Call the operator of a parsed sample in torch, on ``tensors``."""
+    sizes = {name: _grow_size(size, name, grow) for name, size in _dim_names(list(parsed.values()))}
     feed = iter(tensors)
-    values = {name: fill(evaluate_value(value, sizes), feed) for name, value in parsed.items()}
+    values = {
+        name: fill_samples(evaluate_value(value, sizes), feed) for name, value in parsed.items()
+    }
     args, kwargs = call_arguments(schema, values)
     return overload_of(schema)(*args, **kwargs)
 
 
-def _fake(mode: compat.FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample) -> torch.Tensor:
+def _make_fake(
+    mode: compat.FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample
+) -> torch.Tensor:
     sizes = [compat.DimDynamic.DUCK if name else compat.DimDynamic.STATIC for _, name in leaf.dims]
     return mode.from_tensor(
         tensor, symbolic_context=compat.StatelessSymbolicContext(dynamic_sizes=sizes)
@@ -163,7 +167,7 @@ def _fake(mode: compat.FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample)
 def fx_graph(
     schema: OpSchema, sample: Sample
 ) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
-    """A graph of one call with fake tensors in its metadata, as torch.export would leave it."""
+    """Make a graph of one call with fake tensors in its metadata, as torch.export leaves it."""
     parsed = parse_sample(sample, schema)
     tensors = make_tensors(parsed)
     module, call = graph_of_call(schema, parsed, tensors, sample.unread)
@@ -176,15 +180,15 @@ def graph_of_call(
     tensors: Sequence[torch.Tensor],
     unread: tuple[int, ...] = (),
 ) -> tuple[torch.fx.GraphModule, torch.fx.Node]:
-    """A graph of the call of a parsed sample, with fake tensors like ``tensors``."""
-    leaves = _leaves(list(parsed.values()))
+    """Make a graph of the call of a parsed sample, with fake tensors like ``tensors``."""
+    leaves = _sample_leaves(list(parsed.values()))
     mode = compat.FakeTensorMode(shape_env=compat.ShapeEnv(), allow_non_fake_inputs=True)
     graph = torch.fx.Graph()
     nodes: list[torch.fx.Node] = []
     dim_nodes: dict[str, torch.fx.Node] = {}
-    for place, (leaf, tensor) in enumerate(zip(leaves, tensors, strict=True)):
-        node = graph.placeholder(f"x{place}")
-        node.meta["val"] = _fake(mode, tensor, leaf)
+    for index, (leaf, tensor) in enumerate(zip(leaves, tensors, strict=True)):
+        node = graph.placeholder(f"x{index}")
+        node.meta["val"] = _make_fake(mode, tensor, leaf)
         nodes.append(node)
     for node, leaf in zip(nodes, leaves, strict=True):
         for axis, (_, name) in enumerate(leaf.dims):
@@ -193,20 +197,22 @@ def graph_of_call(
                 dim_nodes[name].meta["val"] = node.meta["val"].shape[axis]
     feed = iter(nodes)
     sizes = {name: torch.fx.Proxy(node) for name, node in dim_nodes.items()}
-    values = {name: fill(evaluate_value(value, sizes), feed) for name, value in parsed.items()}
+    values = {
+        name: fill_samples(evaluate_value(value, sizes), feed) for name, value in parsed.items()
+    }
     args, kwargs = torch.fx.node.map_aggregate(
         call_arguments(schema, values), lambda x: x.node if isinstance(x, torch.fx.Proxy) else x
     )
-    for node in graph.nodes:  # what is computed of sizes
+    for node in graph.nodes:  # arithmetic on sizes
         if "val" not in node.meta:
             node.meta["val"] = node.target(*torch.fx.node.map_arg(node.args, _value_of))
     call = graph.call_function(overload_of(schema), tuple(args), kwargs)
     with mode:
         fake_args, fake_kwargs = torch.fx.node.map_arg((tuple(args), kwargs), _value_of)
-        # some results torch cannot foretell; the graph then has no metadata for them
+        # data-dependent results have no metadata
         with contextlib.suppress(*DATA_DEPENDENT):
             call.meta["val"] = overload_of(schema)(*fake_args, **fake_kwargs)
-    _output(graph, call, len(overload_of(schema)._schema.returns), unread)
+    _add_output(graph, call, len(overload_of(schema)._schema.returns), unread)
     return torch.fx.GraphModule(torch.nn.Module(), graph), call
 
 
@@ -214,7 +220,7 @@ def _value_of(node: torch.fx.Node) -> Any:
     return node.meta["val"]
 
 
-def _output(
+def _add_output(
     graph: torch.fx.Graph, call: torch.fx.Node, count: int, unused: tuple[int, ...]
 ) -> None:
     value = call.meta.get("val", [UNKNOWN] * count if count > 1 else UNKNOWN)
@@ -222,17 +228,19 @@ def _output(
         graph.output((call,) if count else ())
         return
     items = []
-    for place, item in enumerate(value):
-        if item is None or place in unused:
+    for index, item in enumerate(value):
+        if item is None or index in unused:
             continue
-        node = graph.call_function(operator.getitem, (call, place))
+        node = graph.call_function(operator.getitem, (call, index))
         if item is not UNKNOWN:
             node.meta["val"] = item
         items.append(node)
     graph.output(tuple(items))
 
 
-def convert(schema: OpSchema, sample: Sample, opset: int, target: str | None = None) -> Converted:
+def convert_sample(
+    schema: OpSchema, sample: Sample, opset: int, target: str | None = None
+) -> ConvertedSample:
     """Convert the one-call graph of a sample."""
     return SampleCheck(schema, sample).convert(opset, target)
 
@@ -244,7 +252,7 @@ def convert_graph(
     opset: int,
     target: str | None,
     builder: GraphBuilder | None = None,
-) -> Converted:
+) -> ConvertedSample:
     """Convert a graph of :func:`graph_of_call`."""
     builder = GraphBuilder(opset, target=target) if builder is None else builder
     interpreter = DynamoInterpreter(builder)
@@ -252,11 +260,11 @@ def convert_graph(
     builder.remove_unused()
     model = builder.to_onnx()
     _check_axes(model)
-    return Converted(model, interpreter, tensors, call)
+    return ConvertedSample(model, interpreter, tensors, call)
 
 
-def check_model(converted: Converted) -> None:
-    """What every model must be, whatever its numbers are."""
+def check_model(converted: ConvertedSample) -> None:
+    """Check what holds for every model, whatever its numbers are."""
     onnx.checker.check_model(converted.model, full_check=False)
     assert not unsafe_nodes(converted.model), "ONNX Runtime's optimizers misread such nodes"
     narrowed = narrowed_attributes(converted.interpreter.builder)
@@ -264,73 +272,91 @@ def check_model(converted: Converted) -> None:
 
 
 def unsafe_nodes(model: onnx.ModelProto) -> list[str]:
-    """Operators of nodes whose meaning an optimizer of ONNX Runtime does not keep: those that take
-    sizes for some axes only, and those that are never written."""
+    """List operators of nodes that an optimizer of ONNX Runtime changes the meaning of.
+
+    These are nodes with sizes for some axes only, and operators that are never emitted.
+    """
     inner = [node for function in model.functions for node in function.node]
-    found = []
+    unsafe = []
     for node in (*(node for node, _ in nodes_below(model.graph)), *inner):
         some_pads = node.op_type == "Pad" and len(node.input) > 3 and node.input[3]
         some_sizes = node.op_type == "Resize" and any(a.name == "axes" for a in node.attribute)
-        if some_pads or some_sizes or node.op_type in _NEVER:
-            found.append(node.op_type)
-    return found
+        if some_pads or some_sizes or node.op_type in _UNSAFE_OPS:
+            unsafe.append(node.op_type)
+    return unsafe
 
 
 def _check_axes(model: onnx.ModelProto) -> None:
-    """Reductions count their axes from the front: with negative ones ONNX Runtime gives a result
-    of the wrong shape when the tensor has no elements."""
-    given = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    """Check that reductions count axes from the front.
+
+    With negative ones ONNX Runtime computes a wrong shape when the tensor has no elements.
+    """
+    initializers = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
     for node in model.graph.node:
-        if node.op_type.startswith("Reduce") and len(node.input) > 1 and node.input[1] in given:
-            axes = given[node.input[1]].tolist()
+        if (
+            node.op_type.startswith("Reduce")
+            and len(node.input) > 1
+            and node.input[1] in initializers
+        ):
+            axes = initializers[node.input[1]].tolist()
             assert all(axis >= 0 for axis in axes), f"{node.op_type} over axes {axes}"
         if node.op_type.startswith("Arg"):  # ArgMax and ArgMin
-            axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+            axis = next((item.i for item in node.attribute if item.name == "axis"), 0)
             assert axis >= 0, f"{node.op_type} over axis {axis}"
 
 
 def check_rule(schema: OpSchema, sample: Sample) -> list[tuple[int, str]]:
-    """The entry's shape and dtype rule against eager. Gives what the rule leaves open, which cannot
-    be compared: numbers of results, each with ``shape`` or ``dtype``."""
-    expected, tensors = eager(schema, sample)
+    """Check the entry's shape and dtype rule against eager.
+
+    Returns:
+        What the rule leaves open: numbers of results, each with ``shape`` or ``dtype``.
+    """
+    expected, tensors = run_eager(schema, sample)
     builder = GraphBuilder(18)
     feed = iter(
         builder.make_tensor_input(f"x{i}", dtypes.from_torch(t.dtype), tuple(t.shape))
         for i, t in enumerate(tensors)
     )
     parsed = parse_sample(sample, schema)
-    sizes = dict(_names(list(parsed.values())))
-    values = {name: fill(evaluate_value(value, sizes), feed) for name, value in parsed.items()}
+    sizes = dict(_dim_names(list(parsed.values())))
+    values = {
+        name: fill_samples(evaluate_value(value, sizes), feed) for name, value in parsed.items()
+    }
     for argument in schema.arguments:
         if argument.type.startswith("ScalarType") and isinstance(values.get(argument.name), str):
             values[argument.name] = dtypes.from_torch(getattr(torch, values[argument.name]))
     rules = RULES[schema.key](builder, **values)
     results = list(expected) if isinstance(expected, list | tuple) else [expected]
-    left: list[tuple[int, str]] = []
+    undetermined: list[tuple[int, str]] = []
     for number, ((dtype, shape), result) in enumerate(zip(rules, results, strict=False)):
         if not isinstance(result, torch.Tensor):
             continue
-        left += [(number, "dtype")] * (dtype is None) + [(number, "shape")] * (shape is None)
+        undetermined += [(number, "dtype")] * (dtype is None) + [(number, "shape")] * (
+            shape is None
+        )
         if dtype is not None:
-            given = dtypes.name(dtypes.from_torch(result.dtype))
-            assert dtypes.name(dtype) == given, (
+            torch_dtype = dtypes.name(dtypes.from_torch(result.dtype))
+            assert dtypes.name(dtype) == torch_dtype, (
                 f"result {number} of {schema.key}: the rule says {dtypes.name(dtype)},"
-                f" torch gives {given}"
+                f" torch gives {torch_dtype}"
             )
         if shape is not None:
             assert tuple(shape) == tuple(result.shape), (
                 f"result {number} of {schema.key}: the rule says {tuple(shape)},"
                 f" torch gives {tuple(result.shape)}"
             )
-    return left
+    return undetermined
 
 
 def narrowed_attributes(builder: Graph) -> list[str]:
-    """Numbers that nodes over float64 keep in attributes, which are float32, and cannot hold."""
+    """List attributes of nodes over float64 that float32 cannot represent."""
     return [
         f"{node.op_type}.{name} = {value}"
         for node in builder.nodes
-        if any(each and builder.get_type(each) == dtypes.float64 for each in node.inputs)
+        if any(
+            input_name and builder.get_type(input_name) == dtypes.float64
+            for input_name in node.inputs
+        )
         for name, value in node.attrs.items()
         if isinstance(value, float) and not float32_holds(value)
     ]
@@ -338,14 +364,16 @@ def narrowed_attributes(builder: Graph) -> list[str]:
 
 def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Run a model in ONNX Runtime; bfloat16 travels through its bits."""
-    return run_session(session_of(model.SerializeToString()), feeds)
+    return run_session(make_session(model.SerializeToString()), feeds)
 
 
-def session_of(
+def make_session(
     model: bytes, without: Sequence[str] = (), optimize: bool = True
 ) -> onnxruntime.InferenceSession:
-    """A session of one thread for a serialised model, ``without`` some of the optimizers, or as it
-    is written, which says nothing where it fails."""
+    """Make a session of one thread, ``without`` some of the optimizers, or unoptimized.
+
+    Unoptimized sessions do not log their failures.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3 if optimize else 4
@@ -362,25 +390,27 @@ def session_of(
 def run_session(
     session: onnxruntime.InferenceSession, feeds: Mapping[str, torch.Tensor]
 ) -> list[torch.Tensor]:
-    """All outputs of a session, as tensors."""
+    """Run a session, and return all outputs as tensors."""
     return sessions.run_session(session, {name: sessions.array_of(x) for name, x in feeds.items()})
 
 
 def check_sample_at(
     schema: OpSchema, sample: Sample, opset: int, target: str | None = None
-) -> Converted | None:
+) -> ConvertedSample | None:
     """Convert and run a sample; raise AssertionError when anything differs from eager."""
     return SampleCheck(schema, sample).run(opset, target)
 
 
 class SampleCheck:
-    """One sample, converted for several opsets and targets: its graph is traced once, eager runs
-    once, and a model that came out the same before is not run again."""
+    """Checks one sample at several opsets and targets.
+
+    Its graph is traced once, eager runs once, and equal models run once.
+    """
 
     def __init__(self, schema: OpSchema, sample: Sample) -> None:
         self.schema = schema
         self.sample = sample
-        self.case = 0  # which case of its entry the last conversion took; 0: there is one
+        self.case = 0  # of its entry, in the last conversion; 0: there is one
         self._expected: dict[int, tuple[Any, list[torch.Tensor]]] = {}
         self._right: set[bytes] = set()
 
@@ -389,12 +419,12 @@ class SampleCheck:
         return fx_graph(self.schema, self.sample)
 
     def expected(self, grow: int) -> tuple[Any, list[torch.Tensor]]:
-        """What eager returns with dynamic dimensions larger by ``grow``, and the inputs."""
+        """Run eager with dynamic dimensions larger by ``grow``; return result and inputs."""
         if grow not in self._expected:
-            self._expected[grow] = eager(self.schema, self.sample, grow)
+            self._expected[grow] = run_eager(self.schema, self.sample, grow)
         return self._expected[grow]
 
-    def convert(self, opset: int, target: str | None) -> Converted:
+    def convert(self, opset: int, target: str | None) -> ConvertedSample:
         module, call, tensors = self.graph
         builder = GraphBuilder(opset, target=target)
         try:
@@ -402,13 +432,13 @@ class SampleCheck:
         finally:
             self.case = builder.case
 
-    def run(self, opset: int, target: str | None) -> Converted | None:
+    def run(self, opset: int, target: str | None) -> ConvertedSample | None:
         """Convert at ``opset`` for ``target`` and compare with eager."""
         sample = self.sample
         if not sample.applies_at(opset, target):
             return None
         if sample.refused is not None:
-            self._refused(opset, target)
+            self._check_raises(opset, target)
             return None
         converted = self.convert(opset, target)
         if sample.expect is not None:
@@ -419,14 +449,14 @@ class SampleCheck:
         if text in self._right:
             return converted
         check_model(converted)
-        session = session_of(text) if converted.model.graph.output else None
-        dynamic = bool(_names(list(parse_sample(sample, self.schema).values())))
+        session = make_session(text) if converted.model.graph.output else None
+        dynamic = bool(_dim_names(list(parse_sample(sample, self.schema).values())))
         for grow in (0, 3) if dynamic else (0,):
             self._compare_at(converted, session, grow)
         self._right.add(text)
         return converted
 
-    def _refused(self, opset: int, target: str | None) -> None:
+    def _check_raises(self, opset: int, target: str | None) -> None:
         sample = self.sample
         try:
             self.convert(opset, target)
@@ -437,29 +467,33 @@ class SampleCheck:
         raise AssertionError(f"{self.schema.key} should refuse this call: {sample.refused}")
 
     def _compare_at(
-        self, converted: Converted, session: onnxruntime.InferenceSession | None, grow: int
+        self, converted: ConvertedSample, session: onnxruntime.InferenceSession | None, grow: int
     ) -> None:
         expected, tensors = self.expected(grow)
         inputs = list(converted.interpreter.inputs)
         feeds = {r.name: t for r, t in zip(inputs, tensors, strict=True) if r.name is not None}
         results = expected if isinstance(expected, list | tuple) else [expected]
-        wanted = [
-            each
-            for place, each in enumerate(results)
-            if each is not None and place not in self.sample.unread
+        expected_results = [
+            result
+            for index, result in enumerate(results)
+            if result is not None and index not in self.sample.unread
         ]
         got = run_session(session, feeds) if session is not None else []
-        _compare(converted, wanted, got, self.sample, grow)
+        _compare_outputs(converted, expected_results, got, self.sample, grow)
 
 
-def _compare(
-    converted: Converted, wanted: list[Any], got: list[torch.Tensor], sample: Sample, grow: int
+def _compare_outputs(
+    converted: ConvertedSample,
+    expected_results: list[Any],
+    got: list[torch.Tensor],
+    sample: Sample,
+    grow: int,
 ) -> None:
     by_name = {
         value.name: tensor for value, tensor in zip(converted.model.graph.output, got, strict=True)
     }
-    assert len(converted.interpreter.outputs) == len(wanted)
-    for record, expected in zip(converted.interpreter.outputs, wanted, strict=True):
+    assert len(converted.interpreter.outputs) == len(expected_results)
+    for record, expected in zip(converted.interpreter.outputs, expected_results, strict=True):
         if not isinstance(expected, torch.Tensor):
             if record.name is not None:
                 assert by_name[record.name].reshape(-1).tolist() == [expected]
@@ -479,7 +513,7 @@ def _compare(
 def compare_tensor(
     got: torch.Tensor, expected: torch.Tensor, tolerance: float | None = None
 ) -> None:
-    """Value, dtype, shape."""
+    """Check value, dtype and shape."""
     assert got.dtype == expected.dtype, f"dtype {got.dtype}, eager has {expected.dtype}"
     assert tuple(got.shape) == tuple(expected.shape), (
         f"shape {tuple(got.shape)}, eager has {tuple(expected.shape)}"

@@ -1,5 +1,4 @@
-"""Runs a model in ONNX Runtime as it is written, or node by node in numpy where a kernel lacks, and
-compares two models."""
+"""Run a model unoptimized in ONNX Runtime, or in numpy without a kernel, and compare models."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from ortable.builder import GraphBuilder
 from ortable.debug.arrays import to_numpy, to_torch
 from ortable.debug.reference import ExtendedReferenceEvaluator
 
-from .entries import run_session, session_of
+from .entries import make_session, run_session
 
 # one unit in the last place: what another order of the same operations may cost
 ROUNDING = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float64: 1e-12}
@@ -28,14 +27,14 @@ TOLERANCE = 1e-6
 FAULTS = ("Missing Input:", "OrtValue::Get() const")
 
 
-class Runner:
-    """A model that is ready to run; loading it in ONNX Runtime is done once."""
+class ModelRunner:
+    """A model that is loaded in ONNX Runtime once, and can run several times."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.session: Any = None
         self.why = ""
         try:
-            self.session = session_of(model.SerializeToString(), optimize=False)
+            self.session = make_session(model.SerializeToString(), optimize=False)
         except Exception as error:  # no kernel, or an opset that it does not know
             self.why = str(error)
         self.model = model
@@ -51,28 +50,30 @@ class Runner:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             arrays = {name: to_numpy(tensor) for name, tensor in feeds.items()}
-            return [to_torch(each) for each in reference.run(None, arrays)]
+            return [to_torch(array) for array in reference.run(None, arrays)]
 
 
 # -- declarations
 
 
 @dataclass(frozen=True)
-class Declared:
-    """What a graph says of one of its results."""
+class Declaration:
+    """The declaration of a result of a graph."""
 
     name: str
     dtype: int | None
     shape: tuple[Any, ...] | None
 
 
-def declared(infos: Sequence[Any]) -> list[Declared]:
-    """Inputs or outputs of a builder, copied."""
-    return [Declared(i.name, i.dtype, None if i.shape is None else tuple(i.shape)) for i in infos]
+def copy_declarations(infos: Sequence[Any]) -> list[Declaration]:
+    """Copy the declarations of inputs or outputs of a builder."""
+    return [
+        Declaration(i.name, i.dtype, None if i.shape is None else tuple(i.shape)) for i in infos
+    ]
 
 
-def same_declarations(before: Sequence[Declared], after: Sequence[Declared]) -> None:
-    """Names, dtypes and shapes are those from before the rewrite."""
+def check_same_declarations(before: Sequence[Declaration], after: Sequence[Declaration]) -> None:
+    """Check that names, dtypes and shapes are those from before the rewrite."""
     assert [d.name for d in after] == [d.name for d in before]
     for old, new in zip(before, after, strict=True):
         assert new.dtype == old.dtype, f"{old.name}: dtype {new.dtype}, it was {old.dtype}"
@@ -85,21 +86,23 @@ def same_declarations(before: Sequence[Declared], after: Sequence[Declared]) -> 
 
 
 def equal_sizes(a: Any, b: Any) -> bool:
-    """Whether two sizes are equal: the same polynomial, or one number for all small values of
-    their symbols (``n - min(2, n)`` is written in many ways)."""
+    """Whether two sizes are equal: the same polynomial, or equal for all small symbol values.
+
+    Enumeration covers sizes like ``n - min(2, n)``, which can be written in many ways.
+    """
     if dims.always_equal(a, b):
         return True
     names = sorted(dims.free_symbols(a) | dims.free_symbols(b))
     for values in itertools.product(range(1, 9), repeat=len(names)):
-        known = dict(zip(names, values, strict=True))
-        if dims.evaluate_dim(a, known) != dims.evaluate_dim(b, known):
+        assignment = dict(zip(names, values, strict=True))
+        if dims.evaluate_dim(a, assignment) != dims.evaluate_dim(b, assignment):
             return False
     return bool(names)
 
 
-def same_inference(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
-    """What onnx infers of the outputs fits what it inferred before."""
-    for old, new in zip(_inferred(before), _inferred(after), strict=True):
+def check_same_inference(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
+    """Check that onnx infers the same about the outputs as before."""
+    for old, new in zip(_infer_output_types(before), _infer_output_types(after), strict=True):
         assert new.elem_type in (old.elem_type, 0)  # 0: onnx infers nothing of the operator
         if old.HasField("shape") and new.HasField("shape"):
             assert len(old.shape.dim) == len(new.shape.dim)
@@ -108,19 +111,19 @@ def same_inference(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
                     assert a.dim_value == b.dim_value
 
 
-def _inferred(model: onnx.ModelProto) -> list[Any]:
-    """Types of the outputs that follow from the nodes, not from what is declared."""
+def _infer_output_types(model: onnx.ModelProto) -> list[Any]:
+    """Infer types of the outputs from the nodes, not from their declarations."""
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     for output in plain.graph.output:
         output.ClearField("type")
         output.type.tensor_type.SetInParent()
-    found = onnx.shape_inference.infer_shapes(plain, data_prop=True)
-    return [output.type.tensor_type for output in found.graph.output]
+    inferred = onnx.shape_inference.infer_shapes(plain, data_prop=True)
+    return [output.type.tensor_type for output in inferred.graph.output]
 
 
-def checked_model(builder: GraphBuilder) -> onnx.ModelProto:
-    """The model as it is, after onnx's checker has seen it."""
+def make_checked_model(builder: GraphBuilder) -> onnx.ModelProto:
+    """Make the unoptimized model, and run onnx's checker."""
     model = builder.to_onnx(optimize=False)
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -129,16 +132,16 @@ def checked_model(builder: GraphBuilder) -> onnx.ModelProto:
 # -- values
 
 
-def same_values(
+def check_same_values(
     before: Sequence[torch.Tensor],
     after: Sequence[torch.Tensor],
     tolerance: float | None = None,
     signs: bool = False,
     what: str = "",
 ) -> None:
-    """Dtypes, shapes and values; ``signs``: those of zeros, too."""
-    for place, (old, new) in enumerate(zip(before, after, strict=True)):
-        where = f"output {place}{what}"
+    """Check dtypes, shapes and values; with ``signs``, those of zeros, too."""
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        where = f"output {index}{what}"
         assert new.dtype == old.dtype, f"{where}: {new.dtype}, it was {old.dtype}"
         assert new.shape == old.shape, f"{where}: {tuple(new.shape)}, it was {tuple(old.shape)}"
         if not old.dtype.is_floating_point:

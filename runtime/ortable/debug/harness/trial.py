@@ -1,5 +1,4 @@
-"""Tries a rule on one of its samples: the graph before and after, at every opset and target that
-the rule is for, run on several inputs."""
+"""Test a rule on one of its cases: the graph before and after, at several opsets and targets."""
 
 from __future__ import annotations
 
@@ -19,9 +18,16 @@ from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
 from ortable_generated.kernels import KERNELS_CPU
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 
-from .graphs import Built, build
-from .runs import Runner, checked_model, declared, same_declarations, same_inference, same_values
-from .values import concrete_shape, draw, is_free, several_sizes
+from .graphs import CaseGraph, build_graph
+from .runs import (
+    ModelRunner,
+    check_same_declarations,
+    check_same_inference,
+    check_same_values,
+    copy_declarations,
+    make_checked_model,
+)
+from .values import concrete_shape, draw_tensor, is_free, list_sizes
 
 DRAWS = 2
 SPECIAL_DRAWS = 4  # with infinities, NaN and both zeros
@@ -30,12 +36,12 @@ SPECIAL_DRAWS = 4  # with infinities, NaN and both zeros
 # -- which rules, where
 
 
-def _fitting(names: str, target: str | None, opset: int) -> list[Rule]:
-    return fitting(rule_selection.select_rules(names), target, opset)
+def _select_named_rules(names: str, target: str | None, opset: int) -> list[Rule]:
+    return select_rules(rule_selection.select_rules(names), target, opset)
 
 
-def fitting(rules: Iterable[Rule], target: str | None, opset: int) -> list[Rule]:
-    """Those of some rows that are for the target and the opset."""
+def select_rules(rules: Iterable[Rule], target: str | None, opset: int) -> list[Rule]:
+    """Select the rules that are for the target and the opset."""
     return [
         rule
         for rule in rules
@@ -43,104 +49,108 @@ def fitting(rules: Iterable[Rule], target: str | None, opset: int) -> list[Rule]
     ]
 
 
-def rules_of(name: str, target: str | None, opset: int, given: str = "all") -> list[Rule]:
-    """Rows of the rule that are for the target and the opset; ``given`` is a set of rules, or the
-    path of a user's file."""
-    return [rule for rule in _fitting(given, target, opset) if rule.name == name]
+def rules_of(name: str, target: str | None, opset: int, rule_set: str = "all") -> list[Rule]:
+    """Select the rows of a rule for the target and the opset.
+
+    ``rule_set`` is a set of rules, or the path of a user's file.
+    """
+    return [rule for rule in _select_named_rules(rule_set, target, opset) if rule.name == name]
 
 
 def default_rules(target: str | None, opset: int) -> list[Rule]:
-    """What a user gets who asks for nothing."""
-    return _fitting("default", target, opset)
+    """Select the rules that are on by default."""
+    return _select_named_rules("default", target, opset)
 
 
-def every_rule(target: str | None, opset: int, but: str = "") -> list[Rule]:
-    """Those that are off by default too."""
-    return [rule for rule in _fitting("all", target, opset) if rule.name != but]
+def all_rules(target: str | None, opset: int, but: str = "") -> list[Rule]:
+    """Select all rules, including those that are off by default, except ``but``."""
+    return [rule for rule in _select_named_rules("all", target, opset) if rule.name != but]
 
 
-def places(
-    rewrite: Rewrite, case: RewriteCase, given: str = "all"
+def list_targets(
+    rewrite: Rewrite, case: RewriteCase, rule_set: str = "all"
 ) -> Iterator[tuple[int, str | None]]:
-    """Opsets and targets that a case is tried at: both ends of what the rule is for."""
+    """Yield the opsets and targets that a case is tested at: both ends of the rule's range."""
     for target in TARGETS:
         if rewrite.target not in (None, target):
             continue
-        known = [
+        supported = [
             opset
             for opset in range(OLDEST_OPSET, ORT_MAX_OPSET + 1)
-            if rules_of(rewrite.name, target, opset, given)
+            if rules_of(rewrite.name, target, opset, rule_set)
         ]
-        wanted = known if case.opset is None else [case.opset]
-        for opset in sorted({*wanted[:1], *wanted[-1:]}):
+        requested = supported if case.opset is None else [case.opset]
+        for opset in sorted({*requested[:1], *requested[-1:]}):
             yield opset, target
 
 
-def built(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> Built:
-    """The graph of the case; for ONNX Runtime, replacements must have kernels."""
-    made = build(rewrite, case, opset, target)
+def build_case(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> CaseGraph:
+    """Build the graph of the case; for ONNX Runtime, replacements must have kernels."""
+    graph = build_graph(rewrite, case, opset, target)
     if target == "onnxruntime":
-        made.builder.kernel_table = KERNELS_CPU
-    return made
+        graph.builder.kernel_table = KERNELS_CPU
+    return graph
 
 
 # -- trying
 
 
-class Trial:
-    """A graph before and after; ``apply`` runs rules on it and compares."""
+class RewriteTrial:
+    """A graph before and after rules; ``apply`` runs them."""
 
     def __init__(self, rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> None:
         self.case = case
-        self.built = built(rewrite, case, opset, target)
+        self.built = build_case(rewrite, case, opset, target)
         self.builder = self.built.builder
         if case.rounding is not None:
             self.builder.rounding = QuantizationRun(
                 WeightOptions(case.rounding, activations="float32")
             )
-        self.before = checked_model(self.builder)
-        self.outputs = declared(self.builder.outputs)
-        self.inputs = declared(self.builder.inputs)
-        # only what is computed again in another way may lose the sign of a zero, and ONNX Runtime's
+        self.before = make_checked_model(self.builder)
+        self.outputs = copy_declarations(self.builder.outputs)
+        self.inputs = copy_declarations(self.builder.inputs)
+        # only stages that compute differently may lose the sign of a zero, and ONNX Runtime's
         # Where loses some
         exact = rewrite.stage in ("simplify", "arrange") and case.tolerance is None
         self.signs = exact and all(node.op_type != "Where" for node in self.builder.nodes)
 
     def apply(self, rules: Iterable[Rule]) -> Any:
-        """Runs the rules; the record of what was done."""
+        """Run the rules, and return the record."""
         record = run_engine(self.builder, rules)
         self.builder.remove_unused()
         return record
 
     def compare(self) -> None:
-        """The graph as it is says and computes what it did before."""
-        same_declarations(self.inputs, declared(self.builder.inputs))
-        same_declarations(self.outputs, declared(self.builder.outputs))
-        after = checked_model(self.builder)
+        """Check that the graph declares and computes what it did before."""
+        check_same_declarations(self.inputs, copy_declarations(self.builder.inputs))
+        check_same_declarations(self.outputs, copy_declarations(self.builder.outputs))
+        after = make_checked_model(self.builder)
         assert list(after.graph.output) == list(self.before.graph.output)
-        same_inference(self.before, after)
-        old, new = Runner(self.before), Runner(after)
+        check_same_inference(self.before, after)
+        old, new = ModelRunner(self.before), ModelRunner(after)
         generator = torch.Generator().manual_seed(0)
-        for place, sizes in enumerate(several_sizes(self.built.symbols)):
+        for index, sizes in enumerate(list_sizes(self.built.symbols)):
             for number in range(DRAWS + SPECIAL_DRAWS):
                 special = number >= DRAWS
                 feeds = self.feeds(sizes, generator, special)
                 try:
-                    wanted = old(feeds)
+                    expected = old(feeds)
                 except Exception:
-                    if place == 0:
+                    if index == 0:
                         raise
                     break  # the graph itself does not run at these sizes
-                what = f" ({sizes or 'static'}{', special values' if special else ''})"
-                same_values(wanted, new(feeds), self.case.tolerance, self.signs, what)
+                description = f" ({sizes or 'static'}{', special values' if special else ''})"
+                check_same_values(
+                    expected, new(feeds), self.case.tolerance, self.signs, description
+                )
 
     def feeds(
         self, sizes: Mapping[str, int], generator: torch.Generator, special: bool
     ) -> dict[str, torch.Tensor]:
-        """A tensor for each input."""
+        """Draw a tensor for each input."""
         zeros = not _divides_integers(self.builder)
         return {
-            name: draw(
+            name: draw_tensor(
                 sample,
                 concrete_shape(sample, sizes),
                 generator,
@@ -152,7 +162,7 @@ class Trial:
 
 
 def _divides_integers(builder: GraphBuilder) -> bool:
-    """ONNX Runtime stops the process at an integer division by zero."""
+    """Whether a node divides integers: ONNX Runtime stops the process at a division by zero."""
     return any(
         node.op_type in ("Div", "Mod") and dtypes.is_int_type(builder.values[node.inputs[1]].dtype)
         for node in builder.nodes
@@ -160,19 +170,19 @@ def _divides_integers(builder: GraphBuilder) -> bool:
 
 
 def check_case(
-    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, given: str = "all"
+    rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rule_set: str = "all"
 ) -> None:
-    """The rule alone on its case: it fires and nothing else changes, or it refuses and says why."""
-    rules = rules_of(rewrite.name, target, opset, given)
+    """Check a rule alone on its case: it fires and nothing else changes, or it refuses."""
+    rules = rules_of(rewrite.name, target, opset, rule_set)
     check_rules(rewrite, case, opset, target, rules)
 
 
 def check_rules(
     rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None, rules: Sequence[Rule]
 ) -> None:
-    """The same with rows that the caller has: of the rule as it is, or of a changed one."""
+    """Check given rows of a rule: as it is, or changed."""
     assert rules, f"no row of {rewrite.name} is for opset {opset} and target {target}"
-    trial = Trial(rewrite, case, opset, target)
+    trial = RewriteTrial(rewrite, case, opset, target)
     record = trial.apply(rules)
     reasons = [
         reason
@@ -182,22 +192,21 @@ def check_rules(
     ] or ["the pattern does not fit"]
     if case.unchanged is not None:
         assert not record.fired, f"{rewrite.name} fired on a case that says 'unchanged'"
-        assert checked_model(trial.builder) == trial.before
+        assert make_checked_model(trial.builder) == trial.before
         if case.unchanged:
-            said = f"refused because of {reasons or 'nothing'}"
-            assert any(case.unchanged in reason for reason in reasons), said
+            message = f"refused because of {reasons or 'nothing'}"
+            assert any(case.unchanged in reason for reason in reasons), message
         return
     assert record.fired, f"{rewrite.name} did not fire: {reasons or trial.builder.nodes}"
     assert {fired.rule for fired in record.fired} == {rewrite.name}
     if case.expect is not None:
-        found = operators(trial.builder)
-        assert found == case.expect.split(), f"operators are {' '.join(found)}"
+        ops = list_operators(trial.builder)
+        assert ops == case.expect.split(), f"operators are {' '.join(ops)}"
     trial.compare()
 
 
-def operators(builder: GraphBuilder) -> list[str]:
-    """Operators in order, but for what depends on constants only and the Identity that gives a
-    result its name."""
+def list_operators(builder: GraphBuilder) -> list[str]:
+    """List operators in order, without constant subgraphs and the Identity that names a result."""
     return [
         node.op_type
         for node in builder.nodes
@@ -207,5 +216,5 @@ def operators(builder: GraphBuilder) -> list[str]:
 
 
 def model_of(builder: GraphBuilder) -> onnx.ModelProto:
-    """The model after the basic passes."""
+    """Make the model after the basic passes."""
     return builder.to_onnx()

@@ -1,5 +1,7 @@
-"""Tries every case of a user's spec file. In comes the path, out comes what became of each case.
-`ortable specs test` calls it, in a process of its own: the entries stay loaded."""
+"""Test every case of a user's spec file.
+
+`ortable specs test` calls it in a process of its own, because the entries stay loaded.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,22 @@ from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.schemas.onnx import CEILING, FLOOR
 
 from .entries import SampleCheck, check_rule
-from .trial import check_case, places
+from .trial import check_case, list_targets
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What became of one case.
+    """The result of one case.
 
     Attributes:
         entry: the overload or the rule.
         file: the file's name.
-        line: where the case stands in it, from 1.
+        line: of the case in it, from 1.
         column: of its first character, from 1.
         runs: how many conversions were compared: of each opset, with and without ONNX Runtime as
             the target.
         failure: what was wrong, and where; empty when nothing was.
-        outcome: what the case asks for: "equal" results, a call that is "refused", or a graph that
+        outcome: what the case expects: "equal" results, a call that is "refused", or a graph that
             stays "unchanged".
     """
 
@@ -43,14 +45,14 @@ class CaseResult:
     outcome: str = "equal"
 
 
-def try_file(
+def run_spec_file(
     path: str | Path,
     *,
     lowerings: Mapping[str, Callable[..., Any]] | None = None,
     opsets: Sequence[int] = (FLOOR, CEILING),
     only: str = "",
 ) -> Iterator[CaseResult]:
-    """Each case of a file of operators or of rewrites, as it is tried.
+    """Yield the result of each case of a file of operators or of rewrites.
 
     A call of an operator is compared with eager in value, dtype and shape, at its own sizes and at
     larger ones of its dynamic dimensions, at every opset, with and without
@@ -61,18 +63,18 @@ def try_file(
     Args:
         path: the YAML file.
         lowerings: functions by the name that ``python:`` uses.
-        opsets: where entries are tried; rewrites are tried at both ends of what they are for.
-        only: a part of the names of the entries or rules that are tried.
+        opsets: where entries are tested; rewrites are tested at both ends of their range.
+        only: a part of the names of the entries or rules that are tested.
 
     Raises:
         SpecError: the file does not pass ``ortable specs check``.
     """
     if is_file_of_rewrites(path):
-        yield from _rewrites(Path(path), only)
+        yield from _rewrite_cases(Path(path), only)
         return
-    given = dict(lowerings or {})
-    specs = checked_specs(path, frozenset(given))
-    load_specs(path, lowerings=given, override=True)
+    functions = dict(lowerings or {})
+    specs = checked_specs(path, frozenset(functions))
+    load_specs(path, lowerings=functions, override=True)
     for entry in (*specs.ops, *specs.aliases):
         for sample in entry.samples if only in entry.key else ():
             yield _entry_case(entry, sample, opsets)
@@ -88,7 +90,7 @@ def is_file_of_rewrites(path: str | Path) -> bool:
     from ortablegen.source.yaml_source import YMap, parse, read_utf8
 
     text = read_utf8(Path(path), "spec file")
-    rows = parse(text, str(path), Diagnostics())  # the reader of specs says what is wrong
+    rows = parse(text, str(path), Diagnostics())  # the reader of specs reports errors
     return any(isinstance(row, YMap) and row.key("rewrite") is not None for row in rows)
 
 
@@ -104,20 +106,20 @@ def _entry_case(entry: OpEntry | AliasEntry, sample: Sample, opsets: Sequence[in
                 runs += 1
             except Exception as error:
                 where = f"opset {opset}" + (f", target {target}" if target else "")
-                return _result(entry.key, sample, runs, f"{where}: {_told(error)}")
+                return _make_result(entry.key, sample, runs, f"{where}: {_format_error(error)}")
     if sample.refused is None:
         try:
             check_rule(entry.schema, sample)
         except Exception as error:
-            return _result(entry.key, sample, runs, f"out: {_told(error)}")
+            return _make_result(entry.key, sample, runs, f"out: {_format_error(error)}")
     if not runs:
         tried = ", ".join(str(opset) for opset in opsets)
-        return _result(entry.key, sample, 0, f"it is for none of the opsets {tried}")
-    return _result(entry.key, sample, runs)
+        return _make_result(entry.key, sample, 0, f"it is for none of the opsets {tried}")
+    return _make_result(entry.key, sample, runs)
 
 
-def _rewrites(path: Path, only: str) -> Iterator[CaseResult]:
-    """The cases of a file of rewrites, the rules of that file alone."""
+def _rewrite_cases(path: Path, only: str) -> Iterator[CaseResult]:
+    """Test the cases of a file of rewrites with the rules of that file alone."""
     from ortable.passes.rewrite import rule_selection
 
     rule_selection.load_rules(path)  # with every check of the compiler
@@ -133,27 +135,29 @@ def _read_rewrites(path: Path) -> tuple[Rewrite, ...]:
     from ortablegen.source.yaml_source import read_utf8
 
     diagnostics = Diagnostics()
-    found = read_rewrites_text(
+    rewrites = read_rewrites_text(
         read_utf8(path, "file of rewrites"), path.name, diagnostics, BY_TRAIT
     )
     diagnostics.raise_if_any()
-    return found
+    return rewrites
 
 
 def _rewrite_case(rewrite: Rewrite, case: RewriteCase, path: str) -> CaseResult:
     runs = 0
-    for opset, target in places(rewrite, case, given=path):
+    for opset, target in list_targets(rewrite, case, rule_set=path):
         try:
-            check_case(rewrite, case, opset, target, given=path)
+            check_case(rewrite, case, opset, target, rule_set=path)
             runs += 1
         except Exception as error:
             where = f"opset {opset}" + (f", target {target}" if target else "")
-            told = _told(error, "the graph before")
-            return _result(rewrite.name, case, runs, f"{where}: {told}")
-    return _result(rewrite.name, case, runs, "" if runs else "no opset is left that it is for")
+            message = _format_error(error, "the graph before")
+            return _make_result(rewrite.name, case, runs, f"{where}: {message}")
+    return _make_result(rewrite.name, case, runs, "" if runs else "no opset is left that it is for")
 
 
-def _result(entry: str, case: Sample | RewriteCase, runs: int, failure: str = "") -> CaseResult:
+def _make_result(
+    entry: str, case: Sample | RewriteCase, runs: int, failure: str = ""
+) -> CaseResult:
     span = case.span
     outcome = "equal"
     if isinstance(case, Sample):
@@ -163,9 +167,11 @@ def _result(entry: str, case: Sample | RewriteCase, runs: int, failure: str = ""
     return CaseResult(entry, span.file, span.line, span.column, runs, failure, outcome)
 
 
-def _told(error: Exception, desired: str = "eager") -> str:
-    """An error's own text; what is not a comparison has its class before it. ``desired`` is what
-    results are compared with."""
-    text = str(error).strip() or "it failed without a word"
-    text = text.replace("ACTUAL", "ONNX Runtime").replace("DESIRED", desired)  # numpy's words
+def _format_error(error: Exception, desired: str = "eager") -> str:
+    """Format an error; other errors than comparisons have their class before the text.
+
+    ``desired`` is what results are compared with.
+    """
+    text = str(error).strip() or "it failed without a message"
+    text = text.replace("ACTUAL", "ONNX Runtime").replace("DESIRED", desired)  # numpy's terms
     return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"

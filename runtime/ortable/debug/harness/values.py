@@ -1,5 +1,4 @@
-"""Texts of the cases of rewrites as tensors: what is drawn for an input, and other texts as
-attributes of nodes."""
+"""Draw tensors for the texts of cases, and evaluate other texts as attributes of nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from ortablegen.language import samples, vocabulary
 from ortablegen.language.samples import Expression, SampleProblem, TensorSample
 
 SPECIAL = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -1.0, 0.5, 2.0)
-GROWTH = 3  # what dynamic sizes are larger by in a second run
+GROWTH = 3  # added to dynamic sizes in a second run
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,12 @@ class Operand:
 
     @property
     def symbols(self) -> dict[str, int]:
-        """Plain names of dynamic dimensions with their sizes in the case."""
+        """Return plain names of dynamic dimensions with their sizes in the case."""
         return {name: size for size, name in self.sample.dims if name and name.isidentifier()}
 
 
-def operand(text: object) -> Operand | None:
-    """``"f32[n=2,3]"`` or ``"const f32[3] = [1, 2, 3]"``; None for a text that is no tensor."""
+def parse_operand(text: object) -> Operand | None:
+    """Parse ``"f32[n=2,3]"`` or ``"const f32[3] = [1, 2, 3]"``; None for other texts."""
     plain = str(text).strip()
     constant = plain.startswith("const ")
     plain = plain.removeprefix("const ").strip()
@@ -45,8 +44,8 @@ def operand(text: object) -> Operand | None:
 # -- sizes
 
 
-def size_of(text: str, sizes: Mapping[str, Any]) -> Any:
-    """A dimension written as a name, or as an expression of names: ``n``, ``2*n``."""
+def evaluate_size(text: str, sizes: Mapping[str, Any]) -> Any:
+    """Evaluate a dimension: a name, or an expression of names, ``n``, ``2*n``."""
     tree = ast.parse(text, mode="eval").body
     unknown = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - set(sizes)
     if unknown:
@@ -55,29 +54,29 @@ def size_of(text: str, sizes: Mapping[str, Any]) -> Any:
 
 
 def symbolic_shape(sample: TensorSample, symbols: Mapping[str, int]) -> tuple[Any, ...]:
-    """Shape of an input of the builder."""
-    known = {name: dims.make_symbol(name) for name in symbols}
-    return tuple(size_of(name, known) if name else size for size, name in sample.dims)
+    """Make the shape of an input of the builder."""
+    symbol_dims = {name: dims.make_symbol(name) for name in symbols}
+    return tuple(evaluate_size(name, symbol_dims) if name else size for size, name in sample.dims)
 
 
 def concrete_shape(sample: TensorSample, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Shape of a tensor that is fed."""
-    return tuple(size_of(name, sizes) if name else size for size, name in sample.dims)
+    """Compute the shape of an input tensor."""
+    return tuple(evaluate_size(name, sizes) if name else size for size, name in sample.dims)
 
 
-def several_sizes(symbols: Mapping[str, int]) -> list[dict[str, int]]:
-    """Sizes of the dynamic dimensions that a graph is run at: as written, larger, and 1."""
-    found = [dict(symbols)]
+def list_sizes(symbols: Mapping[str, int]) -> list[dict[str, int]]:
+    """List the sizes that a graph runs at: as written, larger, and 1."""
+    variants = [dict(symbols)]
     if symbols:
-        found.append({name: size + GROWTH for name, size in symbols.items()})
-        found.append(dict.fromkeys(symbols, 1))
-    return found
+        variants.append({name: size + GROWTH for name, size in symbols.items()})
+        variants.append(dict.fromkeys(symbols, 1))
+    return variants
 
 
 # -- tensors
 
 
-def draw(
+def draw_tensor(
     sample: TensorSample,
     shape: tuple[int, ...],
     generator: torch.Generator,
@@ -85,37 +84,37 @@ def draw(
     zeros: bool = True,
     wrap: bool = False,
 ) -> torch.Tensor:
-    """A tensor of the sample: given values, in its range, or random.
+    """Draw a tensor of the sample: given values, in its range, or random.
 
     ``special``: infinities, NaN and both zeros are among floats without a range. ``zeros``: False
     draws no integer 0, which a division would crash on. ``wrap``: bytes are among the largest, too.
     """
     dtype = getattr(torch, sample.dtype)
     if sample.values is not None:
-        given = np.asarray(sample.values)
-        if given.size != int(np.prod(shape)):
-            given = np.resize(given, shape)  # at another size: the same numbers again
-        return torch.tensor(given.tolist(), dtype=dtype).reshape(shape)
+        values = np.asarray(sample.values)
+        if values.size != int(np.prod(shape)):
+            values = np.resize(values, shape)  # at another size: the same numbers again
+        return torch.tensor(values.tolist(), dtype=dtype).reshape(shape)
     low, high = sample.low, sample.high
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
     if not (dtype.is_floating_point or dtype.is_complex):
         least = 0 if dtype == torch.uint8 and not wrap else -9
         bounds = int(low if low is not None else least), int(high if high is not None else 10)
-        made = torch.randint(*bounds, shape, generator=generator).to(dtype)
-        return made if zeros or low is not None else torch.where(made == 0, 1, made).to(dtype)
+        drawn = torch.randint(*bounds, shape, generator=generator).to(dtype)
+        return drawn if zeros or low is not None else torch.where(drawn == 0, 1, drawn).to(dtype)
     if low is not None and high is not None:
         plain = torch.rand(shape, generator=generator, dtype=torch.float64)
         return (plain * (high - low) + low).to(dtype)
-    wide = torch.complex128 if dtype.is_complex else torch.float64
-    made = torch.randn(shape, generator=generator, dtype=wide)
+    wide_dtype = torch.complex128 if dtype.is_complex else torch.float64
+    drawn = torch.randn(shape, generator=generator, dtype=wide_dtype)
     if special:  # each of them about equally often, so that none is missing by chance
-        count = made.numel()
+        count = drawn.numel()
         order = torch.randperm(max(count, len(SPECIAL)), generator=generator)[:count]
         table = torch.tensor(SPECIAL, dtype=torch.float64)
-        chosen = table[order % len(SPECIAL)].reshape(shape)
-        made = torch.where(torch.rand(shape, generator=generator) < 0.7, chosen, made)
-    return made.to(dtype)
+        specials = table[order % len(SPECIAL)].reshape(shape)
+        drawn = torch.where(torch.rand(shape, generator=generator) < 0.7, specials, drawn)
+    return drawn.to(dtype)
 
 
 def is_free(sample: TensorSample) -> bool:
@@ -127,35 +126,43 @@ def is_free(sample: TensorSample) -> bool:
 # -- attributes
 
 
-def attribute(text: object) -> Any:
-    """A literal, a dtype's name, a dict, or a word that is a string: ``NOTSET``."""
+def parse_attribute(text: object) -> Any:
+    """Parse a literal, a dtype's name, a dict, or a word that is a string: ``NOTSET``."""
     if text is None or not isinstance(text, str):
-        return [attribute(each) for each in text] if isinstance(text, (list, tuple)) else text
-    found = operand(text)
-    if found is not None:
-        return to_numpy(draw(found.sample, found.sample.shape, torch.Generator().manual_seed(0)))
+        return [parse_attribute(item) for item in text] if isinstance(text, (list, tuple)) else text
+    parsed = parse_operand(text)
+    if parsed is not None:
+        return to_numpy(
+            draw_tensor(parsed.sample, parsed.sample.shape, torch.Generator().manual_seed(0))
+        )
     try:
-        return literal(ast.parse(text.strip(), mode="eval").body)
+        return evaluate_literal(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError:
         return text
 
 
-_WORDS = {"inf": float("inf"), "nan": float("nan"), "true": 1, "false": 0, "bool": dtypes.boolean}
+_NAMED_VALUES = {
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "true": 1,
+    "false": 0,
+    "bool": dtypes.boolean,
+}
 
 
-def literal(tree: ast.expr) -> Any:
-    """The value of a literal of the language; names are dtypes, else texts."""
+def evaluate_literal(tree: ast.expr) -> Any:
+    """Evaluate a literal of the language; names are dtypes, else texts."""
     if isinstance(tree, ast.Constant):
         return tree.value
     if isinstance(tree, ast.Name):
         if tree.id in vocabulary.DTYPES:
             return getattr(dtypes, tree.id)
-        return _WORDS.get(tree.id, tree.id)
+        return _NAMED_VALUES.get(tree.id, tree.id)
     if isinstance(tree, (ast.List, ast.Tuple)):
-        return [literal(each) for each in tree.elts]
+        return [evaluate_literal(item) for item in tree.elts]
     if isinstance(tree, ast.Dict):
-        keys = [literal(key) for key in tree.keys if key is not None]
-        return dict(zip(keys, map(literal, tree.values), strict=True))
+        keys = [evaluate_literal(key) for key in tree.keys if key is not None]
+        return dict(zip(keys, map(evaluate_literal, tree.values), strict=True))
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
-        return -literal(tree.operand)
+        return -evaluate_literal(tree.operand)
     return samples.evaluate_value(Expression(tree), {"inf": float("inf"), "nan": float("nan")})

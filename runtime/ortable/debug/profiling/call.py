@@ -1,5 +1,4 @@
-"""`profile`: where the time of a call goes. In come a model and the arguments of a call, out comes
-a Profile; called by users and by the shell."""
+"""Implement `profile`: where the time of a model call goes."""
 
 from __future__ import annotations
 
@@ -14,18 +13,6 @@ from ortable.compat.providers import CPU, check_providers
 from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError
 
-from .account import (
-    BACKWARD,
-    IN_TORCH,
-    KERNEL,
-    OPERATOR,
-    PART,
-    RUN,
-    TORCH,
-    Accounts,
-    Span,
-    accounts_of,
-)
 from .models import is_onnx_model, record_model
 from .record import GraphRecord, Recording, record_call
 from .report import (
@@ -42,9 +29,21 @@ from .report import (
     module_rows,
     rows_by,
 )
+from .time_attribution import (
+    BACKWARD,
+    IN_TORCH,
+    KERNEL,
+    OPERATOR,
+    PART,
+    RUN,
+    TORCH,
+    Span,
+    TimeAttribution,
+    attribute_time,
+)
 
-_OF_TORCH = "train and dynamic are for torch.compile: an exported model runs as it is."
-_WHAT = {
+_TORCH_COMPILE_ONLY = "train and dynamic are for torch.compile: an exported model runs as it is."
+_STEP_KINDS = {
     BACKWARD: "backward",
     TORCH: "torch",
     PART: "partition",
@@ -65,14 +64,13 @@ def profile(
     sizes: Mapping[str, int] | None = None,
     **kwargs: Any,
 ) -> Profile:
-    """Tells where the time of `model(*args, **kwargs)` goes: by module, source line, ATen operator
-    and kernel, in microseconds a call.
+    """Measure where the time of `model(*args, **kwargs)` goes.
 
-    A module or a function is compiled by torch.compile with ortable, an exported model runs as it
-    is; either in sessions of the profile's own, with the profiler of ONNX Runtime on. What is
-    compiled elsewhere, the model's buffers, gradients and attributes, and random numbers stay as
-    they are; what a forward writes elsewhere stays written. The first calls, which compile, do not
-    count.
+    Times are by module, source line, ATen operator and kernel, in microseconds a call. A module or
+    a function is compiled by torch.compile with ortable, an exported model runs as it is; both in
+    sessions of the profile, with the profiler of ONNX Runtime on. What is compiled elsewhere, the
+    model's buffers, gradients and attributes, and random numbers stay as they are; what a forward
+    writes elsewhere stays written. The first calls, which compile, do not count.
 
     Args:
         model: a module or a function, compiled or not, in the mode it is in; or an OnnxProgram, a
@@ -99,24 +97,24 @@ def profile(
         raise OptionError("ortable.export(program) makes a program that can be profiled.")
     if is_onnx_model(model):
         if train or dynamic is not None:
-            raise OptionError(_OF_TORCH)
+            raise OptionError(_TORCH_COMPILE_ONLY)
         recording = record_model(model, args, kwargs, dict(options or {}), sizes or {}, calls)
-        return _profile(recording.graphs[0].where, recording, None)
+        return _make_profile(recording.graphs[0].where, recording, None)
     if sizes:
         raise OptionError("sizes are for inputs that are made, of an exported model.")
-    chosen = OrtOptions.from_mapping(options)
-    check_providers(chosen.providers)
+    ort_options = OrtOptions.from_mapping(options)
+    check_providers(ort_options.providers)
     function = innermost(model)
     recording = record_call(
-        function, (args, kwargs), chosen, train=train, dynamic=dynamic, calls=calls
+        function, (args, kwargs), ort_options, train=train, dynamic=dynamic, calls=calls
     )
     name = getattr(function, "__qualname__", "") or type(function).__qualname__
-    return _profile(name, recording, function)
+    return _make_profile(name, recording, function)
 
 
-def _profile(name: str, recording: Recording, function: Any) -> Profile:
-    accounts = accounts_of(recording)
-    nodes, places = _nodes(accounts)
+def _make_profile(name: str, recording: Recording, function: Any) -> Profile:
+    accounts = attribute_time(recording)
+    nodes, indices = _make_node_times(accounts)
     in_kernels = [0.0] * len(recording.graphs)
     for node in nodes:
         in_kernels[node.graph] += node.us
@@ -145,20 +143,20 @@ def _profile(name: str, recording: Recording, function: Any) -> Profile:
         plain_us=accounts.plain / 1000,
         graphs=graphs,
         nodes=nodes,
-        modules=module_rows(graphs, nodes, _kinds(nodes, function)),
+        modules=module_rows(graphs, nodes, _module_classes(nodes, function)),
         lines=rows_by(nodes, lambda node: node.line or NO_LINE),
         operators=rows_by(nodes, lambda node: node.operator),
-        kernels=rows_by(nodes, lambda node: f"{node.kernel} ({_short(node.provider)})"),
+        kernels=rows_by(nodes, lambda node: f"{node.kernel} ({_short_provider(node.provider)})"),
         rest=tuple(rest),
-        timeline=tuple(_step(span, accounts, places) for span in accounts.timeline),
+        timeline=tuple(_make_step(span, accounts, indices) for span in accounts.timeline),
         timeline_us=(accounts.window[1] - accounts.window[0]) / 1000,
-        notes=recording.notes + _notes(nodes, recording.graphs),
+        notes=recording.notes + _make_notes(nodes, recording.graphs),
     )
 
 
-def _nodes(accounts: Accounts) -> tuple[tuple[NodeTime, ...], dict[Any, int]]:
-    """The nodes in the order in which they ran first, and the places of their keys."""
-    made = tuple(
+def _make_node_times(accounts: TimeAttribution) -> tuple[tuple[NodeTime, ...], dict[Any, int]]:
+    """Make the nodes in the order in which they ran first, and the indices of their keys."""
+    nodes = tuple(
         NodeTime(
             key.graph,
             key.name,
@@ -173,42 +171,46 @@ def _nodes(accounts: Accounts) -> tuple[tuple[NodeTime, ...], dict[Any, int]]:
         )
         for key, (time, runs) in accounts.nodes.items()
     )
-    return made, {key: place for place, key in enumerate(accounts.nodes)}
+    return nodes, {key: index for index, key in enumerate(accounts.nodes)}
 
 
-def _step(span: Span, accounts: Accounts, places: Mapping[Any, int]) -> Step:
+def _make_step(span: Span, accounts: TimeAttribution, indices: Mapping[Any, int]) -> Step:
     begin = (span.begin - accounts.window[0]) / 1000
     length = (span.end - span.begin) / 1000
-    node = -1 if span.key is None else places[span.key]
-    return Step(_WHAT[span.rank], span.graph, span.thread, begin, length, node)
+    node = -1 if span.key is None else indices[span.key]
+    return Step(_STEP_KINDS[span.rank], span.graph, span.thread, begin, length, node)
 
 
-def _kinds(nodes: Sequence[NodeTime], function: Any) -> dict[tuple[int, str], str]:
-    """Classes of the modules of those graphs whose modules are the function's: others are graphs of
-    a module's own frame, whose paths start there."""
+def _module_classes(nodes: Sequence[NodeTime], function: Any) -> dict[tuple[int, str], str]:
+    """Map modules to class names, for graphs whose module paths are the function's.
+
+    Other graphs are of a submodule's own frame, whose paths start there.
+    """
     if not isinstance(function, torch.nn.Module):
         return {}
-    named = {path: type(each).__name__ for path, each in function.named_modules()}
+    named = {path: type(module).__name__ for path, module in function.named_modules()}
     paths: dict[int, set[str]] = {}
     for node in nodes:
         paths.setdefault(node.graph, set()).add(node.module)
     return {
-        (number, path): kind
-        for number, found in paths.items()
-        if found <= named.keys()
-        for path, kind in named.items()
+        (number, path): class_name
+        for number, graph_paths in paths.items()
+        if graph_paths <= named.keys()
+        for path, class_name in named.items()
     }
 
 
-def _short(provider: str) -> str:
+def _short_provider(provider: str) -> str:
     return provider.removesuffix("ExecutionProvider") or "no provider is told"
 
 
-def _notes(nodes: Sequence[NodeTime], graphs: Sequence[GraphRecord]) -> tuple[str, ...]:
+def _make_notes(nodes: Sequence[NodeTime], graphs: Sequence[GraphRecord]) -> tuple[str, ...]:
     notes = []
     if not graphs:
         notes.append("dynamo found nothing to compile: all of it is Python")
-    others = sorted({_short(node.provider) for node in nodes} - {_short(CPU), IN_TORCH})
+    others = sorted(
+        {_short_provider(node.provider) for node in nodes} - {_short_provider(CPU), IN_TORCH}
+    )
     if others:
         notes.append(
             f"kernels of {', '.join(others)} run behind the host: their times are those of the host"

@@ -1,12 +1,13 @@
-"""Kernels joined with what the graph says of its nodes. In come a model with `metadata_props` and
-the one that a session made of it, out comes an Origin for each kernel: module, ATen operator and
-source line. Called by `account`; and by `models`, before a session is made, for local functions of
-a model as plain nodes, each with the path of the module that it was called for. ONNX Runtime
-inlines these functions itself, but then equal modules have the names of the first.
+"""Join kernels with the metadata of graph nodes: module, ATen operator and source line.
+
+`models` calls `inline_module_functions` first, so that local functions are plain nodes, each with
+the path of the module that it was called for: ONNX Runtime inlines them too, but then equal modules
+have the names of the first.
 
 ONNX Runtime's optimizers rename, fuse and add nodes, and drop metadata. A node of the optimized
-model stands for the nodes of ours that lie between what it computes and what other nodes compute:
-it is known by the values that it computes, or by the name that it kept or was given after them."""
+model stands for the original nodes between its results and the results of other nodes: it is
+identified by the values that it computes, or by the name that it has or was derived from them.
+"""
 
 from __future__ import annotations
 
@@ -31,70 +32,73 @@ PATH = "module_path"
 RESULT = "ortable.profile.result"
 
 
-def named_and_inlined(model: ModelProto) -> ModelProto:
-    """The model with its modules' functions inlined and a name for every node; itself where there
-    is nothing to do."""
-    ours = [
+def inline_module_functions(model: ModelProto) -> ModelProto:
+    """Inline the modules' functions and name every node; a model without either is returned."""
+    module_functions = [
         (f.domain, f.name) for f in model.functions if any(p.key == PATH for p in f.metadata_props)
     ]
     named = all(node.name for node, _ in nodes_below(model.graph))
-    if not ours and named:
+    if not module_functions and named:
         return model
     check_functions(model)
-    made = ModelProto()
-    made.CopyFrom(model)
-    if ours:
-        special = _specialized(made, ours)
-        made = onnx.inliner.inline_selected_functions(made, special, False)
-        kept = [f for f in made.functions if (f.domain, f.name) not in ours]
-        del made.functions[:]
-        made.functions.extend(kept)
-    for number, (node, _) in enumerate(nodes_below(made.graph)):
+    inlined = ModelProto()
+    inlined.CopyFrom(model)
+    if module_functions:
+        specialized = _specialize_functions(inlined, module_functions)
+        inlined = onnx.inliner.inline_selected_functions(inlined, specialized, False)
+        remaining = [f for f in inlined.functions if (f.domain, f.name) not in module_functions]
+        del inlined.functions[:]
+        inlined.functions.extend(remaining)
+    for number, (node, _) in enumerate(nodes_below(inlined.graph)):
         node.name = node.name or f"{node.op_type}_{number}"
-    return made
+    return inlined
 
 
-def _specialized(model: ModelProto, ours: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Gives the model, in place, a function for each call of those that are ours; their names."""
-    special: list[tuple[str, str]] = []
-    known = {(f.domain, f.name): f for f in model.functions if (f.domain, f.name) in ours}
+def _specialize_functions(
+    model: ModelProto, module_functions: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Add a copy of each module function per call, in place; return their names."""
+    specialized: list[tuple[str, str]] = []
+    functions = {
+        (f.domain, f.name): f for f in model.functions if (f.domain, f.name) in module_functions
+    }
 
-    def call(node: NodeProto, path: str) -> None:
-        function = known.get((node.domain, node.op_type))
+    def specialize_call(node: NodeProto, path: str) -> None:
+        function = functions.get((node.domain, node.op_type))
         if function is None:
             return
-        made = FunctionProto()
-        made.CopyFrom(function)
-        made.name = f"{function.name}__call_{len(special)}"
-        special.append((made.domain, made.name))
-        node.op_type = made.name
-        home = _path(function)
+        copied = FunctionProto()
+        copied.CopyFrom(function)
+        copied.name = f"{function.name}__call_{len(specialized)}"
+        specialized.append((copied.domain, copied.name))
+        node.op_type = copied.name
+        function_path = _module_path(function)
         graph = GraphProto()
-        graph.node.extend(made.node)
+        graph.node.extend(copied.node)
         for inner, _ in nodes_below(graph):
-            moved = _moved(_path(inner), home, path)
-            _set_path(inner, moved)
+            rebased = _rebase_path(_module_path(inner), function_path, path)
+            _set_path(inner, rebased)
             # Inlining renames results; pictures name those of a call after its module.
             name = next(filter(None, inner.output), "")
             inner.metadata_props.add(key=RESULT, value=f"{path}/{name}" if path else name)
-            call(inner, moved)
-        del made.node[:]
-        made.node.extend(graph.node)
-        model.functions.append(made)
+            specialize_call(inner, rebased)
+        del copied.node[:]
+        copied.node.extend(graph.node)
+        model.functions.append(copied)
 
     for node, _ in list(nodes_below(model.graph)):
-        call(node, _path(node))
-    return special
+        specialize_call(node, _module_path(node))
+    return specialized
 
 
-def _moved(path: str, home: str, to: str) -> str:
-    """A path below one module as the same path below another."""
+def _rebase_path(path: str, home: str, to: str) -> str:
+    """Move a path below one module to another."""
     if path != home and not path.startswith(f"{home}."):
         return path or to
     return to + path[len(home) :]
 
 
-def _path(about: NodeProto | FunctionProto) -> str:
+def _module_path(about: NodeProto | FunctionProto) -> str:
     return next((prop.value for prop in about.metadata_props if prop.key == PATH), "")
 
 
@@ -111,8 +115,8 @@ ADDED = "added by ONNX Runtime"
 UNKNOWN = "no ATen operator is known"
 _EXPORTED = "_export_root"  # how torch.export calls what it traced a part of control flow from
 _GLOBAL = re.compile(r"^G\['(\w+)'\]")  # how dynamo calls a module that is a global name
-_CUT = re.compile(r"[^0-9A-Za-z]")
-_MOST_LINES = 3  # of a fused node
+_SEPARATOR = re.compile(r"[^0-9A-Za-z]")
+_MAX_LINES = 3  # of a fused node
 _TORCH_ONNX = "pkg.torch.onnx."
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n[ \t]*(?P<code>[^\n]*)'
@@ -121,9 +125,8 @@ _IN_TORCH = re.compile(r"[/\\]site-packages[/\\]torch[/\\]")
 
 
 @dataclass(frozen=True)
-class Origin:
-    """What a kernel was made for: the dotted path of a module, operators of torch, lines, and the
-    first results of the nodes that it is named after, or of all that it stands for."""
+class KernelOrigin:
+    """The origin of a kernel: module path, torch operators, lines, and results of its nodes."""
 
     module: str = ""
     operator: str = UNKNOWN
@@ -132,8 +135,8 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False)
-class _Node:
-    """A node of our model, with what its metadata say."""
+class _SourceNode:
+    """A node of the original model, with its metadata."""
 
     proto: NodeProto
     module: str
@@ -142,81 +145,87 @@ class _Node:
     result: str
 
 
-def origins_of(
+def make_origin_finder(
     before: ModelProto, after: ModelProto | None
-) -> Callable[[str, str], tuple[str, Origin]]:
-    """A function of a kernel's node name and its operator, which gives the operator with its domain
-    and the origin.
-    """
-    ours = _Ours(before)
-    known: dict[str, list[tuple[NodeProto, Origin]]] = defaultdict(list)
+) -> Callable[[str, str], tuple[str, KernelOrigin]]:
+    """Make a function that maps a kernel's node name and operator to its domain and origin."""
+    sources = _SourceNodes(before)
+    origins: dict[str, list[tuple[NodeProto, KernelOrigin]]] = defaultdict(list)
     if after is not None:
-        for node, origin in _joined(ours, after):
-            known[node.name].append((node, origin))
+        for node, origin in _join_nodes(sources, after):
+            origins[node.name].append((node, origin))
 
-    def find(name: str, op_type: str) -> tuple[str, Origin]:
-        for node, origin in known.get(name, ()):
+    def find_origin(name: str, op_type: str) -> tuple[str, KernelOrigin]:
+        for node, origin in origins.get(name, ()):
             if node.op_type == op_type:
                 foreign = node.domain not in ("", "ai.onnx")
                 return f"{node.domain}.{op_type}" if foreign else op_type, origin
-        found = ours.named(name)
-        return op_type, ours.merged(found, op_type) if found else Origin(operator=ADDED)
+        nodes = sources.find_named(name)
+        return op_type, sources.merge_origins(nodes, op_type) if nodes else KernelOrigin(
+            operator=ADDED
+        )
 
-    return find
+    return find_origin
 
 
-class _Ours:
-    """The nodes of our model, by name and by what they compute."""
+class _SourceNodes:
+    """The nodes of the original model, by name and by what they compute."""
 
     def __init__(self, model: ModelProto) -> None:
-        self.made: dict[str, NodeProto] = {}
+        self.producers: dict[str, NodeProto] = {}
         self.names: dict[str, list[NodeProto]] = defaultdict(list)
-        self.about: dict[int, _Node] = {}
+        self.about: dict[int, _SourceNode] = {}
         for proto, parent in nodes_below(model.graph):
-            self.about[id(proto)] = _read(proto, self.about.get(id(parent)))
+            self.about[id(proto)] = _read_node(proto, self.about.get(id(parent)))
             self.names[proto.name].append(proto)
             for name in filter(None, proto.output):
-                self.made.setdefault(name, proto)
+                self.producers.setdefault(name, proto)
 
-    def base(self, name: str) -> str:
-        """The node or value that a node of ONNX Runtime is called after; empty: none."""
-        starts = [name, *(name[: cut.start()] for cut in reversed(list(_CUT.finditer(name))))]
-        return next((each for each in starts if each in self.names or each in self.made), "")
+    def find_base(self, name: str) -> str:
+        """Find the node or value that a node of ONNX Runtime is named after; empty if none."""
+        starts = [name, *(name[: cut.start()] for cut in reversed(list(_SEPARATOR.finditer(name))))]
+        return next(
+            (start for start in starts if start in self.names or start in self.producers), ""
+        )
 
-    def named(self, name: str) -> list[NodeProto]:
-        """The nodes that a name tells."""
-        base = self.base(name)
-        return self.names[base] if base in self.names else [self.made[base]] if base else []
+    def find_named(self, name: str) -> list[NodeProto]:
+        """Find the nodes that a name is derived from."""
+        base = self.find_base(name)
+        return self.names[base] if base in self.names else [self.producers[base]] if base else []
 
-    def computed(self, node: NodeProto) -> tuple[bool, list[str]]:
-        """Values of our model that a node of the optimized one computes, and whether it has them
-        from its name alone."""
-        real = [name for name in node.output if name in self.made]
+    def find_computed(self, node: NodeProto) -> tuple[bool, list[str]]:
+        """Find the original values that an optimized node computes.
+
+        The flag says that they are known from the node's name alone.
+        """
+        real = [name for name in node.output if name in self.producers]
         if real:
             return False, real
-        return True, [name for each in self.named(node.name) for name in each.output if name]
+        return True, [
+            name for original in self.find_named(node.name) for name in original.output if name
+        ]
 
-    def merged(self, protos: Sequence[NodeProto], op_type: str) -> Origin:
-        """One origin for nodes that became one of this operator."""
-        return _merged([self.about[id(proto)] for proto in protos], op_type)
+    def merge_origins(self, protos: Sequence[NodeProto], op_type: str) -> KernelOrigin:
+        """Merge the origins of nodes that became one of this operator."""
+        return _merge_nodes([self.about[id(proto)] for proto in protos], op_type)
 
 
-def _read(proto: NodeProto, parent: _Node | None) -> _Node:
+def _read_node(proto: NodeProto, parent: _SourceNode | None) -> _SourceNode:
     about = {prop.key: prop.value for prop in proto.metadata_props}
-    path, target, line = _told(about)
+    path, target, line = _parse_metadata(about)
     path = _GLOBAL.sub(r"\1", path)
     if path == _EXPORTED or path.startswith(f"{_EXPORTED}."):
         path = path[len(_EXPORTED) + 1 :]
-    operator = _operator(target)
+    operator = _operator_name(target)
     if parent is not None:  # a part of control flow
         path, operator = path or parent.module, operator or parent.operator
         line = line or parent.line
     result = about.get(RESULT) or next(filter(None, proto.output), "")
-    return _Node(proto, path, operator, line, result)
+    return _SourceNode(proto, path, operator, line, result)
 
 
-def _operator(target: str) -> str:
-    """``aten.add.Tensor`` as torch's schemas have it: ``aten::add.Tensor``; empty for an input."""
+def _operator_name(target: str) -> str:
+    """Convert ``aten.add.Tensor`` to ``aten::add.Tensor``; empty for an input."""
     if "." not in target:
         return target if target in higher_order_operators else ""
     space, _, rest = target.partition(".")
@@ -226,94 +235,102 @@ def _operator(target: str) -> str:
     return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
 
 
-def _joined(ours: _Ours, after: ModelProto) -> Iterator[tuple[NodeProto, Origin]]:
-    """The nodes that run, each with its origin."""
+def _join_nodes(
+    sources: _SourceNodes, after: ModelProto
+) -> Iterator[tuple[NodeProto, KernelOrigin]]:
+    """Yield the nodes that run, each with its origin."""
     nodes = [node for node, _ in nodes_below(after.graph)]
-    computed = [ours.computed(node) for node in nodes]
-    cut = {name for _, values in computed for name in values}
+    computed = [sources.find_computed(node) for node in nodes]
+    boundary = {name for _, values in computed for name in values}
     # values that nodes are called after come first: a node behind them has the same ones
     order = sorted(range(len(nodes)), key=lambda number: not computed[number][0])
-    places, claimed = places_of(ours.made), set[int]()
-    found: dict[int, Origin] = {}
+    order_of, claimed = places_of(sources.producers), set[int]()
+    origins: dict[int, KernelOrigin] = {}
     for number in order:
-        old = nodes_between(computed[number][1], ours.made, places, cut)
-        old = [node for node in old if id(node) not in claimed]
-        claimed.update(map(id, old))
-        if old:
-            found[number] = ours.merged(old, nodes[number].op_type)
-    _place_the_added(nodes, found)
+        originals = nodes_between(computed[number][1], sources.producers, order_of, boundary)
+        originals = [node for node in originals if id(node) not in claimed]
+        claimed.update(map(id, originals))
+        if originals:
+            origins[number] = sources.merge_origins(originals, nodes[number].op_type)
+    _assign_neighbor_modules(nodes, origins)
     for number, node in enumerate(nodes):
-        yield node, found.get(number, Origin(operator=ADDED))
+        yield node, origins.get(number, KernelOrigin(operator=ADDED))
 
 
-def _place_the_added(nodes: Sequence[NodeProto], found: dict[int, Origin]) -> None:
-    """Gives nodes that stand for none of ours the module around them: that of their neighbours."""
+def _assign_neighbor_modules(nodes: Sequence[NodeProto], origins: dict[int, KernelOrigin]) -> None:
+    """Give added nodes the module of their neighbors."""
     maker = {name: number for number, node in enumerate(nodes) for name in node.output if name}
     readers: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(nodes):
         for name in node.input:
             readers[name].append(number)
-    wanting = [number for number in range(len(nodes)) if number not in found]
-    while wanting:
+    missing = [number for number in range(len(nodes)) if number not in origins]
+    while missing:
         placed = {}
-        for number in wanting:
+        for number in missing:
             near = [maker[name] for name in nodes[number].input if name in maker]
-            near += [each for name in nodes[number].output for each in readers[name]]
-            modules = [found[each].module for each in near if each in found]
+            near += [neighbor for name in nodes[number].output for neighbor in readers[name]]
+            modules = [origins[neighbor].module for neighbor in near if neighbor in origins]
             if modules:
-                placed[number] = Origin(common_module(modules), ADDED)
+                placed[number] = KernelOrigin(common_module(modules), ADDED)
         if not placed:
             return
-        found.update(placed)
-        wanting = [number for number in wanting if number not in placed]
+        origins.update(placed)
+        missing = [number for number in missing if number not in placed]
 
 
-def _merged(nodes: Sequence[_Node], op_type: str) -> Origin:
-    """One origin for nodes that became one of this operator: all operators of torch; module and
-    line of those that the operator is named after ("Conv" in "FusedConv"), or of all."""
-    told = [node for node in nodes if node.operator or node.line or node.module]
-    main = [node for node in told if node.proto.op_type in op_type] or told
-    operators = dict.fromkeys(node.operator for node in told if node.operator)
+def _merge_nodes(nodes: Sequence[_SourceNode], op_type: str) -> KernelOrigin:
+    """Merge nodes that became one of this operator into one origin.
+
+    It has all operators of torch; module and line are those of the nodes that the operator is named
+    after ("Conv" in "FusedConv"), or of all.
+    """
+    described = [node for node in nodes if node.operator or node.line or node.module]
+    main = [node for node in described if node.proto.op_type in op_type] or described
+    operators = dict.fromkeys(node.operator for node in described if node.operator)
     lines = list(dict.fromkeys(node.line for node in main if node.line))
     named = [node for node in nodes if node.proto.op_type in op_type] or nodes
-    return Origin(
+    return KernelOrigin(
         common_module([node.module for node in main]),
         " + ".join(operators) or UNKNOWN,
-        lines[0] if len(lines) == 1 else _places(lines),
+        lines[0] if len(lines) == 1 else _format_locations(lines),
         tuple(node.result for node in named if node.proto.op_type != "Constant"),
     )
 
 
-def _places(lines: Sequence[str]) -> str:
-    """``net.py:3, net.py:4``: lines without their text."""
-    places = list(dict.fromkeys(line.partition(": ")[0] for line in lines))
-    more = f" and {len(places) - _MOST_LINES} more" if len(places) > _MOST_LINES else ""
-    return ", ".join(places[:_MOST_LINES]) + more
+def _format_locations(lines: Sequence[str]) -> str:
+    """Format locations without their text: ``net.py:3, net.py:4``."""
+    locations = list(dict.fromkeys(line.partition(": ")[0] for line in lines))
+    more = f" and {len(locations) - _MAX_LINES} more" if len(locations) > _MAX_LINES else ""
+    return ", ".join(locations[:_MAX_LINES]) + more
 
 
 def common_module(paths: Iterable[str]) -> str:
-    """The innermost module that all paths are in; empty: the root."""
+    """Return the innermost module that contains all paths; empty for the root."""
     split = [path.split(".") if path else [] for path in paths]
     return ".".join(split[0][: shared_parts(split)]) if split else ""
 
 
-# -- what metadata say
+# -- metadata
 
 
-def _told(about: Mapping[str, str]) -> tuple[str, str, str]:
-    """The module's path, the target and the line; each empty where nothing tells it."""
+def _parse_metadata(about: Mapping[str, str]) -> tuple[str, str, str]:
+    """Parse module path, target and line; each empty if unknown."""
     if any(key.startswith(_TORCH_ONNX) for key in about):
-        return _of_torch_onnx(about)
+        return _parse_torch_onnx_metadata(about)
     return about.get(PATH, ""), about.get("aten_target", ""), about.get("source", "")
 
 
-def _of_torch_onnx(about: Mapping[str, str]) -> tuple[str, str, str]:
-    """The same of a model that torch.onnx wrote: scopes from the root to the node, classes beside
-    them, the last one being the operator, and a trace of the stack."""
+def _parse_torch_onnx_metadata(about: Mapping[str, str]) -> tuple[str, str, str]:
+    """Parse the metadata of torch.onnx.
+
+    It has scopes from the root to the node, their classes (the last is the operator), and a stack
+    trace.
+    """
     scopes = texts_in(about.get(f"{_TORCH_ONNX}name_scopes", ""))
     classes = texts_in(about.get(f"{_TORCH_ONNX}class_hierarchy", ""))
     frames = list(_FRAME.finditer(about.get(f"{_TORCH_ONNX}stack_trace", "")))
-    frames = [each for each in frames if not _IN_TORCH.search(each["file"])] or frames
+    frames = [frame for frame in frames if not _IN_TORCH.search(frame["file"])] or frames
     line = ""
     if frames:
         last = frames[-1]

@@ -1,6 +1,7 @@
-"""Calls of an exported model with the profiler of ONNX Runtime on: an OnnxProgram, a ModelProto, a
-LargeModel, or a file. In come the model, inputs or none, providers and settings of the session, out
-comes a Recording. Called by `call`; what is asked is asked of a session of the profile's own."""
+"""Record calls of an exported model (OnnxProgram, ModelProto, LargeModel, or a file) for `profile`.
+
+The model runs in a session of its own with the profiler of ONNX Runtime on.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ from ortable.exporter.account.sessions import array_of, make_session, ort_value,
 from ortable.exporter.program import OnnxProgram
 from ortable.ir.proto.trust import graph_of_file
 
-from .join import named_and_inlined
-from .record import GraphRecord, Recording, profile_settings, read_session, timed_calls
+from .join import inline_module_functions
+from .record import GraphRecord, Recording, profile_settings, read_session, time_calls
 
-_WARM = 2  # calls before the first that counts
-_UNKNOWN = 8  # what a size that is not given is
+_WARMUP_CALLS = 2  # calls before the first that counts
+_DEFAULT_SIZE = 8  # of a dimension that is not given
 _OPTIONS = ("providers", "session_options")
 
 
@@ -44,7 +45,7 @@ def record_model(
     sizes: Mapping[str, int],
     calls: int,
 ) -> Recording:
-    """Calls a model in a session of its own, and reads its profile."""
+    """Call a model in a session of its own, and read its profile."""
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise OptionError(
@@ -53,71 +54,77 @@ def record_model(
         )
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "0"
-        chosen = OrtOptions.from_mapping(options)
-        providers = list(chosen.providers or [CPU])
-        settings = profile_settings(chosen.session_options, providers, base)
+        ort_options = OrtOptions.from_mapping(options)
+        providers = list(ort_options.providers or [CPU])
+        settings = profile_settings(ort_options.session_options, providers, base)
         notes: tuple[str, ...] = ()
         if isinstance(model, OnnxProgram) and (args or kwargs):
-            session, proto, call = _program(model, args, kwargs, chosen.providers, settings)
+            session, proto, call = _make_program_session(
+                model, args, kwargs, ort_options.providers, settings
+            )
         else:
-            session, proto = _session(model, providers, settings)
-            feeds = _given(proto, args, kwargs) if args or kwargs else _made(proto, sizes)
+            session, proto = _make_model_session(model, providers, settings)
+            feeds = (
+                _bind_inputs(proto, args, kwargs) if args or kwargs else _make_inputs(proto, sizes)
+            )
             if not (args or kwargs):
-                notes = (f"inputs were made: {_told(feeds)}",)
+                notes = (f"inputs were made: {_format_feeds(feeds)}",)
 
             values = {name: ort_value(array) for name, array in feeds.items()}
-            _check(session, feeds, values)
+            _check_run(session, feeds, values)
 
             def call() -> Any:
                 return session.run_with_ort_values(None, values)
 
-        timed_calls(call, _WARM)
-        windows = timed_calls(call, calls)
-        read = read_session(session, 0, proto, base)
-        plain = [end - begin for begin, end in timed_calls(call, calls)]
-    graphs = [GraphRecord(1, "inference", _name(model, proto))]
-    return Recording(windows, plain, graphs, [read], notes=notes)
+        time_calls(call, _WARMUP_CALLS)
+        windows = time_calls(call, calls)
+        session_record = read_session(session, 0, proto, base)
+        plain = [end - begin for begin, end in time_calls(call, calls)]
+    graphs = [GraphRecord(1, "inference", _model_name(model, proto))]
+    return Recording(windows, plain, graphs, [session_record], notes=notes)
 
 
-def _name(model: Any, proto: ModelProto) -> str:
+def _model_name(model: Any, proto: ModelProto) -> str:
     if isinstance(model, str | os.PathLike):
         return os.path.basename(os.fspath(model))
     return proto.graph.name or "an ONNX model"
 
 
-def _program(
+def _make_program_session(
     program: OnnxProgram, args: Any, kwargs: Any, providers: Any, settings: Any
 ) -> tuple[Any, ModelProto, Callable[[], Any]]:
-    """A session of a program, the model in it, and what calls the program."""
-    mine = copy.deepcopy(program)
-    model = mine.model
+    """Make a session of a program; return it, its model, and a function that calls the program."""
+    copied = copy.deepcopy(program)
+    model = copied.model
     proto = proto_of(model)
     proto.CopyFrom(
-        named_and_inlined(model.session_proto() if isinstance(model, LargeModel) else proto)
+        inline_module_functions(model.session_proto() if isinstance(model, LargeModel) else proto)
     )
-    mine.initialize_inference_session(providers=providers, session_options=settings)
-    return mine.session(), proto, lambda: mine(*args, **kwargs)
+    copied.initialize_inference_session(providers=providers, session_options=settings)
+    return copied.session(), proto, lambda: copied(*args, **kwargs)
 
 
-def _session(model: Any, providers: Any, settings: dict[str, Any]) -> tuple[Any, ModelProto]:
-    """A session of a model, and the model in it."""
+def _make_model_session(
+    model: Any, providers: Any, settings: dict[str, Any]
+) -> tuple[Any, ModelProto]:
+    """Make a session of a model, and return it with the model."""
     source: Any = model.model if isinstance(model, OnnxProgram) else model
     if isinstance(source, str | os.PathLike):
-        source = _file(source, settings)
+        source = _load_file(source, settings)
     if isinstance(source, LargeModel):
-        made: Any = LargeModel(named_and_inlined(source.session_proto()), source.tensors)
+        inlined: Any = LargeModel(inline_module_functions(source.session_proto()), source.tensors)
     else:
-        made = named_and_inlined(source)
+        inlined = inline_module_functions(source)
     try:
-        return make_session(made, providers, settings), proto_of(made)
+        return make_session(inlined, providers, settings), proto_of(inlined)
     except OrtableError:
         raise
     except Exception as error:  # onnxruntime's classes derive from Exception only
         raise ProviderError(f"ONNX Runtime cannot load the model: {error}") from error
 
 
-def _file(path: Any, settings: dict[str, Any]) -> ModelProto:
-    """The model of a file, whose weights beside it stay there."""
+def _load_file(path: Any, settings: dict[str, Any]) -> ModelProto:
+    """Load the model of a file, without the weights beside it."""
     try:
         model = graph_of_file(path)
     except FileNotFoundError:
@@ -129,13 +136,13 @@ def _file(path: Any, settings: dict[str, Any]) -> ModelProto:
     return model
 
 
-def _check(session: Any, feeds: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Runs a session once."""
+def _check_run(session: Any, feeds: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Run the session once, and report errors as InputError."""
     try:
         session.run_with_ort_values(None, values)
     except Exception as error:  # onnxruntime's classes derive from Exception only
         raise InputError(
-            f"ONNX Runtime could not run the model on {_told(feeds)}: {error}\n"
+            f"ONNX Runtime could not run the model on {_format_feeds(feeds)}: {error}\n"
             "What to do: give inputs of your own, or the sizes of those that are made."
         ) from error
 
@@ -143,34 +150,37 @@ def _check(session: Any, feeds: Mapping[str, Any], values: Mapping[str, Any]) ->
 # -- inputs
 
 
-def _inputs(model: ModelProto) -> list[ValueInfoProto]:
-    """The inputs that a call gives: weights may stand among them, too."""
-    held = {each.name for each in model.graph.initializer}
-    return [value for value in model.graph.input if value.name not in held]
+def _input_values(model: ModelProto) -> list[ValueInfoProto]:
+    """List the inputs of a call, without the weights among the graph's inputs."""
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in initializers]
 
 
-def _given(model: ModelProto, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs of a call, by name."""
-    names = [value.name for value in _inputs(model)]
+def _bind_inputs(
+    model: ModelProto, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Bind the arguments of a call to input names."""
+    names = [value.name for value in _input_values(model)]
     if len(args) == 1 and isinstance(args[0], Mapping):  # inputs as a session takes them
         args, kwargs = [], {**args[0], **kwargs}
-    found = {**dict(zip(names, args, strict=False)), **kwargs}
-    if len(args) > len(names) or set(found) != set(names):
+    inputs = {**dict(zip(names, args, strict=False)), **kwargs}
+    if len(args) > len(names) or set(inputs) != set(names):
         raise InputError(
             f"the model has the inputs {', '.join(names)}, and the call gives {len(args)} by place"
             + (f" and {', '.join(map(str, kwargs))} by name" if kwargs else "")
         )
     return {
-        name: array_of(each) if isinstance(each, torch.Tensor | int) else each
-        for name, each in found.items()
+        name: array_of(item) if isinstance(item, torch.Tensor | int) else item
+        for name, item in inputs.items()
     }
 
 
-def _made(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Inputs for a model: random numbers, and ones where an integer or a bool is asked for, which
-    are indices, positions and masks that fit most models.
+def _make_inputs(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Make inputs: random numbers, and ones for integers and bools.
+
+    Ones are indices, positions and masks that fit most models.
     """
-    values = _inputs(model)
+    values = _input_values(model)
     dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
     unknown = sorted(set(sizes) - dims)
     if unknown:
@@ -182,26 +192,26 @@ def _made(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
     if wrong:
         raise OptionError(f"the size of {wrong[0]!r} is a number, not {sizes[wrong[0]]!r:.80}")
     generator = torch.Generator().manual_seed(0)
-    found = {}
+    inputs = {}
     for value in values:
-        kind = value.type.tensor_type
-        if not kind.elem_type:
+        tensor_type = value.type.tensor_type
+        if not tensor_type.elem_type:
             raise InputError(f"input {value.name!r} is no tensor: give inputs of your own")
-        shape = [_size(dim, sizes) for dim in kind.shape.dim]
-        dtype = dtypes.to_torch(kind.elem_type)
+        shape = [_resolve_dim(dim, sizes) for dim in tensor_type.shape.dim]
+        dtype = dtypes.to_torch(tensor_type.elem_type)
         if dtype.is_floating_point or dtype.is_complex:
-            made = torch.randn(shape, generator=generator).to(dtype)
+            tensor = torch.randn(shape, generator=generator).to(dtype)
         else:
-            made = torch.ones(shape, dtype=dtype)
-        found[value.name] = array_of(made)
-    return found
+            tensor = torch.ones(shape, dtype=dtype)
+        inputs[value.name] = array_of(tensor)
+    return inputs
 
 
-def _size(dim: Any, sizes: Mapping[str, int]) -> int:
+def _resolve_dim(dim: Any, sizes: Mapping[str, int]) -> int:
     if dim.HasField("dim_value"):
         return int(dim.dim_value)
-    return int(sizes.get(dim.dim_param, _UNKNOWN))
+    return int(sizes.get(dim.dim_param, _DEFAULT_SIZE))
 
 
-def _told(feeds: Mapping[str, Any]) -> str:
+def _format_feeds(feeds: Mapping[str, Any]) -> str:
     return ", ".join(f"{n} {a.dtype}[{', '.join(map(str, a.shape))}]" for n, a in feeds.items())

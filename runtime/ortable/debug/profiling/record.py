@@ -1,8 +1,7 @@
-"""Calls of a compiled model with the profiler of ONNX Runtime on. In come a function, its arguments
-and the backend's options, out comes a Recording: when each call began and ended, and what every
-session wrote down. Called by `call`.
+"""Record calls of a compiled model with the profiler of ONNX Runtime on, for `profile`.
 
-The sessions are made for the profile, apart from what the user has compiled, and end with it."""
+The sessions are made for the profile, apart from what the user has compiled, and end with it.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +30,14 @@ from ortable.backend.partition.host_graph import PartitionedGraph
 from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.providers import CPU, CUDA, provider_names
 from ortable.compat.torch_explain import OperatorClock, compiled_apart
-from ortable.debug.explain_state import call_apart, copied_arguments, modules_of, run_call
+from ortable.debug.explain_state import copy_arguments, find_modules, isolated_call, run_call
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.origin import module_path
 
 Window = tuple[int, int]  # begin and end, in nanoseconds of time.time_ns
-_MOST_EVENTS = 1_000_000  # what the profiler of ONNX Runtime keeps of a session
-_MOST_WARM = 6  # calls before the first that counts
-_WRITE_WHAT_THEY_OPTIMIZE = {CPU, CUDA}
+_MAX_EVENTS = 1_000_000  # what the profiler of ONNX Runtime keeps of a session
+_MAX_WARMUP_CALLS = 6  # calls before the first that counts
+_PROVIDERS_THAT_WRITE_MODELS = {CPU, CUDA}
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ class TorchCall:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """A graph that was compiled: the `number`-th of dynamo's, its kind, the frame it is of, and the
-    calls of operators that torch runs, in the order of the graph."""
+    """A compiled graph: dynamo's number, kind and frame, and the operators that torch runs."""
 
     number: int
     kind: str
@@ -63,9 +61,11 @@ class GraphRecord:
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """What a session of a graph wrote: its events, whose times are microseconds after `start`,
-    nanoseconds of the system's clock; the model it was made of, and the model that it made of it
-    (None where it wrote none)."""
+    """The profile of a session.
+
+    Times of `events` are microseconds after `start`, nanoseconds of the system's clock; `model` is
+    what it was made of, `optimized` what it wrote (None where it wrote none).
+    """
 
     graph: int
     start: int
@@ -76,10 +76,20 @@ class SessionRecord:
 
 @dataclass(frozen=True)
 class Recording:
-    """Calls with the profiler on, `plain` ones after it was turned off, in nanoseconds; in `torch`
-    when a graph ran that torch runs a part of, in `parts` when one of its partitions was called,
-    with the place of the graph in `graphs`; in `operators` what torch ran then, and when; in
-    `backward` when autograd ran backward, of which `backward_graph` is what torch ran itself."""
+    """Recorded calls; times are nanoseconds.
+
+    Attributes:
+        calls: calls with the profiler on.
+        plain: durations of calls after it was turned off.
+        graphs: the compiled graphs.
+        sessions: what the sessions wrote.
+        torch: runs of graphs that torch runs a part of, with the index in `graphs`.
+        parts: calls of partitions, with the index in `graphs`.
+        operators: operators that torch ran, with begin and end.
+        backward: runs of autograd.
+        backward_graph: index of the graph of what torch ran in these.
+        notes: remarks.
+    """
 
     calls: Sequence[Window]
     plain: Sequence[int]
@@ -93,15 +103,19 @@ class Recording:
     notes: tuple[str, ...] = ()
 
 
-def profile_settings(given: Any, providers: Sequence[Any], base: Path) -> dict[str, Any]:
-    """Settings of a session that writes a profile, and the model that it optimized."""
-    if given is not None and not isinstance(given, Mapping):
+def profile_settings(session_options: Any, providers: Sequence[Any], base: Path) -> dict[str, Any]:
+    """Make settings of a session that writes a profile, and its optimized model."""
+    if session_options is not None and not isinstance(session_options, Mapping):
         raise OptionError(
             "session_options is an onnxruntime.SessionOptions, and the profile needs a session "
             "with settings of its own. Give a dict of settings."
         )
-    settings = {**(given or {}), "enable_profiling": True, "profile_file_prefix": str(base)}
-    if set(provider_names(providers)) <= _WRITE_WHAT_THEY_OPTIMIZE:
+    settings = {
+        **(session_options or {}),
+        "enable_profiling": True,
+        "profile_file_prefix": str(base),
+    }
+    if set(provider_names(providers)) <= _PROVIDERS_THAT_WRITE_MODELS:
         settings |= {
             "optimized_model_filepath": str(base.with_suffix(".onnx")),
             "session.optimized_model_external_initializers_file_name": f"{base.name}.data",
@@ -111,14 +125,14 @@ def profile_settings(given: Any, providers: Sequence[Any], base: Path) -> dict[s
 
 
 def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -> SessionRecord:
-    """Turns the profiler of a session off, and reads what it wrote."""
+    """Turn the profiler of a session off, and read what it wrote."""
     start = int(session.get_profiling_start_time_ns())
     written = Path(session.end_profiling())
     events = json.loads(written.read_text(encoding="utf-8"))
     written.unlink()
-    if len(events) >= _MOST_EVENTS:
+    if len(events) >= _MAX_EVENTS:
         raise ProviderError(
-            f"ONNX Runtime's profile of one session has room for {_MOST_EVENTS} events, and it is "
+            f"ONNX Runtime's profile of one session has room for {_MAX_EVENTS} events, and it is "
             "full: some kernels are missing. Profile fewer calls (calls=1), or a smaller input."
         )
     path = base.with_suffix(".onnx")
@@ -126,17 +140,17 @@ def read_session(session: Any, graph: int, model: onnx.ModelProto, base: Path) -
     return SessionRecord(graph, start, events, model, optimized)
 
 
-def timed_calls(
+def time_calls(
     call: Callable[..., Any], count: int, prepare: Callable[[], tuple[Any, ...]] = tuple
 ) -> list[Window]:
-    """When calls of a function begin and end."""
-    found = []
+    """Call a function `count` times, and return begin and end of each call."""
+    windows = []
     for _ in range(count):
-        given = prepare()
+        arguments = prepare()
         begin = time.time_ns()
-        call(*given)
-        found.append((begin, time.time_ns()))
-    return found
+        call(*arguments)
+        windows.append((begin, time.time_ns()))
+    return windows
 
 
 def record_call(
@@ -148,60 +162,61 @@ def record_call(
     dynamic: bool | None,
     calls: int,
 ) -> Recording:
-    """Compiles a function apart from what is compiled of it elsewhere, calls it, and reads the
-    profiles of its sessions. The function's modules are afterwards as they were.
+    """Compile a function in isolation, call it, and read the profiles of its sessions.
+
+    The function's modules are restored afterwards.
     """
-    options, notes = _profiled_options(options)
+    options, notes = _select_options(options)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        watch = _Watch(options, folder)
-        stack.callback(watch.forget)
-        stack.enter_context(call_apart(function, copied_arguments(*call), train))
-        compiled = compiled_apart(function, watch.backend, dynamic)
-        modules = modules_of(function)
+        recorder = _ProfileRecorder(options, folder)
+        stack.callback(recorder.release_sessions)
+        stack.enter_context(isolated_call(function, copy_arguments(*call), train))
+        compiled = compiled_apart(function, recorder.compile_dynamo_graph, dynamic)
+        modules = find_modules(function)
 
-        def prepare() -> tuple[Any, ...]:
+        def prepare_call() -> tuple[Any, ...]:
             for module in modules if train else ():
                 module.zero_grad(set_to_none=True)
-            return compiled, copied_arguments(*call), train, watch.backward_of
+            return compiled, copy_arguments(*call), train, recorder.backward_of
 
-        if not run_call(*prepare()) and train:
+        if not run_call(*prepare_call()) and train:
             notes.append("no result requires gradients: nothing runs backward")
-        seen = -1
-        for _ in range(_MOST_WARM - 1):
-            timed_calls(run_call, 1, prepare)
-            if seen == (seen := watch.made):
+        compiled_count = -1
+        for _ in range(_MAX_WARMUP_CALLS - 1):
+            time_calls(run_call, 1, prepare_call)
+            if compiled_count == (compiled_count := recorder.compiled_count):
                 break
-        watch.measuring = True
-        windows = timed_calls(run_call, calls, prepare)
-        watch.measuring = False
-        sessions = watch.read()
-        plain = timed_calls(run_call, calls, prepare)
-        backward = watch.backward_graph() if train else None
+        recorder.measuring = True
+        windows = time_calls(run_call, calls, prepare_call)
+        recorder.measuring = False
+        sessions = recorder.read_sessions()
+        plain = time_calls(run_call, calls, prepare_call)
+        backward = recorder.backward_graph() if train else None
         return Recording(
             windows,
             [end - begin for begin, end in plain],
-            list(watch.graphs),
+            list(recorder.graphs),
             sessions,
-            watch.spans,
-            watch.calls,
-            watch.operators,
-            watch.backwards,
+            recorder.spans,
+            recorder.calls,
+            recorder.operators,
+            recorder.backwards,
             backward,
             tuple(notes),
         )
 
 
-def _profiled_options(options: OrtOptions) -> tuple[OrtOptions, list[str]]:
-    """The options without what times graphs itself or finds compiled ones, and what that means."""
+def _select_options(options: OrtOptions) -> tuple[OrtOptions, list[str]]:
+    """Disable the options that time graphs or read compiled ones, with notes for the user."""
     notes = []
     if options.tune is not None:
         notes.append("option tune is left out: give the settings that it found as session_options")
     if options.autotune:
         notes.append("option autotune is left out: what ONNX Runtime runs is profiled")
-    chosen = replace(options, tune=None, autotune=False, cache_dir=None, hints=False)
-    profile_settings(options.session_options, CPU, Path())  # refused before anything is compiled
-    return chosen, notes
+    selected = replace(options, tune=None, autotune=False, cache_dir=None, hints=False)
+    profile_settings(options.session_options, CPU, Path())  # raises before anything is compiled
+    return selected, notes
 
 
 @dataclass(frozen=True)
@@ -213,12 +228,12 @@ class _Part:
     base: Path
 
 
-class _Watch:
-    """The backend of one profile, and what it made."""
+class _ProfileRecorder:
+    """The backend of one profile, and what it compiled."""
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
-        self._told: dict[str, Any] = {}  # takes the records of graphs
-        self._options, self._folder = replace(options, storage=self._told), folder
+        self._graph_storage: dict[str, Any] = {}  # takes the records of graphs
+        self._options, self._folder = replace(options, storage=self._graph_storage), folder
         self._storage = options.storage
         self._numbers = itertools.count()
         self._functions: list[Callable[..., Any]] = []
@@ -232,77 +247,83 @@ class _Watch:
             False  # in these calls nothing is compiled, and torch's operators are timed
         )
         self._clock: OperatorClock | None = None
-        self._whole: list[int] = []  # graphs that torch runs, and their backward
+        self._torch_graphs: list[int] = []  # graphs that torch runs, and their backward
 
     @property
-    def made(self) -> int:
-        """How much was compiled, sessions too."""
-        return len(self._functions) + len(self.graphs) + len(self._sessions())
+    def compiled_count(self) -> int:
+        """Count what was compiled, sessions too."""
+        return len(self._functions) + len(self.graphs) + len(self._list_sessions())
 
-    def backend(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
-        """What torch.compile calls for each graph of dynamo."""
+    def compile_dynamo_graph(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
+        """Compile one graph of dynamo."""
         index, before = len(self._functions), len(self._parts)
         self._functions.append(graph_module)  # its place: backward graphs are compiled later
 
         def compile_graph(graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
-            return self._compile(index + 1, graph, options)
+            return self._compile_aot_graph(index + 1, graph, options)
 
         origin = current_origin()
-        made = compile_with_autograd(
+        compiled = compile_with_autograd(
             graph_module, example_inputs, self._options, compile_graph=compile_graph
         )
-        self._placements()
+        self._take_placements()
         if len(self._parts) == before:  # torch runs all of it
-            self._whole.append(self._in_torch(index + 1, origin))
-            made = _timed(self._clocked(made), self._whole[-1], self.spans)
-        self._functions[index] = made
+            self._torch_graphs.append(self._torch_graph_index(index + 1, origin))
+            compiled = _with_timing(self._with_clock(compiled), self._torch_graphs[-1], self.spans)
+        self._functions[index] = compiled
         # torch keeps what it is given: not the sessions
         return lambda *args: self._functions[index](*args)
 
     def backward_of(self, results: Sequence[Any], gradients: Sequence[Any]) -> None:
-        """What runs autograd, and notes when."""
-        run = self._clocked(torch.autograd.backward) if self._whole else torch.autograd.backward
+        """Run autograd, and record when."""
+        run = (
+            self._with_clock(torch.autograd.backward)
+            if self._torch_graphs
+            else torch.autograd.backward
+        )
         begin = time.time_ns()
         run(results, gradients)
         self.backwards.append((begin, time.time_ns()))
 
     def backward_graph(self) -> int | None:
-        """The place of a record for the backward of what torch runs whole; None where there is
-        no such graph."""
-        if not self._whole:
+        """Add a record for the backward of graphs that torch runs, and return its index.
+
+        None where there is no such graph.
+        """
+        if not self._torch_graphs:
             return None
-        first = self.graphs[self._whole[0]]
-        made = GraphRecord(first.number, "backward", first.where)
-        if len(self._whole) > 1:
-            made = GraphRecord(0, "backward", "all graphs that torch runs")
-        self.graphs.append(made)
+        first = self.graphs[self._torch_graphs[0]]
+        record = GraphRecord(first.number, "backward", first.where)
+        if len(self._torch_graphs) > 1:
+            record = GraphRecord(0, "backward", "all graphs that torch runs")
+        self.graphs.append(record)
         return len(self.graphs) - 1
 
-    def forget(self) -> None:
-        """Lets all sessions go."""
+    def release_sessions(self) -> None:
+        """Release all sessions."""
         self._functions.clear()
         self._parts.clear()
 
-    def read(self) -> list[SessionRecord]:
-        """What the sessions wrote; their profilers are off afterwards."""
-        found = []
-        for part, session in self._sessions():
+    def read_sessions(self) -> list[SessionRecord]:
+        """Read what the sessions wrote; their profilers are off afterwards."""
+        records = []
+        for part, session in self._list_sessions():
             model = part.run.weights.get("onnx") or part.run.compiled.model
-            found.append(read_session(session, part.graph, model, part.base))
-        return found
+            records.append(read_session(session, part.graph, model, part.base))
+        return records
 
-    def _sessions(self) -> list[tuple[_Part, Any]]:
-        """Every session once, with its part."""
-        found: dict[int, tuple[_Part, Any]] = {}
+    def _list_sessions(self) -> list[tuple[_Part, Any]]:
+        """List every session once, with its part."""
+        sessions: dict[int, tuple[_Part, Any]] = {}
         for part in self._parts:
-            held = [frozen.session for frozen in part.run.held]
-            for session in (part.run.session, *held):
+            frozen_sessions = [frozen.session for frozen in part.run.held]
+            for session in (part.run.session, *frozen_sessions):
                 if session is not None:
-                    found.setdefault(id(session), (part, session))
-        return list(found.values())
+                    sessions.setdefault(id(session), (part, session))
+        return list(sessions.values())
 
-    def _clocked(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, in which torch's operators are timed while calls are measured."""
+    def _with_clock(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Time torch's operators in the function while calls are measured."""
 
         def run(*args: Any) -> Any:
             if not self.measuring or self._clock is not None:
@@ -316,54 +337,58 @@ class _Watch:
 
         return run
 
-    def _placements(self) -> list[Placement]:
-        """The operators that torch runs, of the graph that was compiled last; the user's storage
-        gets its records."""
-        records = self._told.pop("instance", ())
+    def _take_placements(self) -> list[Placement]:
+        """Take the placements in torch of the graph that was compiled last.
+
+        The user's storage gets its records.
+        """
+        records = self._graph_storage.pop("instance", ())
         if self._storage is not None and records:
             self._storage.setdefault("instance", []).extend(records)
-        found = records[0].placement if records else ()
-        return [each for each in found if each.where == "torch"]
+        placements = records[0].placement if records else ()
+        return [placement for placement in placements if placement.where == "torch"]
 
-    def _in_torch(self, number: int, origin: Origin | None) -> int:
-        """The place of the record of a graph of which nothing was converted."""
+    def _torch_graph_index(self, number: int, origin: Origin | None) -> int:
+        """Return the index of the record of a graph that torch runs whole."""
         for index, graph in enumerate(self.graphs):
             if graph.number == number:
                 return index
-        self.graphs.append(GraphRecord(number, "torch", _place(origin)))
+        self.graphs.append(GraphRecord(number, "torch", _format_origin(origin)))
         return len(self.graphs) - 1
 
-    def _compile(self, number: int, graph: GraphModule, options: OrtOptions) -> Any:
+    def _compile_aot_graph(self, number: int, graph: GraphModule, options: OrtOptions) -> Any:
         index = len(self.graphs)
-        self.graphs.append(GraphRecord(number, AotGraph(graph).kind, _place(current_origin())))
+        self.graphs.append(
+            GraphRecord(number, AotGraph(graph).kind, _format_origin(current_origin()))
+        )
 
-        def runner(compiled: CompiledGraph, options: OrtOptions) -> Any:
-            return self._run(index, compiled, options)
+        def make_runner(compiled: CompiledGraph, options: OrtOptions) -> Any:
+            return self._make_runner(index, compiled, options)
 
         paths = {node.name: module_path(node)[0] for node in graph.graph.nodes}
-        made = compile_aot_graph(graph, options, runner)
+        compiled_graph = compile_aot_graph(graph, options, make_runner)
         calls = tuple(
-            TorchCall(each.operator, paths.get(each.node, ""), each.line)
-            for each in self._placements()
+            TorchCall(placement.operator, paths.get(placement.node, ""), placement.line)
+            for placement in self._take_placements()
         )
         self.graphs[index] = replace(self.graphs[index], torch=calls)
-        if not isinstance(made, PartitionedGraph):
-            return made
-        timed = _timed(self._clocked(made), index, self.spans)
-        return PartitionedGraph(timed, made.partitions, made.text)
+        if not isinstance(compiled_graph, PartitionedGraph):
+            return compiled_graph
+        timed = _with_timing(self._with_clock(compiled_graph), index, self.spans)
+        return PartitionedGraph(timed, compiled_graph.partitions, compiled_graph.text)
 
-    def _run(self, graph: int, compiled: CompiledGraph, options: OrtOptions) -> Any:
+    def _make_runner(self, graph: int, compiled: CompiledGraph, options: OrtOptions) -> Any:
         base = self._folder / f"{next(self._numbers)}"
         settings = profile_settings(options.session_options, options.providers or (), base)
-        made = run_with_onnxruntime(compiled, replace(options, session_options=settings))
-        self._parts.append(_Part(graph, made, base))
-        return _timed(made, graph, self.calls) if compiled.is_partition else made
+        runner = run_with_onnxruntime(compiled, replace(options, session_options=settings))
+        self._parts.append(_Part(graph, runner, base))
+        return _with_timing(runner, graph, self.calls) if compiled.is_partition else runner
 
 
-def _timed(
+def _with_timing(
     function: Callable[..., Any], graph: int, spans: list[tuple[int, Window]]
 ) -> Callable[..., Any]:
-    """The function, which notes when it runs."""
+    """Record when the function runs."""
 
     def run(*args: Any) -> Any:
         begin = time.time_ns()
@@ -375,5 +400,5 @@ def _timed(
     return run
 
 
-def _place(origin: Origin | None) -> str:
+def _format_origin(origin: Origin | None) -> str:
     return "a function of torch" if origin is None else str(origin)

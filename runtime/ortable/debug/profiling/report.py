@@ -1,6 +1,4 @@
-"""What `profile` returns: a Profile of times by module, source line, ATen operator and kernel, as
-text, as JSON, as a trace of Chrome, as a page of HTML. In come nodes with their times, out go rows
-by name, the tree of modules, and texts. Made by `call`; read by users and by the shell."""
+"""The `Profile` that `profile` returns, formatted as text, JSON, a Chrome trace or an HTML page."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ IN_PYTHON = "Python around the session"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: microseconds a call, and how many kernels that are (0: none)."""
+    """A row of a table: microseconds a call, and the number of kernels (0: none)."""
 
     name: str
     us: float
@@ -36,13 +34,13 @@ class Row:
 
 @dataclass(frozen=True)
 class NodeTime:
-    """A node that ONNX Runtime ran, of the graph `graph` (its place in `Profile.graphs`); or an
-    operator that torch ran (`provider` "torch"), calls of one line together.
+    """A node that ONNX Runtime ran, or an operator that torch ran (`provider` "torch").
 
-    `kernel` is its operator, `module` a dotted path (empty: the root), `us` microseconds a call
-    without those of the nodes inside it, `runs` how often it ran in a call. `results` are those of
-    the model's nodes that became it, the first of each; in a local function, after the path of the
-    module that calls it and a slash.
+    `graph` is an index of `Profile.graphs`, `kernel` its operator, `module` a dotted path (empty:
+    the root), `us` microseconds a call without those of the nodes inside it, `runs` how often it
+    ran in a call. Torch's calls of one line are together. `results` are those of the model's nodes
+    that became it, the first of each; in a local function, after the path of the module that calls
+    it and a slash.
     """
 
     graph: int
@@ -59,8 +57,9 @@ class NodeTime:
 
 @dataclass(frozen=True)
 class ModuleTime:
-    """A module of a graph: `us` microseconds a call with all that is inside, `own_us` without the
-    modules inside. The path is empty for the graph itself; `kind` is the class where it is known.
+    """A module of a graph: `us` microseconds a call with its submodules, `own_us` without them.
+
+    The path is empty for the graph itself; `kind` is the class where it is known.
     """
 
     graph: int
@@ -72,15 +71,18 @@ class ModuleTime:
 
     @property
     def depth(self) -> int:
-        """How many modules it is inside of."""
+        """Return the number of modules around it."""
         return len(self.path.split(".")) if self.path else 0
 
 
 @dataclass(frozen=True)
 class GraphTime:
-    """A graph that torch compiled, the `number`-th of dynamo's: its kind ("inference", "forward",
-    "backward", "torch"), its frame, and microseconds a call: in kernels and operators of torch, in
-    its sessions outside of kernels, and in torch around its operators."""
+    """A graph that torch compiled, the `number`-th of dynamo's.
+
+    Its kind is "inference", "forward", "backward" or "torch"; `where` is its frame. Times are
+    microseconds a call: in kernels and operators of torch, in its sessions outside of kernels, and
+    in torch around its operators.
+    """
 
     number: int
     kind: str
@@ -91,7 +93,7 @@ class GraphTime:
 
     @property
     def label(self) -> str:
-        """`graph 1 (inference) of Net.forward (net.py:12)`"""
+        """Format as `graph 1 (inference) of Net.forward (net.py:12)`."""
         if not self.number:
             return f"{self.kind} of {self.where}"
         return f"graph {self.number} ({self.kind}) of {self.where}"
@@ -99,9 +101,11 @@ class GraphTime:
 
 @dataclass(frozen=True)
 class Step:
-    """Something that ran in one call, from `begin_us` on, microseconds after the call began.
+    """Something that ran in one call, `begin_us` microseconds after the call began.
+
     `what` is "session", "partition", "torch", "backward", "kernel", or "operator" for one of
-    torch's; `node` is the place of the latter two in `Profile.nodes`."""
+    torch's; `node` is the index of the latter two in `Profile.nodes`.
+    """
 
     what: str
     graph: int
@@ -157,25 +161,25 @@ class Profile:
         return self.text()
 
     def text(self, rows: int = 15) -> str:
-        """The tables as text, in milliseconds.
+        """Format the tables as text, in milliseconds.
 
         Args:
             rows: how many rows a table has; the others are one row. Modules that take less than
                 1 % of the call are in those around them only.
         """
-        parts = [head(self), *(f"  {note}" for note in self.notes)]
-        for table in tables_of(self, rows):
-            parts += ["", *lines_of(table)]
+        parts = [format_head(self), *(f"  {note}" for note in self.notes)]
+        for table in make_tables(self, rows):
+            parts += ["", *format_table(table)]
         return "\n".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, but for the timeline; docs/profiling.md has the fields."""
-        found = asdict(self)
-        del found["timeline"], found["timeline_us"]
-        return {"version": 1, **found}
+        """Convert to plain values, without the timeline; docs/profiling.md has the fields."""
+        plain = asdict(self)
+        del plain["timeline"], plain["timeline_us"]
+        return {"version": 1, **plain}
 
     def json(self, indent: int | None = 2) -> str:
-        """`as_dict` as JSON.
+        """Format `as_dict` as JSON.
 
         Args:
             indent: spaces of a step; None for one line.
@@ -183,12 +187,14 @@ class Profile:
         return json.dumps(self.as_dict(), indent=indent)
 
     def trace(self) -> dict[str, Any]:
-        """The call of middle length as a trace of Chrome: modules above their kernels, times in
-        microseconds."""
-        return trace_of(self)
+        """Return the call of median length as a Chrome trace, in microseconds.
+
+        Modules are above their kernels.
+        """
+        return make_trace(self)
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Writes `json()`.
+        """Write `json()`.
 
         Args:
             path: the file.
@@ -196,7 +202,7 @@ class Profile:
         write_file(Path(path), f"{self.json()}\n".encode())
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes `trace()` for chrome://tracing and https://ui.perfetto.dev.
+        """Write `trace()` for chrome://tracing and https://ui.perfetto.dev.
 
         Args:
             path: the file.
@@ -204,8 +210,7 @@ class Profile:
         write_file(Path(path), f"{json.dumps(self.trace())}\n".encode())
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page with a flame graph of the modules and all tables. It reads nothing else, so
-        it opens without a network.
+        """Write a standalone HTML page with a flame graph of the modules and all tables.
 
         Args:
             path: the file.
@@ -213,14 +218,14 @@ class Profile:
         Raises:
             OrtableError: plotly is absent: `pip install 'ortable[profile]'`.
         """
-        write_file(Path(path), html_of(self).encode())
+        write_file(Path(path), format_html(self).encode())
 
 
 # -- the rows
 
 
 def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple[Row, ...]:
-    """The nodes' times by a name, the largest first."""
+    """Sum the nodes' times by a name, the largest first."""
     times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for node in nodes:
         row = times[name(node)]
@@ -233,8 +238,8 @@ def rows_by(nodes: Iterable[NodeTime], name: Callable[[NodeTime], str]) -> tuple
 def module_rows(
     graphs: Sequence[GraphTime], nodes: Sequence[NodeTime], kinds: Mapping[tuple[int, str], str]
 ) -> tuple[ModuleTime, ...]:
-    """The modules of each graph, a module before those inside it."""
-    found: list[ModuleTime] = []
+    """List the modules of each graph, a module before those inside it."""
+    rows: list[ModuleTime] = []
     for number in range(len(graphs)):
         total: dict[str, float] = {"": 0.0}
         own: dict[str, float] = defaultdict(float)
@@ -243,31 +248,30 @@ def module_rows(
             if node.graph != number:
                 continue
             own[node.module] += node.us
-            for path in _around(node.module):
+            for path in _path_prefixes(node.module):
                 total[path] = total.get(path, 0.0) + node.us
                 runs[path] += node.runs
-        found += [
+        rows += [
             ModuleTime(number, p, kinds.get((number, p), ""), total[p], own[p], runs[p])
-            for p in _as_tree(total)
+            for p in _tree_order(total)
         ]
-    return tuple(found)
+    return tuple(rows)
 
 
 def shared_parts(paths: Iterable[Sequence[str]]) -> int:
-    """How many parts some paths begin with that are the same."""
-    places = zip(*paths, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda parts: len(set(parts)) == 1, places))
+    """Count the leading parts that all paths share."""
+    columns = zip(*paths, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda parts: len(set(parts)) == 1, columns))
 
 
-def _around(path: str) -> list[str]:
-    """The root, the modules around a module, and itself."""
+def _path_prefixes(path: str) -> list[str]:
+    """List the root, the modules around a module, and itself."""
     parts = path.split(".") if path else []
     return [".".join(parts[:end]) for end in range(len(parts) + 1)]
 
 
-def _as_tree(paths: Iterable[str]) -> list[str]:
-    """Paths with each below the one that it is inside of, in their order otherwise, but for the
-    elements of a list: they are in the list's."""
+def _tree_order(paths: Iterable[str]) -> list[str]:
+    """Sort paths so that each follows the module around it, and list elements are by index."""
     order = {path: number for number, path in enumerate(paths)}
     first: dict[str, int] = {}  # element of a list
     for path, number in order.items():
@@ -275,22 +279,22 @@ def _as_tree(paths: Iterable[str]) -> list[str]:
         if name.isdigit():
             first.setdefault(around, number)
 
-    def key(path: str) -> tuple[int, int]:
+    def sort_key(path: str) -> tuple[int, int]:
         around, _, name = path.rpartition(".")
         return (first[around], int(name)) if name.isdigit() else (order[path], 0)
 
-    return sorted(order, key=lambda path: [key(each) for each in _around(path)])
+    return sorted(order, key=lambda path: [sort_key(prefix) for prefix in _path_prefixes(path)])
 
 
 # -- tables
 
 
-_SMALL = 0.01  # of the call: modules below it are not in a table
+_MIN_SHARE = 0.01  # of the call: modules below it are not in a table
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people: its title, and rows of a name, milliseconds, per cent and a count."""
+    """A printed table: its title, and rows of a name, milliseconds, per cent and a count."""
 
     title: str
     rows: tuple[tuple[str, str, str, str], ...]
@@ -299,8 +303,8 @@ class Table:
 HEADS = ("ms", "%", "kernels")
 
 
-def head(profile: Profile) -> str:
-    """The first line."""
+def format_head(profile: Profile) -> str:
+    """Format the first line."""
     calls = "1 call" if profile.calls == 1 else f"{profile.calls} calls"
     if profile.counted > 1:
         middle = "" if profile.counted == profile.calls else f"the middle {profile.counted} of "
@@ -311,57 +315,59 @@ def head(profile: Profile) -> str:
     )
 
 
-def tables_of(profile: Profile, most: int) -> list[Table]:
-    """The four tables; what is in no kernel ends each of them, so that all have the same sum."""
-    rest = [_cells(profile, row.name, row.us, row.runs) for row in profile.rest]
-    total = _cells(profile, "the call", profile.call_us, sum(n.runs for n in profile.nodes))
-    made = [Table("by module", (*_module_cells(profile), *rest, total))]
+def make_tables(profile: Profile, max_rows: int) -> list[Table]:
+    """Make the four tables; rows for time in no kernel end each, so that all have the same sum."""
+    rest = [_make_cells(profile, row.name, row.us, row.runs) for row in profile.rest]
+    total = _make_cells(profile, "the call", profile.call_us, sum(n.runs for n in profile.nodes))
+    tables = [Table("by module", (*_module_cells(profile), *rest, total))]
     for title, rows in (
         ("by source line", profile.lines),
         ("by ATen operator", profile.operators),
         ("by kernel", profile.kernels),
     ):
-        shown = [_cells(profile, row.name, row.us, row.runs) for row in _cut(rows, most)]
-        made.append(Table(title, (*shown, *rest, total)))
-    return made
+        cells = [
+            _make_cells(profile, row.name, row.us, row.runs) for row in _limit_rows(rows, max_rows)
+        ]
+        tables.append(Table(title, (*cells, *rest, total)))
+    return tables
 
 
-def _cut(rows: Sequence[Row], most: int) -> Sequence[Row]:
-    if len(rows) <= most + 1:
+def _limit_rows(rows: Sequence[Row], max_rows: int) -> Sequence[Row]:
+    if len(rows) <= max_rows + 1:
         return rows
-    last = rows[most:]
-    more = Row(f"{len(last)} more", sum(r.us for r in last), sum(r.runs for r in last))
-    return [*rows[:most], more]
+    last = rows[max_rows:]
+    others = Row(f"{len(last)} more", sum(r.us for r in last), sum(r.runs for r in last))
+    return [*rows[:max_rows], others]
 
 
 def _module_cells(profile: Profile) -> Iterator[tuple[str, str, str, str]]:
     for row in profile.modules:
-        if row.path and row.us < _SMALL * profile.call_us:
+        if row.path and row.us < _MIN_SHARE * profile.call_us:
             continue
         name = row.path.rpartition(".")[2] or profile.graphs[row.graph].label
         name = "  " * row.depth + name + (f" ({row.kind})" if row.kind and row.path else "")
-        yield _cells(profile, name, row.us, row.runs)
+        yield _make_cells(profile, name, row.us, row.runs)
 
 
-def _cells(profile: Profile, name: str, us: float, runs: float) -> tuple[str, str, str, str]:
+def _make_cells(profile: Profile, name: str, us: float, runs: float) -> tuple[str, str, str, str]:
     share = 100 * us / profile.call_us if profile.call_us else 0.0
     return name, f"{us / 1000:.3f}", f"{share:.1f}", f"{runs:g}" if runs else ""
 
 
-_WIDEST = 100
+_MAX_NAME_WIDTH = 100
 
 
-def lines_of(table: Table) -> Iterator[str]:
-    """The lines of a table."""
-    names = [_short(row[0]) for row in table.rows]
+def format_table(table: Table) -> Iterator[str]:
+    """Yield the lines of a table."""
+    names = [_shorten(row[0]) for row in table.rows]
     width = max(len(table.title), *map(len, names))
     yield f"{table.title:{width}} {HEADS[0]:>10} {HEADS[1]:>6} {HEADS[2]:>8}"
     for name, (_, *numbers) in zip(names, table.rows, strict=True):
         yield f"{name:{width}} {numbers[0]:>10} {numbers[1]:>6} {numbers[2]:>8}".rstrip()
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _WIDEST else f"{name[: _WIDEST - 3]}..."
+def _shorten(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_WIDTH else f"{name[: _MAX_NAME_WIDTH - 3]}..."
 
 
 # -- the trace
@@ -374,94 +380,100 @@ _CATEGORIES = (
 _NESTING = ("backward", "torch", "operator", "partition", "session", "kernel")
 
 
-def trace_of(profile: Profile) -> dict[str, Any]:
-    """The trace, times in microseconds."""
-    threads = _main_first(profile.timeline)
+def make_trace(profile: Profile) -> dict[str, Any]:
+    """Make the trace, times in microseconds."""
+    threads = _thread_indices(profile.timeline)
     names = [("process_name", 0, f"ortable: {profile.model}")]
-    names += [("thread_name", place, f"thread {place}") for place in threads.values()]
+    names += [("thread_name", index, f"thread {index}") for index in threads.values()]
     events = [
         {"ph": "M", "name": name, "pid": 1, "tid": tid, "args": {"name": text}}
         for name, tid, text in dict.fromkeys(names)
     ]
     about = {"calls": profile.calls}
-    events.append(_event(profile.model, "call", 0.0, profile.timeline_us, 0, about))
-    for thread, place in threads.items():
+    events.append(_make_event(profile.model, "call", 0.0, profile.timeline_us, 0, about))
+    for thread, index in threads.items():
         steps = (step for step in profile.timeline if step.thread == thread)
-        events += _events(profile, steps, place)
-    events.sort(key=_order)
+        events += _thread_events(profile, steps, index)
+    events.sort(key=_event_order)
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
-def _main_first(timeline: Sequence[Step]) -> dict[int, int]:
-    """Threads by number; those of graphs that torch runs a part of are the first's."""
-    found: dict[int, int] = {}
+def _thread_indices(timeline: Sequence[Step]) -> dict[int, int]:
+    """Number the threads; those of graphs that torch runs a part of are the first's."""
+    indices: dict[int, int] = {}
     for step in sorted(timeline, key=lambda step: step.what == "kernel"):
-        found.setdefault(step.thread, 0 if step.what != "kernel" else len(set(found.values())))
-    return found
+        indices.setdefault(step.thread, 0 if step.what != "kernel" else len(set(indices.values())))
+    return indices
 
 
-def _order(event: dict[str, Any]) -> tuple[Any, ...]:
-    """What lasts around another event comes before it, also where both are as long."""
+def _event_order(event: dict[str, Any]) -> tuple[Any, ...]:
+    """Sort an enclosing event before the events in it, also where both are as long."""
     path = str(event["args"].get("module", ""))
     inner = _CATEGORIES.index(event["cat"]) if "cat" in event else -1
     return event["tid"], event.get("ts", -1.0), -event.get("dur", 0.0), inner, len(path)
 
 
 @dataclass
-class _Around:
-    """A step that lasts until `end`, its module, and the modules inside it that are open, the
-    innermost last, with their begin."""
+class _OpenStep:
+    """A step that is open until `end`, its module path, and the open modules inside it.
+
+    The innermost module is last; each has its begin.
+    """
 
     end: float
     path: list[str]
     modules: list[tuple[str, float]] = field(default_factory=list)
 
 
-def _events(profile: Profile, steps: Iterable[Step], thread: int) -> Iterator[dict[str, Any]]:
-    """The events of the steps of a thread, with those of the modules around them."""
-    around = [_Around(math.inf, [])]
+def _thread_events(
+    profile: Profile, steps: Iterable[Step], thread: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of the steps of a thread, with those of the modules around them."""
+    open_steps = [_OpenStep(math.inf, [])]
     last = 0.0
 
-    def close(kept: int) -> Iterator[dict[str, Any]]:
-        modules = around[-1].modules
-        while len(modules) > kept:
-            path = [*around[-1].path, *(name for name, _ in modules)]
+    def close_modules(depth: int) -> Iterator[dict[str, Any]]:
+        modules = open_steps[-1].modules
+        while len(modules) > depth:
+            path = [*open_steps[-1].path, *(name for name, _ in modules)]
             name, begin = modules.pop()
-            yield _event(name, "module", begin, last - begin, thread, {"module": ".".join(path)})
+            yield _make_event(
+                name, "module", begin, last - begin, thread, {"module": ".".join(path)}
+            )
 
-    def order(step: Step) -> tuple[float, float, int]:
+    def step_order(step: Step) -> tuple[float, float, int]:
         return step.begin_us, -step.us, _NESTING.index(step.what)
 
-    for step in sorted(steps, key=order):
-        while around[-1].end <= step.begin_us:
-            yield from close(0)
-            last = around.pop().end
-        name, about = _said(profile, step)
+    for step in sorted(steps, key=step_order):
+        while open_steps[-1].end <= step.begin_us:
+            yield from close_modules(0)
+            last = open_steps.pop().end
+        name, about = _describe_step(profile, step)
         path = about["module"].split(".") if about.get("module") else []
-        outer = around[-1]
-        inside = len(around) > 1 and path[: len(outer.path)] == outer.path
+        outer = open_steps[-1]
+        inside = len(open_steps) > 1 and path[: len(outer.path)] == outer.path
         parts = path[len(outer.path) :] if inside else []
         shared = shared_parts([parts, [name for name, _ in outer.modules]])
-        yield from close(shared)
+        yield from close_modules(shared)
         outer.modules += [(name, step.begin_us) for name in parts[shared:]]
-        yield _event(name, step.what, step.begin_us, step.us, thread, about)
-        around.append(_Around(step.begin_us + step.us, path))
-    while around:
-        yield from close(0)
-        last = around.pop().end
+        yield _make_event(name, step.what, step.begin_us, step.us, thread, about)
+        open_steps.append(_OpenStep(step.begin_us + step.us, path))
+    while open_steps:
+        yield from close_modules(0)
+        last = open_steps.pop().end
 
 
-def _said(profile: Profile, step: Step) -> tuple[str, dict[str, str]]:
-    """What a step is called, and what is told of its node."""
+def _describe_step(profile: Profile, step: Step) -> tuple[str, dict[str, str]]:
+    """Return the name of a step and the metadata of its node."""
     if step.node < 0:
         return "backward" if step.graph < 0 else profile.graphs[step.graph].label, {}
     node = profile.nodes[step.node]
-    told = ("kernel", "provider", "module", "operator", "line")
-    about = {"node": node.name, **{key: getattr(node, key) for key in told}}
+    fields = ("kernel", "provider", "module", "operator", "line")
+    about = {"node": node.name, **{key: getattr(node, key) for key in fields}}
     return f"{node.kernel}: {node.operator}" if step.what == "kernel" else node.operator, about
 
 
-def _event(
+def _make_event(
     name: str, category: str, begin: float, length: float, thread: int, about: dict[str, Any]
 ) -> dict[str, Any]:
     return {
@@ -487,13 +499,14 @@ _COLORS = {
     "rest": "#b0bec5",
 }
 _READABLE = {"minsize": 11, "mode": "hide"}  # smaller text is left out
-_ROWS = 40  # of a table in the page
+_MAX_ROWS = 40  # of a table in the page
 
 
-def _boxes(profile: Profile) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
-    """What the flame graph is made of, each with the way from the call, what it is, what to say of
-    it, and its own microseconds: modules in the order of the table, kernels, and what is in no
-    kernel."""
+def _flame_boxes(profile: Profile) -> Iterator[tuple[tuple[str, ...], str, str, float]]:
+    """Yield the boxes of the flame graph: path from the call, kind, description, own microseconds.
+
+    Modules are in the order of the table, then kernels, and time in no kernel.
+    """
     for number, graph in enumerate(profile.graphs):
         yield (graph.label,), "graph", graph.where, 0.0
         for module in profile.modules:
@@ -540,8 +553,8 @@ tr:nth-child(even) {{ background: #f4f6f7; }}
 """
 
 
-def html_of(profile: Profile) -> str:
-    """The page."""
+def format_html(profile: Profile) -> str:
+    """Format the page."""
     try:
         import plotly.graph_objects as go
         import plotly.io
@@ -550,7 +563,7 @@ def html_of(profile: Profile) -> str:
             "The page of a profile needs the Python package 'plotly': install the extra with "
             "`pip install 'ortable[profile]'`. text(), json() and trace() need nothing."
         ) from error
-    figure = go.Figure(go.Icicle(**_icicle(profile)))
+    figure = go.Figure(go.Icicle(**_icicle_arguments(profile)))
     figure.update_layout(
         margin={"t": 10, "l": 0, "r": 0, "b": 10}, height=620, uniformtext=_READABLE
     )
@@ -559,34 +572,34 @@ def html_of(profile: Profile) -> str:
     )
     return _PAGE.format(
         title=html.escape(f"{profile.model}: profile"),
-        head=html.escape(head(profile)),
+        head=html.escape(format_head(profile)),
         notes="".join(f"<p>{html.escape(note)}</p>" for note in profile.notes),
         figure=drawn,
-        tables="".join(map(_table, tables_of(profile, _ROWS))),
+        tables="".join(map(_table_html, make_tables(profile, _MAX_ROWS))),
     )
 
 
-def _icicle(profile: Profile) -> dict[str, Any]:
-    """The boxes as plotly has them: lists of the same length. A box is as long as those on it."""
-    known: dict[tuple[str, ...], tuple[str, str, str]] = {}
-    known[()] = profile.model, "call", "the call"
+def _icicle_arguments(profile: Profile) -> dict[str, Any]:
+    """Convert the boxes to plotly's lists of equal length; a box includes those above it."""
+    boxes: dict[tuple[str, ...], tuple[str, str, str]] = {}
+    boxes[()] = profile.model, "call", "the call"
     times: dict[tuple[str, ...], float] = defaultdict(float)
-    for way, what, about, us in _boxes(profile):
-        known.setdefault(way, (way[-1], what, about))
-        for depth in range(1, len(way) + 1):
-            times[way[:depth]] += us
+    for path, what, about, us in _flame_boxes(profile):
+        boxes.setdefault(path, (path[-1], what, about))
+        for depth in range(1, len(path) + 1):
+            times[path[:depth]] += us
     times[()] = profile.call_us
-    numbers = {way: str(number) for number, way in enumerate(known)}
+    numbers = {path: str(number) for number, path in enumerate(boxes)}
     return {
         "ids": list(numbers.values()),
-        "parents": [numbers[way[:-1]] if way else "" for way in known],
-        "labels": [html.escape(label) for label, _, _ in known.values()],
-        "values": [times[way] / 1000 for way in known],
+        "parents": [numbers[path[:-1]] if path else "" for path in boxes],
+        "labels": [html.escape(label) for label, _, _ in boxes.values()],
+        "values": [times[path] / 1000 for path in boxes],
         "customdata": [
-            [html.escape(about), 100 * times[way] / profile.call_us]
-            for way, (_, _, about) in known.items()
+            [html.escape(about), 100 * times[path] / profile.call_us]
+            for path, (_, _, about) in boxes.items()
         ],
-        "marker": {"colors": [_COLORS[what] for _, what, _ in known.values()]},
+        "marker": {"colors": [_COLORS[what] for _, what, _ in boxes.values()]},
         "branchvalues": "total",
         "sort": False,
         "tiling": {"orientation": "v"},
@@ -598,8 +611,8 @@ def _icicle(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _table(table: Table) -> str:
-    heads = "".join(f"<th>{each}</th>" for each in ("", *HEADS))
+def _table_html(table: Table) -> str:
+    heads = "".join(f"<th>{heading}</th>" for heading in ("", *HEADS))
     rows = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
         for row in table.rows

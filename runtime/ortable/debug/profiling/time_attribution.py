@@ -1,11 +1,11 @@
-"""Where the time of calls went. In comes a Recording, out come times by node and by graph, whose
-sum is that of the calls, and the events of one call as they followed one another. Called by `call`.
+"""Attribute the time of recorded calls to nodes and graphs; the parts add up to the calls.
 
 Every instant of a call belongs to the innermost kernel that runs then; several that run on several
 threads at the same time share it. Where no kernel runs it belongs to the session that runs; else,
 in a graph of which torch runs a part, to Python where a session is called, to an operator of torch,
 or to what is around these; else to autograd's backward, else to Python. So nothing is counted
-twice, and nothing is lost, by construction."""
+twice, and nothing is lost, by construction.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ortable.errors import ProviderError
 
-from .join import Origin, origins_of
+from .join import KernelOrigin, make_origin_finder
 from .record import Recording, SessionRecord, TorchCall, Window
 
 IN_TORCH = "torch"  # the provider of torch's own operators
@@ -29,21 +29,22 @@ _SUFFIX = "_kernel_time"
 
 @dataclass(frozen=True)
 class KernelKey:
-    """A node of a session, or operators of torch that are alike: the graph, the name, the operator,
-    where it runs, what it is for."""
+    """A node of a session, or equal operators of torch."""
 
     graph: int
     name: str
     kernel: str
     provider: str
-    origin: Origin
+    origin: KernelOrigin
 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Something that ran from `begin` to `end`, nanoseconds of the system's clock, on a thread: a
-    kernel or an operator of torch (with a `key`), a session, the call of a partition, a graph of
-    which torch runs a part, or a backward (`graph` -1)."""
+    """An interval on a thread, in nanoseconds of the system's clock.
+
+    It is a kernel or an operator of torch (with a `key`), a session, the call of a partition, a
+    graph of which torch runs a part, or a backward (`graph` -1).
+    """
 
     begin: int
     end: int
@@ -53,19 +54,19 @@ class Span:
     key: KernelKey | None = None
 
 
-def spans_of(recording: Recording) -> list[Span]:
-    """All of them, in no order."""
-    spans = [span for session in recording.sessions for span in _spans(session)]
+def collect_spans(recording: Recording) -> list[Span]:
+    """Collect all spans, unordered."""
+    spans = [span for session in recording.sessions for span in _session_spans(session)]
     spans += [Span(*window, 0, TORCH, graph) for graph, window in recording.torch]
     spans += [Span(*window, 0, PART, graph) for graph, window in recording.parts]
     spans += [Span(*window, 0, BACKWARD, -1) for window in recording.backward]
-    spans += _operators(recording)
+    spans += _operator_spans(recording)
     return spans
 
 
-def _spans(session: SessionRecord) -> Iterable[Span]:
-    """Kernels and runs of a session."""
-    find = origins_of(session.model, session.optimized)
+def _session_spans(session: SessionRecord) -> Iterable[Span]:
+    """Yield the kernels and runs of a session."""
+    find = make_origin_finder(session.model, session.optimized)
     keys: dict[tuple[str, str, str], KernelKey] = {}
     for event in session.events:
         name, about = event.get("name", ""), event.get("args") or {}
@@ -86,61 +87,70 @@ def _spans(session: SessionRecord) -> Iterable[Span]:
             yield Span(begin, end, thread, KERNEL, session.graph, key)
 
 
-def _operators(recording: Recording) -> Iterator[Span]:
-    """The operators that torch ran, each with its graph; those that it ran for a session, to lay
-    out a tensor, are the session's."""
-    found = _outside(recording.operators, [window for _, window in recording.parts])
-    found.sort(key=_begin)
+def _operator_spans(recording: Recording) -> Iterator[Span]:
+    """Yield the operators that torch ran, with their graph.
+
+    Operators that torch ran for a session, to lay out a tensor, belong to the session.
+    """
+    operators = _exclude_windows(recording.operators, [window for _, window in recording.parts])
+    operators.sort(key=_begin_time)
     for graph, window in recording.torch:
-        first, last = (bisect_left(found, time, key=_begin) for time in window)
-        yield from _joined(graph, found[first:last], recording.graphs[graph].torch)
+        first, last = (bisect_left(operators, time, key=_begin_time) for time in window)
+        yield from _match_calls(graph, operators[first:last], recording.graphs[graph].torch)
     if recording.backward_graph is not None:
-        rest = _outside(found, [window for _, window in recording.torch])
-        yield from _joined(recording.backward_graph, rest, ())
+        unassigned = _exclude_windows(operators, [window for _, window in recording.torch])
+        yield from _match_calls(recording.backward_graph, unassigned, ())
 
 
-def _begin(operator: tuple[str, int, int]) -> int:
+def _begin_time(operator: tuple[str, int, int]) -> int:
     return operator[1]
 
 
-def _outside(
+def _exclude_windows(
     operators: Iterable[tuple[str, int, int]], windows: Iterable[Window]
 ) -> list[tuple[str, int, int]]:
-    """The operators that begin in none of some windows, of which no two overlap."""
+    """Filter out operators that begin in one of the windows, which do not overlap."""
     order = sorted(windows)
     begins = [begin for begin, _ in order]
 
     def is_inside(time: int) -> bool:
-        place = bisect_right(begins, time)
-        return place > 0 and time < order[place - 1][1]
+        index = bisect_right(begins, time)
+        return index > 0 and time < order[index - 1][1]
 
-    return [each for each in operators if not is_inside(each[1])]
+    return [operator for operator in operators if not is_inside(operator[1])]
 
 
-def _joined(
+def _match_calls(
     graph: int, operators: Sequence[tuple[str, int, int]], calls: Sequence[TorchCall]
 ) -> Iterator[Span]:
-    """Spans of operators. The calls of one operator that the graph has are those that ran, in their
-    order, where they are as many; else nothing tells which is which."""
-    known: dict[str, list[TorchCall]] = defaultdict(list)
+    """Yield spans of operators, matched with the calls of the graph in order.
+
+    Calls of an operator are only matched if as many ran as the graph has.
+    """
+    calls_by_operator: dict[str, list[TorchCall]] = defaultdict(list)
     for call in calls:
-        known[call.operator].append(call)
+        calls_by_operator[call.operator].append(call)
     ran = Counter(name for name, _, _ in operators)
     seen: Counter[str] = Counter()
     for name, begin, end in operators:
-        origin, place = Origin(operator=name), seen[name]
-        if len(known[name]) == ran[name]:
-            origin = Origin(known[name][place].module, name, known[name][place].line)
+        origin, index = KernelOrigin(operator=name), seen[name]
+        if len(calls_by_operator[name]) == ran[name]:
+            origin = KernelOrigin(
+                calls_by_operator[name][index].module, name, calls_by_operator[name][index].line
+            )
         seen[name] += 1
         yield Span(begin, end, 0, OPERATOR, graph, KernelKey(graph, name, name, IN_TORCH, origin))
 
 
 @dataclass(frozen=True)
-class Accounts:
-    """Nanoseconds a call, on average: of nodes, with how often each ran; of sessions outside of
-    kernels and of torch's operators, by graph; of autograd's backward; of Python; of the `calls`
-    that count, with the profiler and without. `timeline` has the spans of the call whose time is in
-    the middle, `window` when that began and ended."""
+class TimeAttribution:
+    """Average nanoseconds per call.
+
+    `nodes` have their time and how often each ran; `sessions` (outside of kernels) and `torch` are
+    by graph; `calls` is the number of calls that count, `call` and `plain` their times with the
+    profiler and without. `timeline` has the spans of the call of median time, `window` its begin
+    and end.
+    """
 
     nodes: dict[KernelKey, tuple[float, float]]
     sessions: dict[int, float]
@@ -154,11 +164,13 @@ class Accounts:
     timeline: tuple[Span, ...]
 
 
-def accounts_of(recording: Recording) -> Accounts:
+def attribute_time(recording: Recording) -> TimeAttribution:
+    """Attribute the time of the middle half of the calls.
+
+    Raises:
+        ProviderError: no run that ONNX Runtime noted is in a call.
     """
-    :raises ProviderError: no run that ONNX Runtime noted is in a call
-    """
-    spans = spans_of(recording)
+    spans = collect_spans(recording)
     spans.sort(key=lambda span: span.begin)
     begins = [span.begin for span in spans]
     inside = [
@@ -167,59 +179,60 @@ def accounts_of(recording: Recording) -> Accounts:
     ]
     _check_clock(spans, inside)
     lengths = [end - begin for begin, end in recording.calls]
-    kept = _middle_half(lengths)
+    middle = _middle_half(lengths)
     nodes: dict[KernelKey, list[float]] = defaultdict(lambda: [0.0, 0.0])
     others: dict[tuple[int, int], float] = defaultdict(float)  # by rank and graph
-    python, count = 0.0, len(kept)
-    for number in kept:
-        found = inside[number]
-        taken, idle = shares(found, recording.calls[number])
+    python, count = 0.0, len(middle)
+    for number in middle:
+        call_spans = inside[number]
+        times, idle = attribute_window(call_spans, recording.calls[number])
         python += idle / count
-        for span, time in zip(found, taken, strict=True):
+        for span, time in zip(call_spans, times, strict=True):
             if span.key is not None:
                 nodes[span.key][0] += time / count
                 nodes[span.key][1] += 1
             else:
                 others[span.rank, span.graph] += time / count
-    return Accounts(
+    return TimeAttribution(
         nodes={key: (time, runs / count) for key, (time, runs) in nodes.items()},
         sessions={graph: time for (rank, graph), time in others.items() if rank == RUN},
         torch={graph: time for (rank, graph), time in others.items() if rank == TORCH},
         backward=others[BACKWARD, -1],
         python=python + sum(time for (rank, _), time in others.items() if rank == PART),
         calls=count,
-        call=statistics.fmean(lengths[number] for number in kept),
+        call=statistics.fmean(lengths[number] for number in middle),
         plain=statistics.fmean(recording.plain[n] for n in _middle_half(recording.plain)),
-        window=recording.calls[kept[count // 2]],
-        timeline=tuple(inside[kept[count // 2]]),
+        window=recording.calls[middle[count // 2]],
+        timeline=tuple(inside[middle[count // 2]]),
     )
 
 
 def _middle_half(lengths: Sequence[int]) -> list[int]:
-    """The places of the calls whose times are in the middle, in the order of their times: without
-    the fastest and the slowest quarter, which something else may have disturbed."""
+    """Return the indices of the calls in the middle half, ordered by time.
+
+    The fastest and the slowest quarter may have been disturbed.
+    """
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    cut = len(order) // 4
-    return order[cut : len(order) - cut]
+    quarter = len(order) // 4
+    return order[quarter : len(order) - quarter]
 
 
 def _check_clock(spans: Sequence[Span], inside: Iterable[Sequence[Span]]) -> None:
-    """The profiler's clock must be the system's: it is another one where no run is in a call."""
+    """Check that the profiler uses the system's clock: some run must be in a call."""
     runs = [span for span in spans if span.rank == RUN]
-    if runs and not any(span.rank == RUN for found in inside for span in found):
+    if runs and not any(span.rank == RUN for call_spans in inside for span in call_spans):
         raise ProviderError(
             "ONNX Runtime noted runs of the sessions, and none within a call: its profiler has "
             "another clock than this system, or the clock was set while the calls ran. Try again."
         )
 
 
-def shares(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
-    """How long each span is the one that an instant of the window belongs to, and how long none is.
-    All of it together is the length of the window.
+def attribute_window(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
+    """Compute how long each span owns the window's instants, and how long none does.
 
-    :param spans: in any order; what is outside of the window does not count
+    The sum is the length of the window; spans may be in any order, and are clipped to the window.
     """
-    taken = [0.0] * len(spans)
+    times = [0.0] * len(spans)
     idle = 0.0
     points: list[tuple[int, int, int, int]] = []  # closing ones first, then the longer ones
     for number, span in enumerate(spans):
@@ -230,22 +243,24 @@ def shares(spans: Sequence[Span], window: Window) -> tuple[list[float], float]:
     last = window[0]
     for time, opens, _, number in [*sorted(points), (window[1], 0, 0, -1)]:
         if time > last:
-            owners = _owners(stacks)
+            owners = _find_owners(stacks)
             for owner in owners:
-                taken[owner] += (time - last) / len(owners)
+                times[owner] += (time - last) / len(owners)
             if not owners:
                 idle += time - last
             last = time
         if number >= 0:
             stack = stacks[spans[number].rank, spans[number].thread]
             stack.append(number) if opens else stack.remove(number)
-    return taken, idle
+    return times, idle
 
 
-def _owners(stacks: dict[tuple[int, int], list[int]]) -> list[int]:
-    """The innermost open spans of the highest rank, one a thread."""
+def _find_owners(stacks: dict[tuple[int, int], list[int]]) -> list[int]:
+    """Find the innermost open spans of the highest rank, one per thread."""
     for rank in (KERNEL, RUN, PART, OPERATOR, TORCH, BACKWARD):
-        found = [stack[-1] for (each, _), stack in stacks.items() if each == rank and stack]
-        if found:
-            return found
+        owners = [
+            stack[-1] for (span_rank, _), stack in stacks.items() if span_rank == rank and stack
+        ]
+        if owners:
+            return owners
     return []
