@@ -17,7 +17,7 @@ import ortable
 from ortable.errors import ConversionError, ExportError, FunctionNotFoundError, UnsupportedCase
 
 _ATEN = torch.ops.aten
-_SHAPE = r"the shape of its result, which nothing says; give example inputs \(args\)"
+_SHAPE = r"the shape of its result is unknown; give example inputs \(args\)"
 _EITHER_MAY_BE_1 = "shapes whose common shape depends on which dynamic size is 1"
 _BATCHES = "batches whose common shape depends on which dynamic size is 1"
 
@@ -48,7 +48,7 @@ def _traced(function: Callable[..., Any], *shapes: tuple[int, ...]) -> torch.fx.
         (lambda x: _ATEN.sym_stride.int(x, 0) + x, [(3, 3)],
          r"where the elements lie in memory; give example inputs \(args\)"),
         (lambda x: _ATEN._linalg_det(x + 1)[1], [(3, 3)],
-         r"order in memory nothing says; give example inputs \(args\)"),
+         r"memory layout is unknown; give example inputs \(args\)"),
         (lambda x: x.reshape(-1, 0), [(3, 3)], r"a shape \[-1, 0\] with both -1 and 0 does"),
         (lambda x, y: torch.broadcast_tensors(x, y)[0], [(-2, 3), (-4, 3)], _EITHER_MAY_BE_1),
         (lambda x, y: torch.take_along_dim(x, y.long(), 1), [(-2, 3), (-4, 3)], _EITHER_MAY_BE_1),

@@ -183,9 +183,9 @@ def packed_attention(
 ) -> Results:
     """Attention of query, key, value [N, L, E] through one weight [3 E, E] and bias [3 E].
 
-    ``mask`` is True, or any number but 0, where a place is not looked at: [L, S] for type 0, [N, S]
-    for 1, [N, H, L, S] for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a
-    row with no place to look at is NaN, as in torch.
+    ``mask`` is True, or any number but 0, for masked positions: [L, S] for type 0, [N, S] for 1,
+    [N, H, L, S] for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a row whose
+    positions are all masked is NaN, as in torch.
 
     Raises:
         UnsupportedCase: the mask has no type.
@@ -209,8 +209,9 @@ def packed_attention(
 
 
 def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps: Float) -> Result:
-    """Layer normalization over the last axis, for float16 and bfloat16 through float32. With
-    float64 it is written out: the epsilon of LayerNormalization is a float32."""
+    """Layer normalization over the last axis, for float16 and bfloat16 through float32. For float64
+    it is decomposed: the epsilon of LayerNormalization is a float32.
+    """
     dtype = graph.get_type(x)
     if dtype == dtypes.float64:
         op, last = OpBuilder(graph), [rank_of(graph, x) - 1]
@@ -300,9 +301,10 @@ def _trace_scores(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> Gr
 
 
 def mask_of_onnx(graph: Graph, mask: Result | None, sizes: SymInts) -> Result | None:
-    """The mask of ONNX's Attention at ``sizes``, the numbers of queries and keys, which ONNX
-    Runtime's kernel does not broadcast; a row of the lowest number, which it takes for one of -inf,
-    has the next one."""
+    """The mask of ONNX's Attention at ``sizes``, the numbers of queries and keys: ONNX Runtime's
+    kernel does not broadcast it, and treats a row of the lowest number like one of -inf, so that
+    becomes the next number.
+    """
     if mask is None:
         return None
     leading = list(shape_of(graph, mask))[:-2]
@@ -310,8 +312,9 @@ def mask_of_onnx(graph: Graph, mask: Result | None, sizes: SymInts) -> Result | 
 
 
 def padded_sums(graph: Graph, sums: Result | None, count: SymInt, wanted: Bool) -> Result | None:
-    """The logarithms of sums [B, H, L] as torch's memory-efficient kernel keeps them: float32,
-    infinite behind the ``count`` queries up to a multiple of 32; nothing unless they are wanted."""
+    """The logarithms of sums [B, H, L] as torch's memory-efficient kernel stores them: float32,
+    infinite after the ``count`` queries up to a multiple of 32; empty unless ``wanted``.
+    """
     if sums is None:
         return None
     sums = cast(graph, sums, dtypes.float32)

@@ -43,8 +43,9 @@ def is_float8(dtype: Dtype) -> Bool:
 
 
 def bits_as(graph: Graph, x: Result, dtype: Dtype) -> Result:
-    """The bits of ``x`` read as ``dtype``; where that is narrower or wider, several elements along
-    the last dimension stand for one, or one for several."""
+    """Read the bits of ``x`` as ``dtype``. Several elements of the last dimension become one where
+    ``dtype`` is wider, and one becomes several where it is narrower.
+    """
     own, target = dtypes.itemsize(graph.get_type(x)), dtypes.itemsize(dtype)
     if own > target:
         x = _split_elements(graph, x, own, target)
@@ -60,7 +61,7 @@ def _read_as(graph: Graph, x: str, dtype: int) -> str:
         return x
     if own in _BITS_OF_INTS and dtype in _BITS_OF_INTS:
         return cast(graph, x, dtype)
-    if dtypes.boolean in (own, dtype):  # an 8-bit integer stands between
+    if dtypes.boolean in (own, dtype):  # through an 8-bit integer
         return cast(graph, _read_as(graph, cast(graph, x, dtypes.uint8), dtypes.uint8), dtype)
     return OpBuilder(graph).BitCast(x, to=dtype)
 

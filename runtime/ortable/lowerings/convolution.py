@@ -66,7 +66,7 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
     """aten::convolution_backward: gradients of input, weight and bias; None where ``output_mask``
-    asks for none.
+    is False.
 
     The gradient of the input is the transposed convolution of grad_output (the convolution when the
     forward was transposed). That of the weight is the convolution of the input with grad_output,
@@ -124,8 +124,9 @@ def _input_gradient(
 def _weight_gradient(
     graph: Graph, large: str, small: str, weight: str, window: dict[str, Any], groups: int
 ) -> str:
-    """The kernel that, slid over ``large`` (channels of dim 1 of weight), gives ``small`` (channels
-    of dim 0)."""
+    """The kernel whose convolution with ``large`` (channels of dim 1 of weight) gives ``small``
+    (channels of dim 0).
+    """
     rank = rank_of(graph, weight)
     if _are_patches(graph, large, weight, window, groups):
         return _patches_gradient(graph, large, small, weight)
@@ -145,7 +146,7 @@ def _weight_gradient(
 def _are_patches(
     graph: Graph, large: str, weight: str, window: dict[str, Any], groups: int
 ) -> bool:
-    """Whether the kernel cuts ``large`` into patches that do not overlap and leave nothing over."""
+    """Whether the kernel cuts ``large`` into patches without overlap and remainder."""
     kernel, sizes = shape_of(graph, weight)[2:], shape_of(graph, large)[2:]
     plain = groups == 1 and not any(window["pads"]) and set(window["dilations"]) <= {1}
     if not plain or list(kernel) != list(window["strides"]):
@@ -248,7 +249,8 @@ def wide_transposed(
     groups: Any,
 ) -> str:
     """A transposed convolution whose output_padding is not below the stride, which ONNX Runtime
-    refuses: the whole result without padding, then cropped or filled up with zeros."""
+    rejects: the full result without padding, then cropped or padded with zeros.
+    """
     n, own = rank_of(graph, weight) - 2, graph.get_type(input)
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     dtype = dtypes.float32 if own == dtypes.bfloat16 else own
@@ -422,8 +424,8 @@ def reach_padding(
 ) -> Ints:
     """``output_padding`` with which ConvTranspose of ``have`` covers ``wanted``.
 
-    Where the sizes are dynamic it is the largest there can be, stride - 1, and the result must be
-    cropped: what lies further changes nothing before it.
+    For dynamic sizes it is the largest possible, stride - 1, and the result must be cropped:
+    elements beyond do not change those before them.
     """
     result = []
     for axis, stride in enumerate(strides):
@@ -444,8 +446,9 @@ def window_count(size: SymInt, window: Int, step: Int, spacing: Int, pad: Int) -
 
 
 def fold_indices(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
-    """Where each element of a column of windows lies in an image of ``sizes``: kernel rows, kernel
-    columns, window rows, window columns."""
+    """The flat index of each element of a column of windows in an image of ``sizes``: kernel rows,
+    kernel columns, window rows, window columns.
+    """
     high, wide = (
         (np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(counts[axis]) * steps[axis])
         for axis in (0, 1)

@@ -121,7 +121,7 @@ def lower_diff(
     result = parts[0] if len(parts) == 1 else op("Concat", parts, axis=axis)
     how = "Xor" if graph.get_type(result) == dtypes.boolean else "Sub"
     length = dim_of(graph, result, axis)
-    # of a dynamic size that is below n where torch traced the graph, torch says how much is left
+    # where torch traced a dynamic size below n, torch's shape tells the number of differences
     less = length - res.shapes[0][axis] if res.shapes[0] is not None else n
     for number in range(n):
         size = dim_of(graph, result, axis)
@@ -177,7 +177,7 @@ def _combine_product(graph: Graph, before: list[str], after: list[str]) -> list[
 
 
 def _combine_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
-    """log(exp(a) + exp(b)); two equal infinities stay what they are."""
+    """log(exp(a) + exp(b)); two equal infinities are unchanged."""
     op, a, b = OpBuilder(graph), before[0], after[0]
     first = op.Greater(a, b)
     high, low = op.Where(first, a, b), op.Where(first, b, a)
@@ -187,8 +187,9 @@ def _combine_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[
 
 
 def _combine_complex_log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
-    """The same of complex numbers: the one with the larger real part is factored out. A real part
-    that is minus infinity adds nothing, and two that are infinite are not subtracted."""
+    """`_combine_log_sum` of complex numbers: the one with the larger real part is factored out. A
+    real part of minus infinity adds nothing, and two infinite ones are not subtracted.
+    """
     op, wide = OpBuilder(graph), dtypes.complex128
     first = op.GreaterOrEqual(after[0], before[0])
     pairs = list(zip(before, after, strict=True))

@@ -34,7 +34,7 @@ SUM, MEAN, MAX = 0, 1, 2
 
 NOWHERE = 2**62
 
-# A table of bags that is at most this many times as large as what is in them is summed at once.
+# A table of bags with at most this many times as many rows as the bags have is summed at once.
 ROOM = 4
 
 
@@ -277,14 +277,14 @@ class _BagMaxima:
         if bag.left_out is not None:
             rest = const(graph, bag.bags, dtypes.int64)
             self.owner = op.Where(bag.left_out, rest, self.owner)
-        # ONNX leaves open what a maximum makes of NaN
+        # ONNX does not define the maximum of NaN
         least = const(graph, float("-inf"), bag.dtype)
         self.ordered_rows = op.Where(op.IsNaN(bag.rows), least, bag.rows)
         self.most = _reduce_bags(graph, bag, self.owner, self.ordered_rows, float("-inf"), "max")
         self.ramp = unsqueezed(graph, iota(graph, 0, bag.count, 1), [1])
         first = _reduce_bags(graph, bag, self.owner, self.ramp, NOWHERE, "min")
         self.none = op.Equal(first, const(graph, NOWHERE, dtypes.int64))
-        # a row after the last stands for that of an empty bag: there may be no row at all
+        # one more row is read for an empty bag: there may be no row at all
         self.first = op.Where(self.none, as_scalar(graph, bag.count), first)
         flat = op.Squeeze(self.first, consts(graph, [1], dtypes.int64))
         more = op.Concat(bag.rows, filled(graph, [1, bag.width], 0, bag.dtype), axis=0)

@@ -274,8 +274,7 @@ def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex
 
 
 def fourier_axes(graph: Graph, x: Complex, dim: Any, sizes: Any) -> Ints:
-    """Axes of a function of ``torch.fft``: those given, the last ones that ``sizes`` names, or
-    all."""
+    """Axes of a function of ``torch.fft``: ``dim``, or the last ones that ``sizes`` has, or all."""
     rank = rank_of(graph, x)
     if dim is not None:
         requested = [dim] if isinstance(dim, int) else dim
@@ -372,14 +371,15 @@ def _resize_axes(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
             start = consts(graph, [0], dtypes.int64)
             shape = [*shape_of(graph, x)]
             x = op.Slice(x, start, as_vec(graph, size), along)
-            # of a size that is known when the model runs, the rule for Slice says nothing
+            # shape inference of Slice gives nothing for a size known only at run time
             graph.set_shape(x, (*shape[:axis], size, *shape[axis + 1 :]))
     return x
 
 
 def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int) -> Complex:
-    """``x``, real or complex, as torch's normalization asks: 0 as it is, 1 divided by the root of
-    the number of elements that were transformed, 2 by the number."""
+    """Apply torch's normalization to ``x``, real or complex: 0 none, 1 divided by the root of the
+    number of transformed elements, 2 by the number.
+    """
     op = OpBuilder(graph)
     count = dims.product_of(list(sizes))
     if normalization == 0 or count == 0:

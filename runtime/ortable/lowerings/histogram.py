@@ -25,7 +25,9 @@ __all__ = [
 
 
 def lower_histc(graph: Graph, res: ResultSpec, self: str, bins: int, min: float, max: float) -> str:
-    """aten::histc: counts between ``min`` and ``max``; without them between the extremes."""
+    """aten::histc: counts between ``min`` and ``max``, or between the extremes if these are
+    equal.
+    """
     flat = as_flat(graph, self)
     limits = (float(min), float(max)) if min != max else None
     if min == max and dims.always_equal(dim_of(graph, flat, 0), 0):
@@ -221,8 +223,9 @@ def _weighted_counts(
 def bincount(
     graph: Graph, places: Result, weights: Result | None, size: Result, dtype: Dtype
 ) -> Result:
-    """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
-    the sum of the ``weights`` that stand there."""
+    """Count the numbers from 0 to ``size`` - 1 (an int64[1] result) in ``places``, or sum their
+    ``weights``.
+    """
     op = OpBuilder(graph)
     compute_dtype = opmath_dtype(dtype)
     zeros = op.Expand(const(graph, 0, compute_dtype), size)

@@ -252,7 +252,7 @@ def _put_by_mask(graph: Graph, self: str, indices: Sequence[str | None], values:
 
 
 def _put_shape(graph: Graph, turned: str, placement: _Placement) -> list[str]:
-    """The shape of what is written, [index dims, other dims], as two int64 vectors."""
+    """The shape of the updates, [index dims, other dims], as two int64 vectors."""
     index = OpBuilder(graph).Shape(placement.tuples, start=0, end=placement.index_rank)
     if graph.has_shape(placement.tuples):
         index = as_vec(graph, list(shape_of(graph, placement.tuples)[: placement.index_rank]))
@@ -279,13 +279,12 @@ def lower_getitem(graph: Graph, res: ResultSpec, self: str, index: object) -> st
     """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors
     and masks.
 
-    Graphs of torch functions hold it as ``operator.getitem``; ATen spells it as select, slice,
-    unsqueeze and index.
-    As in torch (and not in numpy) an int, or a 0-d int tensor, is applied first and is no advanced
-    index.
+    Graphs of torch functions contain it as ``operator.getitem``; ATen has select, slice, unsqueeze
+    and index instead. As in torch (and not in numpy) an int, or a 0-d int tensor, is applied first
+    and is no advanced index.
 
     Raises:
-        UnsupportedCase: a float, which torch refuses too; a list of tensors; a slice to a tensor.
+        UnsupportedCase: a float, which torch rejects too; a list of tensors; a slice to a tensor.
     """
     items = [_index_item(graph, entry) for entry in _index_items(index)]
     x, axis = self, 0
@@ -355,7 +354,7 @@ def _slice_item(graph: Graph, x: str, axis: int, item: slice) -> str:
 
 
 def index_tensors(graph: Graph, items: Results) -> Results:
-    """The items that hold positions; masks choose what they cover."""
+    """The items that are index tensors, without masks."""
     return [item for item in items if _has_positions(graph, item)]
 
 

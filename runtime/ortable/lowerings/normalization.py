@@ -286,8 +286,7 @@ _MAX_LAYER = 16384
 def or_filled(
     graph: Graph, x: Result | None, shape: SymInts, value: Scalar, dtype: Dtype
 ) -> Result:
-    """``x`` in ``dtype``, or a result of ``shape`` that holds ``value`` where torch lets ``x`` be
-    None."""
+    """``x`` in ``dtype``, or a result of ``shape`` filled with ``value`` if ``x`` is None."""
     if x is not None:
         return cast(graph, x, dtype)
     if len(shape) == 1 and isinstance(shape[0], int):
@@ -379,21 +378,24 @@ def rows_normalized(
 
 
 def is_short_layer(normalized: SymInts) -> Bool:
-    """Whether LayerNormalization of so many elements is as exact as torch's; what is not known is
-    taken to be short."""
+    """Whether LayerNormalization of so many elements is as exact as torch's; dynamic sizes are
+    assumed to be short.
+    """
     return not dims.product_of(normalized) > _MAX_LAYER
 
 
 def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
-    """Whether InstanceNormalization of groups of channels is as exact as torch's; what is not known
-    is taken to be short. Not that of no elements: InstanceNormalization then ends the process."""
+    """Whether InstanceNormalization of groups of channels is as exact as torch's; dynamic sizes are
+    assumed to be short. False for no elements: InstanceNormalization then ends the process.
+    """
     shape = shape_of(graph, x)
     return 0 not in shape and not dims.product_of(shape[1:]) // groups > _MAX_INSTANCE
 
 
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
     """Group norm of float32 [N, C, ...] without its parameters, as an instance norm of the groups:
-    one kernel, which takes the mean and then the squares of what is left."""
+    one kernel, which computes the mean and then the squares of the differences.
+    """
     op = OpBuilder(graph)
     shape = list(shape_of(graph, x))
     rest = dims.product_of(shape[1:]) // groups
@@ -431,8 +433,9 @@ def rms_normalized(
 
 
 def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, float]:
-    """[variance, epsilon] for a BatchNormalization: an epsilon that its attribute cannot hold is
-    added to the variance instead."""
+    """[variance, epsilon] for a BatchNormalization: an epsilon that its attribute cannot represent
+    is added to the variance instead.
+    """
     if fits_attribute(graph, eps, variance):
         return variance, eps
     dtype = graph.get_type(variance)

@@ -18,7 +18,7 @@ from ortable.prelude.values import const, consts, reshape_to
 
 __all__ = ["unpacked_nibbles"]
 
-_SIZES = (32, 64, 96)  # along K, at which torch is asked
+_SIZES = (32, 64, 96)  # along K, for which torch's packing is probed
 
 
 def unpacked_nibbles(graph: Graph, packed: Result) -> Result:

@@ -28,11 +28,11 @@ __all__ = [
 
 
 def gathered_pad(graph: Graph, x: Result, pads: SymInts, mode: Str) -> Result:
-    """``x`` padded with its own elements as torch's ``mode`` says, an axis at a time, last axis
-    first in ``pads``.
+    """Pad ``x`` with its own elements by torch's ``mode``, an axis at a time, last axis first in
+    ``pads``.
 
-    A negative pad crops: first where the mode is circular, else what is there after the other side
-    has read the whole axis, as torch does.
+    A negative pad crops: before the padding where the mode is circular, otherwise after the other
+    side has read the whole axis, as in torch.
     """
     for from_end in range(len(pads) // 2):
         before, after = pads[2 * from_end], pads[2 * from_end + 1]

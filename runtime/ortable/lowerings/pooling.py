@@ -175,7 +175,7 @@ def are_divisible(sizes: SymInts, parts: SymInts) -> Bool:
 
 
 def divide_sizes(sizes: SymInts, parts: SymInts) -> Ints:
-    """Each size divided by its part; use after ``divisible``."""
+    """Each size divided by its part; use after ``are_divisible``."""
     return [size // part for size, part in zip(static(sizes), static(parts), strict=True)]
 
 
@@ -208,7 +208,7 @@ def pooled_max(
         dtypes.bfloat16: dtypes.float32,
     }.get(own, own)
     if indexed and own in (dtypes.int8, dtypes.uint8):
-        # ONNX Runtime says no index for a window of nothing but the lowest int
+        # ONNX Runtime gives no index for a window that contains only the lowest int
         compute_dtype = dtypes.float32
     window = broadcast_ints(kernel, n)
     attributes = {
@@ -374,7 +374,7 @@ def pooled_mean(
 ) -> Result:
     """Average pooling over the last ``n`` dimensions.
 
-    ``padded``: the padding counts; what lies beyond it (``ceil``) never does. ``divisor`` replaces
+    ``padded``: the padding counts; elements beyond it (``ceil``) never do. ``divisor`` replaces
     the count. Ints and float64, which have no kernel, are gathered and summed.
     """
     op = OpBuilder(graph)
@@ -392,8 +392,7 @@ def pooled_mean(
     value = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
     counted = padded or divisor is not None
     if counted and divisor is None and any(beyond):
-        # the padding becomes part of the input, so that only what lies beyond it is left out of the
-        # count
+        # the padding becomes part of the input, so that only elements beyond it are not counted
         amounts = consts(graph, [0, 0, *before, 0, 0, *before], dtypes.int64)
         value = op.Pad(value, amounts) if any(before) else value
         before, ends, counted = [0] * n, beyond, False
@@ -419,7 +418,7 @@ def _plane_area(sizes: SymInts) -> SymInt:
 
 
 def _ceil_overhang(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
-    """How far the last window reaches past the padding, per axis."""
+    """The number of elements by which the last window exceeds the padding, per axis."""
     result = []
     for size, k, step, pad in zip(static(sizes), window, strides, pads, strict=True):
         count = _window_count(size, k, step, pad, True)
@@ -437,7 +436,7 @@ def pooled_sizes(
     spacing: Ints,
     ceil: Bool,
 ) -> SymInts:
-    """How many windows fit along each of the last ``n`` dimensions."""
+    """The number of windows along each of the last ``n`` dimensions."""
     window = broadcast_ints(kernel, n)
     strides = broadcast_ints(steps, n) if steps else window
     reach = [gap * (k - 1) + 1 for k, gap in zip(window, broadcast_ints(spacing, n), strict=True)]
@@ -455,8 +454,9 @@ def _window_count(size: SymInt, reach: int, step: int, pad: int, ceil: bool) -> 
 
 
 def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bool) -> Result:
-    """Mean or maximum over ``sizes`` regions that share the last ``n`` dimensions as evenly as
-    torch does; one number serves all."""
+    """Mean or maximum over ``sizes`` regions of the last ``n`` dimensions, divided as evenly as in
+    torch; one number is the size of every axis.
+    """
     rank, sizes = rank_of(graph, x), list(sizes) if isinstance(sizes, list | tuple) else [sizes]
     sizes = sizes if len(sizes) == n else sizes * n
     have = shape_of(graph, x)[-n:]
@@ -556,8 +556,9 @@ def pool_tables(
 
 
 def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bool) -> Results:
-    """[maxima, their places in the flattened plane]; NaN wins, the last one, as in torch. Without
-    ``indexed`` the maxima alone."""
+    """[maxima, their indices in the flattened plane]; the last NaN wins, as in torch. Without
+    ``indexed`` the maxima alone.
+    """
     dtype, op = graph.get_type(x), OpBuilder(graph)
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, places, inside = _gather_windows(graph, x, tables)
@@ -658,7 +659,7 @@ def _outer_combine(graph: Graph, parts: list[str], op: str) -> str:
 def pooled_fractional(
     graph: Graph, x: Result, kernel: Ints, sizes: Ints, samples: Result
 ) -> Results:
-    """[maxima, places] of windows that begin at random places: at floor((i + u) step) -
+    """[maxima, indices] of windows that begin at random offsets: at floor((i + u) step) -
     floor(u step) along each axis, with step = (size - kernel) / (count - 1); the last one ends the
     axis.
 

@@ -38,16 +38,17 @@ __all__ = [
 
 
 def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
-    """Which of ``size`` places each group holds: bool (groups, size); ``ends`` are the places
-    behind the last of each group, as in torch's grouped matrix product."""
+    """A bool mask [groups, size] of the rows of each group; ``ends`` are the ends of the groups, as
+    in torch's grouped matrix product.
+    """
     op = OpBuilder(graph)
     last = cast(graph, ends, dtypes.int64)
     zero = consts(graph, [0], dtypes.int64)
     before = op.Slice(last, zero, consts(graph, [-1], dtypes.int64))
     first = op.Concat(zero, before, axis=0)
-    places = iota(graph, 0, size, 1)
-    behind = op.GreaterOrEqual(places, unsqueezed(graph, first, [1]))
-    ahead = op.Less(places, unsqueezed(graph, last, [1]))
+    indices = iota(graph, 0, size, 1)
+    behind = op.GreaterOrEqual(indices, unsqueezed(graph, first, [1]))
+    ahead = op.Less(indices, unsqueezed(graph, last, [1]))
     return op.And(behind, ahead)
 
 
@@ -81,8 +82,9 @@ def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
 
 
 def einsum_dtype(graph: Graph, equation: Str, tensors: Results) -> Dtype:
-    """The dtype of an einsum: int64 for ints when torch adds up letters of one operand alone, as
-    its ``sum`` does; that of the operands otherwise."""
+    """The dtype of an einsum: int64 for ints when torch sums subscripts of one operand alone, as
+    its ``sum`` does; otherwise that of the operands.
+    """
     own = graph.get_type(tensors[0])
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     left, _, right = text.partition("->")
@@ -113,8 +115,9 @@ def _terms_with(left: str, letter: str) -> int:
 
 
 def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
-    """Einsum; what it would add up in one operand alone is added up before, since ONNX Runtime does
-    that one by one, and of ints in double. Its products of two operands are exact for ints."""
+    """Einsum, after summing subscripts that only one operand has: ONNX Runtime's Einsum sums these
+    one by one, and ints in double. Its products of two operands are exact for ints.
+    """
     left, _, right = equation.partition("->")
     terms, xs = left.split(","), list(tensors)
     nothing = any(0 in shape_of(graph, x) for x in xs)
@@ -192,8 +195,9 @@ def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
 
 
 def rounded_to(value: Scalar, dtype: Dtype) -> Scalar:
-    """A number as a kernel reads it that takes numbers in the dtype of its tensors: rounded to a
-    16-bit float, where ``dtype`` is one; 1e-8 is 0 in float16. Numbers that only the running model
-    knows, and complex ones, as they are."""
+    """Round a number as a kernel does that takes numbers in the dtype of its tensors: to a 16-bit
+    float where ``dtype`` is one; 1e-8 is 0 in float16. Numbers known only at run time and complex
+    ones are returned.
+    """
     half = dtype in (dtypes.float16, dtypes.bfloat16)
     return float(dtypes.as_array(value, dtype)) if half and type(value) in (int, float) else value

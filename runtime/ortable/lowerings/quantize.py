@@ -51,9 +51,11 @@ __all__ = [
 def fake_quantized(
     graph: Graph, x: Result, factor: Result, zero: Result, low: Int, high: Int, narrow: Bool = False
 ) -> Results:
-    """``x`` as codes between ``low`` and ``high`` and back, and where no code was clipped.
+    """Quantize ``x`` to codes between ``low`` and ``high`` and back: [result, mask of unclipped
+    codes].
 
-    ``narrow``: the way back is computed in the dtype of ``factor``, whatever that of ``x``.
+    ``narrow``: the product with the scale is computed in the dtype of ``factor``, not in that of
+    ``x``.
     """
     op, dtype = OpBuilder(graph), opmath_dtype(graph.get_type(x))
     inverse = cast(graph, op.Div(1, factor), dtype)
@@ -83,28 +85,28 @@ def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
 
 
 def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:
-    """True when a zero point was chosen by the DynamicQuantizeLinear of ``x`` itself."""
+    """True when the DynamicQuantizeLinear of ``x`` itself computed a zero point."""
     node = graph.values[before_widening(graph, zero)].producer
     is_dynamic = node is not None and node.op_type == "DynamicQuantizeLinear"
     return is_dynamic and node.inputs[0] == x
 
 
 def codes_of(graph: Graph, zero: Result) -> Result:
-    """The codes that came with a zero point which ``has_codes``."""
+    """The codes of the DynamicQuantizeLinear that computed a zero point; see ``has_codes``."""
     return graph.values[before_widening(graph, zero)].producer.outputs[0]
 
 
 def one_scale(graph: Graph, scale: Result) -> Result:
-    """A scale of one element as 0-d float32, without a way through float64 and back."""
+    """A scale of one element as 0-d float32, without a cast through float64."""
     source = before_widening(graph, scale)
     return cast(graph, reshape_to(graph, source, []), dtypes.float32)
 
 
 def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
-    """Integer codes clipped to two bounds; no node when these are the whole range of the dtype.
+    """Clip integer codes to two bounds; no node when these are the whole range of the dtype.
 
-    It is the codes that are clipped, not what they stand for: ONNX Runtime's integer kernels end
-    in a QuantizeLinear and begin with a DequantizeLinear, whatever is between.
+    The codes are clipped, not the dequantized values: ONNX Runtime's integer kernels end in a
+    QuantizeLinear and begin with a DequantizeLinear, whatever is between.
     """
     dtype = graph.get_type(codes)
     if low <= dtype_min(dtype) and high >= dtype_max(dtype):
@@ -114,14 +116,15 @@ def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
 
 
 def is_dequantized(graph: Graph, x: Result) -> Bool:
-    """True when a float result is made of codes."""
+    """True when a float result is the result of a DequantizeLinear."""
     node = graph.values[x].producer
     return node is not None and node.op_type == "DequantizeLinear"
 
 
 def rows_of(graph: Graph, x: Result) -> Result:
-    """``x`` as a matrix of its last dimension. Where ``x`` is made of codes with one scale, the
-    codes are reshaped, so that DequantizeLinear stays next to what reads it."""
+    """Reshape ``x`` to a matrix of its last dimension. Where ``x`` is dequantized with one scale,
+    the codes are reshaped, so that DequantizeLinear stays next to its users.
+    """
     sizes = [-1, dim_of(graph, x, -1)]
     node = graph.values[x].producer
     if not is_dequantized(graph, x) or rank_of(graph, node.inputs[1]) > 0:
@@ -131,8 +134,9 @@ def rows_of(graph: Graph, x: Result) -> Result:
 
 
 def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:
-    """The shape in which each dimension of ``x`` that holds several blocks is two; ``reduced``:
-    with 1 for what is inside a block."""
+    """The shape in which each dimension of ``x`` that holds several blocks becomes two;
+    ``reduced``: with 1 for the size of a block.
+    """
     sizes: list[dims.Dim] = []
     for size, step in zip(shape_of(graph, x), block, strict=True):
         if dims.always_equal(size, step):
@@ -167,8 +171,9 @@ def channel_axis(graph: Graph, x: Result, block: SymInts) -> Int:
 
 
 def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> SymInt:
-    """How many elements of the last dimension share a scale: ``group_size``, or all of them where
-    there are fewer and a row has one scale."""
+    """The number of elements of the last dimension that share a scale: ``group_size``, or all of
+    them where there are fewer and a row has one scale.
+    """
     if dims.always_differ(dim_of(graph, scales, -1), 1):
         return group_size
     return dims.min_of(group_size, dim_of(graph, x, -1))  # torch refuses a rest
@@ -177,8 +182,9 @@ def group_length(graph: Graph, x: Result, scales: Result, group_size: Int) -> Sy
 def has_scale_per_group(
     graph: Graph, x: Result, scales: Result, zero: Result | None, size: SymInt
 ) -> Bool:
-    """True when every group of a matrix has a scale and a zero point of its own, as a blocked
-    DequantizeLinear asks: torch shares a single one."""
+    """True when every group of a matrix has its own scale and zero point, as a blocked
+    DequantizeLinear requires: torch broadcasts a single one.
+    """
     shapes = [shape_of(graph, tensor) for tensor in (scales, zero) if tensor is not None]
     x_shape = shape_of(graph, x)
     return isinstance(size, int) and all(

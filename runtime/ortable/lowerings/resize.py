@@ -201,7 +201,7 @@ def _resize_exactly(graph: Graph, x: str, times: list[int], how: str) -> str:
 
 
 class _AxisResizer:
-    """Resizing of one axis from ``have`` to ``goal`` elements, coordinates of dtype ``kind``."""
+    """Resizing of one axis from ``have`` to ``goal`` elements, coordinates in ``dtype``."""
 
     rank: int
     # torch's nearest of images reads no factor where an axis keeps or doubles its size
@@ -526,7 +526,7 @@ def _through_windows(
 
 
 def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, after: int) -> str:
-    """The gradient of padding one axis with the elements at its ends; what is cut off gets 0."""
+    """The gradient of padding one axis with the elements at its ends; cropped elements get 0."""
     op, rank = OpBuilder(graph), rank_of(graph, x)
     cut = max(-before, 0), max(-after, 0)
     first = max(before, 0)
@@ -553,8 +553,9 @@ def _require_static(sizes: Any) -> list[int]:
 
 
 def _response_matrix(count: int, dtype: int, backward: Callable[[Any, Any], Any]) -> np.ndarray:
-    """The matrix [in, out] of a linear map of one axis; ``backward(torch, grad)`` takes gradients
-    of its ``count`` results, the last axis of [1, out, 1, out], to those of what it reads."""
+    """The matrix [in, out] of a linear map of one axis; ``backward(torch, grad)`` maps gradients of
+    its ``count`` results, the last axis of [1, out, 1, out], to those of its inputs.
+    """
     import torch
 
     from ortable.compat.torch import disable_current_modes

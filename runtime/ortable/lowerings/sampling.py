@@ -121,7 +121,7 @@ def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
 
 
 def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
-    """``count`` indices of the last axis, each drawn anew with the probs that the weights give."""
+    """Draw ``count`` indices of the last axis, with replacement, with probabilities ``weights``."""
     check_random(graph)
     op, shape = OpBuilder(graph), shape_of(graph, weights)
     if _has_kernels(graph) and is_static([count]):
@@ -196,8 +196,8 @@ def _draw_by_kernel(graph: Graph, op_type: str, shape: SymInts, dtype: int) -> s
 def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
     """Dropout in training: [output, mask], drawn by ONNX's operator.
 
-    The output is made of the mask: ONNX Runtime's EliminateDropout drops a Dropout whose mask
-    nobody reads, also in training.
+    The output is computed from the mask: ONNX Runtime's EliminateDropout removes a Dropout whose
+    mask is unused, also in training.
 
     Raises:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own

@@ -63,11 +63,11 @@ def onnx_reduction(reduce_: Str) -> Str:
 def scatter_reduce(
     graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str, with_self: Bool
 ) -> Result:
-    """torch.scatter_reduce, by torch's word ``how``: ``values`` reduced into ``x`` where ``index``
-    points.
+    """torch.scatter_reduce, ``how`` being torch's name of the reduction: ``values`` reduced into
+    ``x`` at ``index``.
 
-    Without ``with_self`` what is written over starts from the neutral element. The mean of ints is
-    rounded down.
+    Without ``with_self`` the elements at ``index`` start from the neutral element. The mean of ints
+    is rounded down.
     """
     dtype = graph.get_type(x)
     if how == "mean":

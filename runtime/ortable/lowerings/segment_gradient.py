@@ -69,7 +69,7 @@ def _segment_ends(graph: Graph, lengths: str | None, offsets: str | None) -> tup
         sizes = cast(graph, lengths, dtypes.int64)
         last = const(graph, rank_of(graph, sizes) - 1, dtypes.int64)
         return op.CumSum(sizes, last), sizes
-    assert offsets is not None, "torch asks for lengths or offsets"
+    assert offsets is not None, "torch requires lengths or offsets"
     bounds = cast(graph, offsets, dtypes.int64)
     axis, count = rank_of(graph, bounds) - 1, dim_of(graph, bounds, -1)
     ends = sliced(graph, bounds, axis, 1, count)

@@ -30,8 +30,9 @@ def segment_reduce(
     axis: int,
     initial: float | None,
 ) -> str:
-    """aten::segment_reduce: segment s takes the places from offsets[s] to offsets[s + 1]; the axes
-    before ``axis`` have offsets of their own."""
+    """aten::segment_reduce: segment s is the elements from offsets[s] to offsets[s + 1]; the axes
+    before ``axis`` have their own offsets.
+    """
     op, dtype = OpBuilder(graph), graph.get_type(data)
     at = axis_of(graph, data, axis)
     if lengths is not None:
@@ -41,7 +42,7 @@ def segment_reduce(
         zero = filled(graph, first, 0, dtypes.int64)
         edges = op.Concat(zero, ends, axis=rank_of(graph, lengths) - 1)
     else:
-        assert offsets is not None, "torch wants lengths or offsets"
+        assert offsets is not None, "torch requires lengths or offsets"
         edges = cast(graph, offsets, dtypes.int64)
     count = dim_of(graph, edges, -1) - 1
     # places before the first segment are in segment 0, those after the last in segment count + 1

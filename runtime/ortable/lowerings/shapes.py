@@ -39,8 +39,9 @@ __all__ = [
 
 
 def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
-    """``x`` broadcast against ``other``; by their shapes at run time, where which of two dynamic
-    sizes is the 1 that stretches cannot be told."""
+    """Broadcast ``x`` against ``other``; by their shapes at run time, where either of two dynamic
+    sizes may be the 1.
+    """
     op = OpBuilder(graph)
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
     if sizes is not None:
@@ -52,8 +53,7 @@ def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
 
 
 def repeat_indices(graph: Graph, counts: Result) -> Result:
-    """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]``
-    times."""
+    """The int64 vector that contains each index ``i`` of the 1-d ``counts`` ``counts[i]`` times."""
     op = OpBuilder(graph)
     if shape_or_none(graph, counts) == (0,):
         return consts(graph, [], dtypes.int64)
@@ -84,8 +84,9 @@ def insert_at(values: SymInts, index: Int, value: SymInt) -> SymInts:
 
 
 def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
-    """How many pieces of ``size`` an axis gives; ``otherwise`` (torch's own count) when a size is
-    dynamic, or where the axis is empty, of which torch makes as many as it is asked for."""
+    """The number of pieces of ``size`` along an axis; ``otherwise`` (torch's own count) when a size
+    is dynamic, or where the axis is empty, of which torch makes as many as requested.
+    """
     have = dim_of(graph, x, axis)
     if not (isinstance(have, int) and isinstance(size, int)) or not size:
         return otherwise
@@ -113,7 +114,7 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
     """The shape to which results broadcast together.
 
     Raises:
-        UnsupportedCase: two dynamic sizes meet of which either could be the 1 that stretches.
+        UnsupportedCase: either of two dynamic sizes may be the 1 that broadcasts.
     """
     result = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
     if result is None:
@@ -122,7 +123,7 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
 
 
 def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
-    """``x`` with the order of the elements along ``axes`` (counted from the front) turned round."""
+    """Reverse ``x`` along ``axes`` (counted from the front)."""
     count = len(axes)
     return OpBuilder(graph).Slice(
         x,
@@ -134,8 +135,7 @@ def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
 
 
 def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:
-    """``x`` with the elements of each axis moved by its shift; what leaves at one end comes back at
-    the other."""
+    """Shift the elements of each axis, with wraparound."""
     for shift, axis in zip(shifts, axes, strict=True):
         size = dim_of(graph, x, axis)
         if isinstance(size, int) and size == 0:

@@ -107,18 +107,20 @@ def equality_codes(graph: Graph, x: Result) -> Result:
 
 
 def searchsorted(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
-    """Where each element of ``x`` belongs in the sorted last axis of ``edges``, as torch finds it.
+    """The position of each element of ``x`` in the sorted last axis of ``edges``, as torch finds
+    it.
 
-    ``after``: behind equal ones. NaN belongs at the end. The search halves the places as torch
-    does, so it ends where torch's ends also in edges that are not sorted, or end in NaN.
+    ``after``: behind equal ones. NaN belongs at the end. The binary search takes torch's steps, so
+    it gives torch's results also for edges that are not sorted, or end in NaN.
     """
     op = "Greater" if after else "GreaterOrEqual"
     return cast(graph, _binary_search(graph, edges, x, op, False), dtype)
 
 
 def is_among(graph: Graph, x: Result, tests: Result) -> Result:
-    """Whether each element of ``x`` is equal to an element of the 1-d ``tests``: these are sorted
-    and searched, few are compared one by one. NaN equals nothing."""
+    """Whether each element of ``x`` equals an element of the 1-d ``tests``: these are sorted and
+    searched; few are compared one by one. NaN equals nothing.
+    """
     op, count = OpBuilder(graph), dim_of(graph, tests, 0)
     if isinstance(count, int) and count <= _FEW_TESTS:
         pairs = op.Equal(unsqueezed(graph, x, [rank_of(graph, x)]), tests)

@@ -190,6 +190,6 @@ def metadata_bool(graph: Graph) -> Bool:
     result = getattr(graph.origin, "meta", {}).get("val")
     if not isinstance(result, bool):
         raise UnsupportedCase(
-            "how the elements lie in memory, which nothing says; give example inputs (args)"
+            "the memory layout of the elements is unknown; give example inputs (args)"
         )
     return result

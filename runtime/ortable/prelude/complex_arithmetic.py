@@ -157,7 +157,9 @@ def c_is_zero(graph: Graph, x: Complex) -> Result:
 
 
 def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
-    """``x`` in ``dtype``; a real dtype takes the real part, bool what is not 0."""
+    """Cast ``x`` to ``dtype``; a real dtype takes the real part, bool is True for nonzero
+    numbers.
+    """
     if dtype is None:
         return x
     if dtypes.is_complex_type(dtype):

@@ -63,7 +63,7 @@ def complex_type(part: int | None) -> Any:
 
 
 def split_pair(graph: Graph, name: str) -> ComplexValue:
-    """The complex tensor that a real one with a last dimension of 2 stands for."""
+    """Split a real tensor with a last dimension of 2 into the parts of a complex one."""
     parts = []
     for part in (0, 1):
         index = graph.make_initializer("", np.array(part, dtype=np.int64))

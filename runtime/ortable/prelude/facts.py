@@ -84,7 +84,7 @@ Scalar = Any
 
 Dtype = int
 
-# torch lets one int stand for a list of them, so values of these classes are either
+# torch accepts one int for a list of them, so values of these classes are either
 Ints = Any
 
 
@@ -131,9 +131,7 @@ def _require_known(fact: Any, name: str) -> Any:
         UnsupportedCase: it is None, in a graph that was traced without example inputs.
     """
     if fact is None:
-        raise UnsupportedCase(
-            f"the {name} of its result, which nothing says; give example inputs (args)"
-        )
+        raise UnsupportedCase(f"the {name} of its result is unknown; give example inputs (args)")
     return fact
 
 
@@ -142,7 +140,7 @@ def shape_of(graph: Graph, x: Result) -> SymInts:
 
     Raises:
         BuilderError: the shape of a result is not known.
-        UnsupportedCase: nothing says that of ``res``.
+        UnsupportedCase: that of ``res`` is not known.
     """
     if type(x) is str:
         return graph.get_shape(x)
@@ -202,7 +200,7 @@ def is_static(value: Any) -> Bool:
 
 
 def is_used(result: ResultSpec) -> Bool:
-    """True when somebody reads this result of the operator: ``is_used(res[1])``."""
+    """True when this result of the operator has users: ``is_used(res[1])``."""
     return result.name != ""
 
 
@@ -238,8 +236,7 @@ def broadcast_ints(values: Ints, count: Int) -> Ints:
 
 
 def axis_of(graph: Graph, x: Result, axis: Int) -> Int:
-    """``axis`` counted from the front; torch lets 0 and -1 stand for the only element of a 0-d
-    tensor."""
+    """``axis`` counted from the front; torch accepts 0 and -1 for a 0-d tensor."""
     return normalize_axis(axis, max(rank_of(graph, x), 1))
 
 

@@ -51,7 +51,9 @@ def grouped_matmul(
 
 
 def _zero_rows(graph: Graph, rows: str, inner: Dim, outer: Dim, dtype: int) -> str:
-    """Zeros [s, n] whose shape follows from that of the rows, whose number only the model knows."""
+    """Zeros [s, n] whose shape follows from that of the rows, whose number is known only at run
+    time.
+    """
     op = OpBuilder(graph)
     graph.set_shape(rows, (dims.make_symbol(graph.unique_name("group")), inner))
     ends = [consts(graph, [value], dtypes.int64) for value in (0, 1, 1)]

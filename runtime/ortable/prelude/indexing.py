@@ -44,16 +44,18 @@ __all__ = [
 
 
 def argsort(graph: Graph, x: Result, axis: Int) -> Result:
-    """The int64 places of the elements in ascending order along one axis (at least 1-d); equal ones
-    keep their order, NaN comes last."""
+    """The int64 indices of the elements in ascending order along one axis (at least 1-d); equal
+    ones keep their order, NaN comes last.
+    """
     keys = sort_keys(graph, x)
     parts = [keys, as_vec(graph, dim_of(graph, keys, axis))]
     return graph.make_node("TopK", parts, 2, axis=axis, largest=0)[1]
 
 
 def run_ids(graph: Graph, starts: Result) -> Result:
-    """The number of the run in which each place stands, from the marks of ``run_starts``; along the
-    last axis."""
+    """The number of the run of each element, from the marks of ``run_starts``; along the
+    last axis.
+    """
     op = OpBuilder(graph)
     axis = const(graph, rank_of(graph, starts) - 1, dtypes.int64)
     count = op.CumSum(cast(graph, starts, dtypes.int64), axis)
@@ -61,7 +63,7 @@ def run_ids(graph: Graph, starts: Result) -> Result:
 
 
 def window_indices(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
-    """The int64 matrix [count, window] of the places in each of ``count`` windows."""
+    """The int64 matrix [count, window] of the indices in each of ``count`` windows."""
     inner = np.arange(window) * spacing
     if isinstance(count, int):
         return graph.make_initializer("", (np.arange(count)[:, None] * step + inner))
@@ -153,8 +155,9 @@ def marked_indices(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
 
 
 def nonzero_rows(graph: Graph, x: Result) -> Result:
-    """The coordinates of what is not zero, one row an element (torch.nonzero): int64 [count,
-    rank]."""
+    """The coordinates of nonzero elements, one row an element (torch.nonzero): int64
+    [count, rank].
+    """
     op = OpBuilder(graph)
     result = op.NonZero(cast(graph, at_least_1d(graph, x), dtypes.boolean))
     if rank_of(graph, x) == 0:
@@ -164,11 +167,11 @@ def nonzero_rows(graph: Graph, x: Result) -> Result:
 
 def sort_keys(graph: Graph, x: Result) -> Result:
     """Numbers that sort in torch's order, in which NaN is the largest: at least 1-d, in a dtype
-    that TopK knows.
+    that TopK supports.
 
-    ONNX leaves open where NaN goes. Here +inf becomes a number that no finite value of the narrower
-    dtype of ``x`` reaches, and NaN becomes +inf. Numbers of float64 are halved for that: only
-    denormals lose a bit.
+    ONNX does not define the order of NaN. Here +inf becomes a number that no finite value of the
+    narrower dtype of ``x`` reaches, and NaN becomes +inf. Numbers of float64 are halved for that:
+    only denormals lose a bit.
     """
     op = OpBuilder(graph)
     wide = at_least_1d(graph, x)
@@ -201,7 +204,9 @@ def _reduction_dtype(graph: Graph, x: str, how: str) -> int:
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
-def _scatter_reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: str) -> str:
+def _scatter_reduced(
+    graph: Graph, base: str, indices: str, values: str, axis: int, how: str
+) -> str:
     """ScatterElements in a dtype that ONNX Runtime reduces; its max and min ignore NaN, eager's do
     not.
     """
@@ -209,10 +214,10 @@ def _scatter_reduced(graph: Graph, base: str, places: str, values: str, axis: in
     dtype = graph.get_type(base)
     compute_dtype = _reduction_dtype(graph, base, how)
     base, values = cast(graph, base, compute_dtype), cast(graph, values, compute_dtype)
-    result = op.ScatterElements(base, places, values, axis=axis, reduction=how)
+    result = op.ScatterElements(base, indices, values, axis=axis, reduction=how)
     if how in ("max", "min") and dtypes.is_float_type(compute_dtype):
         flags = [cast(graph, op.IsNaN(part), dtypes.int32) for part in (base, values)]
-        marks = op.ScatterElements(flags[0], places, flags[1], axis=axis, reduction="max")
+        marks = op.ScatterElements(flags[0], indices, flags[1], axis=axis, reduction="max")
         result = op.Where(
             cast(graph, marks, dtypes.boolean), const(graph, nan, compute_dtype), result
         )

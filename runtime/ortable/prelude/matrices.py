@@ -114,8 +114,9 @@ _MAX_PRODUCTS = 2**15  # of more, a single sum is not as exact as torch's
 
 
 def untransposed(graph: Graph, x: Result) -> Any:
-    """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm reads it the other way
-    round, so the Transpose is not needed."""
+    """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm can read it
+    transposed, so the Transpose is not needed.
+    """
     node = graph.values[x].producer
     if node is None or node.op_type != "Transpose" or list(node.attrs["perm"]) != [1, 0]:
         return [x, 0]

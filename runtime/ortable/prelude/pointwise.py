@@ -179,7 +179,7 @@ def triangle_indices(
 
 
 def in_interval(graph: Graph, x: Result, low: Scalar, high: Scalar) -> Result:
-    """Where the elements lie between two numbers, which count; NaN lies nowhere."""
+    """Whether elements are between two numbers, inclusive; False for NaN."""
     op = OpBuilder(graph)
     dtype = graph.get_type(x)
     above = op.GreaterOrEqual(x, const(graph, low, dtype))
@@ -297,8 +297,9 @@ def arange_of(graph: Graph, count: SymInt, start: Scalar, step: Scalar, dtype: D
 
 
 def scaled(graph: Graph, x: Result, factor: Scalar, lazy: Bool = False) -> Result:
-    """``x`` times a number; no node for 1. ``lazy``: 0 where a number that only the call tells is
-    0, since torch does not read ``x`` then, and its NaN must not leak."""
+    """Multiply ``x`` by a number; no node for 1. ``lazy``: 0 where a number known only at run time
+    is 0, since torch does not read ``x`` then, and its NaN must not propagate.
+    """
     op = OpBuilder(graph)
     is_known = not isinstance(factor, dims.SymDim)
     if is_known and factor == 1:
@@ -340,9 +341,9 @@ def _is_rounded_up(graph: Graph, a: str, b: str, quotient: str, positive: bool) 
 
 
 def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
-    """An int divisor with 1 in place of -1, and where that is; None where no element is -1.
+    """An int divisor with 1 in place of -1, and a mask of these; None where no element is -1.
 
-    x86 stops the process at the smallest int32 or int64 by -1, and ONNX Runtime does not look. C++
+    x86 stops the process at the smallest int32 or int64 by -1, and ONNX Runtime does not check. C++
     widens narrower ints first.
     """
     op = OpBuilder(graph)

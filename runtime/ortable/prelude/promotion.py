@@ -183,10 +183,10 @@ def as_float(value: Scalar) -> Float:
     """A Scalar that must be known while converting, as a Python float.
 
     Raises:
-        UnsupportedCase: only the running model knows it.
+        UnsupportedCase: it is known only at run time.
     """
     if isinstance(value, str):
-        raise UnsupportedCase("a number in an attribute that only the running model knows")
+        raise UnsupportedCase("a number in an attribute that is known only at run time")
     return float(static(value))
 
 

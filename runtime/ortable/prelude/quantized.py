@@ -21,7 +21,8 @@ __all__ = [
 
 def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
     """True when zero points are known to be values of ``dtype``, so that an ONNX operator of that
-    dtype subtracts them as torch does: none at all, constants, or clipped ones."""
+    dtype subtracts them as torch does: none at all, constants, or clipped ones.
+    """
     if zero is None:
         return True
     array = constant_array(graph, zero)

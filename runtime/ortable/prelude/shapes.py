@@ -59,8 +59,7 @@ def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
 
 
 def expanded_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
-    """The shape that torch.expand gives: ``sizes`` with -1 replaced by the dimension of ``x`` that
-    stands there."""
+    """The shape that torch.expand gives: ``sizes`` with -1 replaced by that dimension of ``x``."""
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     if lead < 0:
@@ -86,8 +85,9 @@ def other_axes(rank: Int, axes: Ints) -> Ints:
 
 
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
-    """The permutation of torch.movedim: axes ``source`` come to stand at ``destination``, the
-    others keep their order; none where there is no axis, whose number may be 0 or -1."""
+    """The permutation of torch.movedim: axes ``source`` move to ``destination``, the others keep
+    their order; none where there is no axis, whose number may be 0 or -1.
+    """
     if rank == 0:
         return []
     sources = [
@@ -109,7 +109,7 @@ def torch_pads(rank: Int, pads: SymInts) -> SymInts:
     then all ends, first axis first.
 
     Pad has an input ``axes`` that would spare the zeros, but ONNX Runtime's transpose optimizer
-    permutes ``pads`` without a look at it.
+    permutes ``pads`` without reading it.
     """
     rest: list[SymInt] = [0] * (rank - len(pads) // 2)
     begins, ends = list(pads[0::2])[::-1], list(pads[1::2])[::-1]

@@ -47,7 +47,7 @@ def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
     if isinstance(value, SymDim):
         return cast(graph, as_scalar(graph, value), dtype)
     if type(value) is complex:
-        raise UnsupportedCase(f"the complex number {value} in a place for real ones")
+        raise UnsupportedCase(f"the complex number {value} where a real number is required")
     return graph.make_initializer("", dtypes.as_array(value, dtype))
 
 
@@ -72,16 +72,17 @@ def cast(graph: Graph, x: Result, dtype: Dtype | None) -> Result:
 
 
 def _to_float8(graph: Graph, x: Result, dtype: Dtype) -> Result:
-    """``x`` in an 8-bit float type as torch rounds: what is too large becomes the largest number of
-    float8_e4m3fn, infinite in float8_e5m2 (where ONNX Runtime gives NaN), NaN in the others.
+    """Cast ``x`` to an 8-bit float type as torch rounds: numbers out of range become the largest
+    number of float8_e4m3fn, infinite in float8_e5m2 (where ONNX Runtime gives NaN), NaN in the
+    others.
 
     Raises:
-        UnsupportedCase: float8_e8m0fnu, the powers of two, which the two round differently.
+        UnsupportedCase: float8_e8m0fnu, the powers of two, which ONNX Runtime rounds differently.
     """
     if graph.opset < 19:
         raise UnsupportedCase("8-bit floats, which ONNX has from opset 19 on")
     if dtype == dtypes.float8e8m0:
-        raise UnsupportedCase("a cast to float8_e8m0fnu, which ONNX Runtime rounds in another way")
+        raise UnsupportedCase("a cast to float8_e8m0fnu, which ONNX Runtime rounds differently")
     if graph.get_type(x) != dtypes.float32:
         # torch rounds twice too; a float64 just below a limit reaches it as float32
         x = graph.make_node("Cast", [x], to=dtypes.float32)

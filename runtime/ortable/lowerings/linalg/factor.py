@@ -187,7 +187,9 @@ def decompose_cholesky(graph: Graph, a: Tensor) -> tuple[Tensor, str]:
 
 
 def householder_reflectors(graph: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """(a, tau) of LAPACK's geqrf: R above the reflectors 1 - tau v v', v[place] = 1 left out."""
+    """(a, tau) of LAPACK's geqrf: R above the reflectors 1 - tau v v', without the leading 1 of
+    each v.
+    """
     rows, columns, count = (
         axis_indices(graph, a, -2),
         axis_indices(graph, a, -1),

@@ -139,7 +139,7 @@ def _full_matrix(body: Graph, frame: _LoopConstants, a: Tensor) -> Tensor:
     whole = map_parts(body, "Where", [lower, a, frame.mirror_triangle(body, a)])
     if not frame.hermitian or not is_pair(whole):
         return whole
-    # as LAPACK does, what stands beside the real diagonal is not read
+    # like LAPACK, ignore the imaginary part of the diagonal
     diagonal = OpBuilder(body).Equal(frame.rows, frame.columns)
     imag = OpBuilder(body).Where(diagonal, 0, whole.imag)
     return ComplexValue(whole.real, imag, whole.dtype)
@@ -262,11 +262,11 @@ def _hermitian_pair(
     return mul_elements(body, first, scale), mul_elements(body, second, scale)
 
 
-# -- what is solved with the factors -------------------------------------------------------------
+# -- solutions -----------------------------------------------------------------------------------
 
 
 def ldl_solved(graph: Graph, factors: Tensor, pivots: Tensor, b: Tensor, hermitian: Bool) -> Tensor:
-    """x of A x = b, from what ``ldl_factors`` gives; leading dimensions broadcast."""
+    """x of A x = b, from the results of `ldl_factors`; leading dimensions broadcast."""
     together, size = joint_batch(graph, [factors, b]), dim_of(graph, factors, -1)
     factors, b = (flat_batch(graph, in_batch(graph, x, together)) for x in (factors, b))
     pivots = unsqueezed(graph, cast(graph, pivots, dtypes.int64), [len(batch_of(graph, pivots, 0))])

@@ -102,7 +102,7 @@ def _taylor_polynomial(graph: Graph, x: Tensor, one: Tensor) -> Tensor:
 
 
 def _square_repeatedly(graph: Graph, x: Tensor, times: str) -> Tensor:
-    """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
+    """Square each matrix ``times`` [batch, 1, 1] times."""
     op = OpBuilder(graph)
     zero = consts(graph, [0], graph.get_type(times))
     flat = op.Concat(op.Reshape(times, consts(graph, [-1], dtypes.int64)), zero, axis=0)

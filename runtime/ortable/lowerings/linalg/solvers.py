@@ -124,17 +124,17 @@ def lu_factors(graph: Graph, x: Tensor) -> Tensors:
 
 
 def kept_factors(graph: Graph, x: Tensor) -> Tensors:
-    """[LU, pivots] that torch's determinants keep for the backward pass: those of the transpose
+    """[LU, pivots] that torch's determinants save for the backward pass: those of the transpose
     where the first argument is contiguous, which spares LAPACK a copy, else those of the matrix.
 
     Raises:
-        UnsupportedCase: the graph does not say how the matrix lies in memory.
+        UnsupportedCase: the memory layout of the matrix is unknown.
     """
     argument = next(iter(getattr(graph.origin, "args", ())), None)
     tensor = getattr(argument, "meta", {}).get("val")
     if tensor is None:
         raise UnsupportedCase(
-            "LU factors of a matrix whose order in memory nothing says; give example inputs (args)"
+            "LU factors of a matrix whose memory layout is unknown; give example inputs (args)"
         )
     return lu_factors(graph, matrix_transpose(graph, x) if tensor.is_contiguous() else x)
 
@@ -151,7 +151,7 @@ def lu_info(graph: Graph, factors: Tensor) -> Result:
     op = OpBuilder(graph)
     zeros = field.is_zero(graph, diagonal_elements(graph, factors))
     size = smaller_side(graph, factors)
-    # large for the first one: the largest is what counts
+    # largest for the first column, so that the maximum finds it
     from_end = iota(graph, size, size, -1)
     marks = op.Where(zeros, from_end, 0)
     nothing = expanded(
@@ -271,7 +271,7 @@ def symmetric_parts(graph: Graph, x: Tensor, uplo: Str = "L") -> Tensors:
     )
     flat = field.map_parts(graph, "Where", [triangle, flat, matrix_adjoint(graph, flat)])
     if field.is_pair(flat):
-        # as LAPACK does, what stands beside the real diagonal is not read
+        # like LAPACK, ignore the imaginary part of the diagonal
         off = op.Not(unit_matrix(graph, rows, rows, dtypes.boolean))
         imag = op.Where(off, flat.imag, 0)
         flat = ComplexValue(flat.real, imag, flat.dtype)
@@ -312,7 +312,7 @@ def singular_parts(graph: Graph, x: Tensor, full: Bool) -> Tensors:
     heads = diagonal_elements(graph, field.real_of(packed))
     negative = op.Less(heads, 0)
     flips = op.Where(negative, *(const_like(graph, n, heads) for n in (-2, 0)))
-    # the batch stands on the left: ONNX Runtime's MatMul has no empty one on the right alone
+    # the batch is on the left: ONNX Runtime's MatMul fails for an empty one on the right alone
     square = unit_matrix(graph, count, dim_of(graph, left, 2), dtype_of(graph, flips))
     total = matrix_product(graph, unsqueezed(graph, flips, [1]), square)
     total = op.Add(total, 1)
@@ -337,8 +337,9 @@ def polar_parts(graph: Graph, x: Tensor) -> Tensors:
 def noise_floor(
     graph: Graph, values: Result, size: SymInt, atol: Tensor | None, rtol: Tensor | None
 ) -> Result:
-    """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
-    defaults for matrices whose longer side is ``size``."""
+    """The threshold of significant singular values: max(atol, rtol * the largest one), with torch's
+    defaults for matrices whose longer side is ``size``.
+    """
     op, own = OpBuilder(graph), graph.get_type(values)
     zero = const(graph, 0, own)
     atol = None if atol is None else cast(graph, atol, own)
@@ -352,7 +353,7 @@ def noise_floor(
     floor = op.Mul(cast(graph, rtol, own), most)
     if atol is not None:
         floor = op.Max(floor, atol)
-    # a tolerance may have more axes than what it bounds
+    # a tolerance may have more axes than the values
     return op.Unsqueeze(floor, consts(graph, [-1], dtypes.int64))
 
 
