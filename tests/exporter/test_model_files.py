@@ -79,7 +79,7 @@ def test_at_every_step_the_model_is_the_old_or_the_new_one(tmp_path, monkeypatch
         return called
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic_files, "_remove", lambda paths: None)
+        patch.setattr(atomic_files, "_remove_files", lambda paths: None)
         for name in ("replace", "link"):
             patch.setattr(atomic_files.os, name, guarded(getattr(os, name)))
         try:

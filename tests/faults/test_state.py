@@ -175,7 +175,7 @@ def _called_within() -> Any:
 def _locked_folder() -> None:
     lock = atomic_files.FolderLock(FOLDER)
     with undone(lock.release):
-        lock.take()
+        lock.acquire()
         assert atomic_files.fcntl is None or not _is_free(FOLDER)
 
 

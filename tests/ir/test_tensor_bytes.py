@@ -55,7 +55,7 @@ def _layouts() -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", [64, 1 << 20])
 def test_every_layout_and_type_arrives(tmp_path, monkeypatch, size) -> None:
-    monkeypatch.setattr(weight_files, "PIECE", size)
+    monkeypatch.setattr(weight_files, "CHUNK_BYTES", size)
     values = _layouts()
     builder = GraphBuilder(21)
     for name, value in values.items():
@@ -77,10 +77,10 @@ def test_every_layout_and_type_arrives(tmp_path, monkeypatch, size) -> None:
 
 def test_pieces_of_another_layout_are_small() -> None:
     tensor = torch.arange(3_000_000.0).reshape(1000, 3000).t()
-    found = list(weight_files.pieces(tensor, "w"))
-    assert max(piece.nbytes for piece in found) <= weight_files.PIECE
+    found = list(weight_files.iter_chunks(tensor, "w"))
+    assert max(piece.nbytes for piece in found) <= weight_files.CHUNK_BYTES
     assert b"".join(found) == tensor.numpy().tobytes()
-    (whole,) = weight_files.pieces(tensor.t(), "w")
+    (whole,) = weight_files.iter_chunks(tensor.t(), "w")
     assert np.shares_memory(np.frombuffer(whole, np.uint8), tensor.t().numpy())
 
 
@@ -129,9 +129,9 @@ def test_weights_on_another_device_come_in_pieces() -> None:
             return self.as_subclass(torch.Tensor)
 
     tensor = torch.arange(1_500_000.0).reshape(3, 500_000)
-    found = b"".join(weight_files.pieces(tensor.as_subclass(Remote), "w"))
+    found = b"".join(weight_files.iter_chunks(tensor.as_subclass(Remote), "w"))
     assert found == tensor.numpy().tobytes()
-    assert max(moved) <= weight_files.PIECE
+    assert max(moved) <= weight_files.CHUNK_BYTES
     assert sum(moved) == tensor.nbytes
 
 

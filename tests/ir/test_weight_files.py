@@ -14,7 +14,15 @@ from onnx import ModelProto, TensorProto
 
 from ortable.ir.proto import weight_files
 from ortable.ir.proto.atomic_files import FileSet
-from ortable.ir.proto.weight_files import ALIGNMENT, PAGE, Mapped, Place, Shards, plan, write
+from ortable.ir.proto.weight_files import (
+    ALIGNMENT,
+    PAGE,
+    MappedFiles,
+    Shards,
+    TensorLocation,
+    plan_shards,
+    write_shards,
+)
 
 LARGE = (1 << 20) + 12  # bytes: no multiple of 64, and more than is mapped by itself
 
@@ -25,20 +33,22 @@ def arrays(*sizes: int) -> list[tuple[str, Any]]:
     return [(f"w{n}", draw.integers(0, 256, size, dtype=np.uint8)) for n, size in enumerate(sizes)]
 
 
-def written(folder: Path, entries: Sequence[tuple[str, Any]], **options: Any) -> dict[str, Place]:
+def written(
+    folder: Path, entries: Sequence[tuple[str, Any]], **options: Any
+) -> dict[str, TensorLocation]:
     """The places of weights that were written beside a model."""
-    shards = plan(entries, **options)
+    shards = plan_shards(entries, **options)
     with FileSet(folder / "m.onnx") as files:
-        names = shards.names("m.onnx")
-        places = write(files, shards, names, lambda done, total, name: None)
+        names = shards.file_names("m.onnx")
+        places = write_shards(files, shards, names, lambda done, total, name: None)
         files.publish(lambda renamed: b"")
     return places
 
 
-def tensor_at(place: Place, array: Any, name: str = "w") -> TensorProto:
+def tensor_at(place: TensorLocation, array: Any, name: str = "w") -> TensorProto:
     found = TensorProto(name=name, data_type=TensorProto.UINT8, dims=array.shape)
     found.data_location = TensorProto.EXTERNAL
-    weight_files.locate(found, place)
+    weight_files.set_location(found, place)
     return found
 
 
@@ -50,12 +60,12 @@ def test_weights_of_any_size_are_aligned_and_read_again(
 ) -> None:
     entries = arrays(*sizes)
     places = written(tmp_path, entries)
-    mapped, end = Mapped(tmp_path), 0
+    mapped, end = MappedFiles(tmp_path), 0
     for name, array in entries:
         place = places[name]
         assert place.offset % (PAGE if array.nbytes >= 1 << 20 else ALIGNMENT) == 0
         assert place.offset >= end and place.length == array.nbytes
-        assert np.array_equal(mapped.read(tensor_at(place, array)), array)
+        assert np.array_equal(mapped.read_tensor(tensor_at(place, array)), array)
         end = place.offset + place.length
     assert (tmp_path / "m.onnx.data").stat().st_size == end
 
@@ -70,9 +80,9 @@ def test_a_file_of_a_shard_is_no_larger_than_it_may_be(tmp_path: Path) -> None:
 
 def test_files_whose_names_differ_in_capitals_only_get_numbers() -> None:
     shards = Shards([[("w", None)], [("W", None)]], {}, one_each=True)
-    assert shards.names("m") == ["m.00001-of-00002.data", "m.00002-of-00002.data"]
+    assert shards.file_names("m") == ["m.00001-of-00002.data", "m.00002-of-00002.data"]
     others = Shards([[("v", None)], [("W", None)]], {}, one_each=True)
-    assert others.names("m") == ["m.v.data", "m.W.data"]
+    assert others.file_names("m") == ["m.v.data", "m.W.data"]
 
 
 def test_one_memory_is_written_once(tmp_path: Path) -> None:
@@ -86,7 +96,7 @@ def test_a_file_that_is_too_short_is_refused(tmp_path: Path) -> None:
     place = written(tmp_path, [(name, array)])[name]
     for wrong in (place._replace(length=101), place._replace(length=99), place._replace(offset=64)):
         with pytest.raises(weight_files.BuilderError, match="has 100 bytes"):
-            Mapped(tmp_path).read(tensor_at(wrong, array))
+            MappedFiles(tmp_path).read_tensor(tensor_at(wrong, array))
 
 
 @pytest.mark.parametrize("location", ["../w.data", "below/../../w.data", "", "..\\w.data"])
@@ -112,13 +122,15 @@ def test_saving_again_removes_the_files_of_the_former_model_alone(tmp_path: Path
     assert left == {"m.onnx", "m.onnx.data", *(path.name for path in foreign)}
 
 
-def weight_files_model(places: dict[str, Place], entries: Sequence[tuple[str, Any]]) -> bytes:
+def weight_files_model(
+    places: dict[str, TensorLocation], entries: Sequence[tuple[str, Any]]
+) -> bytes:
     """A model that reads its own files, and names one of somebody else."""
     model = ModelProto(ir_version=8)
     model.graph.name = "m"
     for name, array in entries:
         model.graph.initializer.append(tensor_at(places[name], array, name))
-    stranger = tensor_at(Place("x.data", 0, 10), np.zeros(10, np.uint8), "stranger")
+    stranger = tensor_at(TensorLocation("x.data", 0, 10), np.zeros(10, np.uint8), "stranger")
     model.graph.initializer.append(stranger)
     found: bytes = model.SerializeToString()
     return found

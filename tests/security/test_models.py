@@ -17,7 +17,7 @@ from onnx import ModelProto
 
 import ortable
 from ortable.errors import BuilderError, InputError, OrtableError
-from ortable.ir.pictures.draw import rendered
+from ortable.ir.pictures.draw import render_model
 from ortable.ir.proto.large_model import LargeModel
 from tests.rotation import turn
 
@@ -43,7 +43,7 @@ def _optimized(model: ModelProto) -> None:
     builder.to_onnx()
 
 
-_explorer, _dot = partial(rendered, format="json"), partial(rendered, format="dot")
+_explorer, _dot = partial(render_model, format="json"), partial(render_model, format="dot")
 
 DOORS: dict[str, Callable[[ModelProto], object]] = {
     "builder": ortable.GraphBuilder,

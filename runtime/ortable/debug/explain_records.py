@@ -17,7 +17,7 @@ from typing import Any
 from onnx import ModelProto, NodeProto
 
 from ortable.ir.node import REWRITES
-from ortable.ir.proto.walk import nodes_below, nodes_between, places_of
+from ortable.ir.proto.walk import node_positions, nodes_below, nodes_between
 
 _NCHWC = "com.microsoft.nchwc"
 
@@ -52,7 +52,7 @@ def find_fusions(before: ModelProto, after: ModelProto) -> tuple[list[Fusion], C
     producers = {name: node for node in before.graph.node for name in node.output if name}
     shared = {name for node in after.graph.node for name in node.output} & producers.keys()
     shared |= {value.name for value in before.graph.input}
-    places = places_of(producers)
+    places = node_positions(producers)
     fusions: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     removed: Counter[str] = Counter()
     unmatched = {id(node): node for node in before.graph.node}

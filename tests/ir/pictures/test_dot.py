@@ -20,7 +20,7 @@ import ortable
 from ortable.errors import InputError, OptionError, OrtableError
 from ortable.ir.pictures import draw as drawing
 from ortable.ir.pictures.dot import color_of
-from ortable.ir.pictures.draw import Look, rendered, to_dot
+from ortable.ir.pictures.draw import DrawStyle, render_model, to_dot
 from ortable.ir.pictures.view import count_text
 from tests.ir.pictures.models import MODELS, TIMES, chain, looped, nodes_of, stack
 
@@ -122,11 +122,11 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=f"{name}' is no ONNX model"):
             ortable.draw(tmp_path / name, tmp_path / "x.dot")
-    monkeypatch.setattr(drawing, "MOST", 20)
+    monkeypatch.setattr(drawing, "MAX_BOXES", 20)
     with pytest.raises(OptionError, match=r"\d+ boxes, more than 20: give depth=0, module="):
-        rendered(stack(), "svg", Look(depth=5, fold=False))
+        render_model(stack(), "svg", DrawStyle(depth=5, fold=False))
     with pytest.raises(OptionError, match=r"52 boxes, more than 20: give module=.* a .json for"):
-        rendered(chain(50), "svg", Look(fold=False))
+        render_model(chain(50), "svg", DrawStyle(fold=False))
 
 
 @DOT
@@ -192,7 +192,7 @@ def test_every_model_that_onnx_brings_is_drawn() -> None:
         model = onnx.load(file)
         texts.append(to_dot(model, depth=9, fold=False))
         assert len(operators(texts[-1])) == nodes_of(model), file
-        (graph,) = json.loads(rendered(model, "json"))["graphs"]
+        (graph,) = json.loads(render_model(model, "json"))["graphs"]
         assert len({node["id"] for node in graph["nodes"]}) == len(graph["nodes"])
     if shutil.which("dot") is not None:
         done = subprocess.run(

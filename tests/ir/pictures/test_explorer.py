@@ -15,14 +15,14 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import ortable
 from ortable.errors import InputError, OptionError
 from ortable.ir.pictures.dot import color_of
-from ortable.ir.pictures.draw import Look, rendered
+from ortable.ir.pictures.draw import DrawStyle, render_model
 from tests.ir.pictures.models import MODELS, functions, looped, nodes_of, stack
 from tests.ir.pictures.test_dot import hostile
 
 
 def written(model: ModelProto, **look: Any) -> dict[str, Any]:
     """The graph of a model."""
-    collection = json.loads(rendered(model, "json", Look(**look)))
+    collection = json.loads(render_model(model, "json", DrawStyle(**look)))
     (graph,) = collection["graphs"]
     assert collection["label"] == graph["id"]
     return graph

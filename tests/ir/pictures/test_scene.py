@@ -19,7 +19,7 @@ from ortable.ir.pictures.modules import (
 )
 from ortable.ir.pictures.read import scene_of
 from ortable.ir.pictures.scene import Group, Scene, boxes_of, groups_of
-from ortable.ir.pictures.view import fold, gather_ends
+from ortable.ir.pictures.view import fold_repeats, gather_ends
 from tests.ir.pictures.models import (
     MODELS,
     TIMES,
@@ -39,7 +39,7 @@ def groups(scene: Scene, role: str) -> list[Group]:
 
 def folded(model: ModelProto) -> Scene:
     scene = scene_of(model)
-    fold(scene)
+    fold_repeats(scene)
     return scene
 
 
@@ -49,7 +49,7 @@ def test_every_node_is_one_box_also_when_blocks_are_folded(model) -> None:
     scene = scene_of(proto)
     before = drawn(scene)
     assert len(before) == nodes_of(proto)
-    fold(scene)
+    fold_repeats(scene)
     gather_ends(scene.root)
     assert drawn(scene) == before  # each once, and in the same order
     ends = {*boxes_of(scene.root)}
@@ -72,7 +72,7 @@ def test_weights_are_rows_and_inputs_and_outputs_are_boxes() -> None:
     roles = [(box.role, box.title) for box in boxes_of(scene.root) if box.role != "node"]
     assert roles == [("input", "x"), ("output", "output_0")]
     rows = [row for box in drawn(scene) for row in box.weights]
-    names = [row.whole for row in rows]
+    names = [row.full_name for row in rows]
     for tensor in stack().graph.initializer:
         assert tensor.name in names
     head = next(box for box in drawn(scene) if box.group.path == "head")
@@ -140,7 +140,7 @@ def test_calls_of_functions_are_groups_with_their_nodes_and_weights() -> None:
     assert [group.path for group in calls] == [f"layers.{n}" for n in range(4)]
     inner = [group.path for group in groups_of(calls[2]) if group.kind == "Linear"]
     assert inner == ["layers.2.fc"]
-    whole = {row.whole for box in boxes_of(calls[2]) for row in box.weights}
+    whole = {row.full_name for box in boxes_of(calls[2]) for row in box.weights}
     assert any(name.startswith("layers.2.fc.") for name in whole)
     joined = {(e.source.group, e.target.group) for e in scene.edges}
     assert all(source is not None and target is not None for source, target in joined)

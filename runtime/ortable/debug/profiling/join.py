@@ -23,8 +23,8 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ortable.compat.torch import higher_order_operators
 from ortable.ir.pictures.modules import texts_in
-from ortable.ir.proto.trust import check_functions
-from ortable.ir.proto.walk import nodes_below, nodes_between, places_of
+from ortable.ir.proto.model_validation import check_functions
+from ortable.ir.proto.walk import node_positions, nodes_below, nodes_between
 
 from .report import shared_parts
 
@@ -244,7 +244,7 @@ def _join_nodes(
     boundary = {name for _, values in computed for name in values}
     # values that nodes are called after come first: a node behind them has the same ones
     order = sorted(range(len(nodes)), key=lambda number: not computed[number][0])
-    order_of, claimed = places_of(sources.producers), set[int]()
+    order_of, claimed = node_positions(sources.producers), set[int]()
     origins: dict[int, KernelOrigin] = {}
     for number in order:
         originals = nodes_between(computed[number][1], sources.producers, order_of, boundary)

@@ -149,7 +149,7 @@ def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> Non
         # Whoever dies in between leaves a program without a text, never with that of another one.
         lock = FolderLock(target.parent)
         with undone(lock.release):
-            lock.take()
+            lock.acquire()
             Path(f"{target}.graph").unlink(missing_ok=True)
             os.replace(program, target)
             os.replace(text, f"{target}.graph")

@@ -1,5 +1,4 @@
-"""A view as DOT text: groups that are open are clusters, boxes are tables. In comes a View, out
-goes text for graphviz; called by `draw`."""
+"""Write a view as DOT text for graphviz: open groups are clusters, boxes are tables."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 
 from .scene import Box, Group, Item, Row
-from .view import View, summary
+from .view import View, summarize_group
 
 _FONT = "Helvetica,Arial,sans-serif"
 _HEAD = f"""digraph onnx {{{{
@@ -33,9 +32,9 @@ def dot_of(
     writer = _Writer(view, weights, attributes)
     root = view.root
     title = root.name if not root.kind else f"{root.name}  {root.kind}"
-    lines = [_HEAD.format(rankdir=rankdir, title=_quote(title))]
-    lines += writer.items(root, 1)
-    lines += writer.links()
+    lines = [_HEAD.format(rankdir=rankdir, title=_quote_text(title))]
+    lines += writer.group_statements(root, 1)
+    lines += writer.link_statements()
     return "\n".join([*lines, "}", ""])
 
 
@@ -55,55 +54,57 @@ class _Writer:
         self.attributes = attributes
         self.names: dict[Item, str] = {}
 
-    def name(self, item: Item) -> str:
+    def item_id(self, item: Item) -> str:
         """The name of a statement."""
         return self.names.setdefault(item, f"k{len(self.names) + 1}")
 
-    def items(self, group: Group, depth: int) -> Iterator[str]:
+    def group_statements(self, group: Group, depth: int) -> Iterator[str]:
         """Statements of what lies in an open group."""
         indent = "  " * depth
         for item in group.items:
             if isinstance(item, Box):
-                yield f"{indent}{self.name(item)} [{self.box(item)}];"
+                yield f"{indent}{self.item_id(item)} [{self.box_attributes(item)}];"
             elif item in self.view.closed:
-                yield f"{indent}{self.name(item)} [{_closed(item)}];"
+                yield f"{indent}{self.item_id(item)} [{_closed_label(item)}];"
             else:
-                yield f"{indent}subgraph cluster_{self.name(item)} {{"
+                yield f"{indent}subgraph cluster_{self.item_id(item)} {{"
                 fill = _FILLS[(depth - 1) % len(_FILLS)]
                 dashed = (
                     "rounded,filled,dashed" if item.role in ("repeat", "body") else "rounded,filled"
                 )
-                title, tooltip = _cluster_title(item), _quote(_tooltip(item))
+                title, tooltip = _cluster_title(item), _quote_text(_group_tooltip(item))
                 yield (
                     f'{indent}  graph [style="{dashed}", color="#9fb3c8", fillcolor="{fill}", '
                     f"margin=8, fontsize=11, label={title}, tooltip={tooltip}];"
                 )
-                yield from self.items(item, depth + 1)
+                yield from self.group_statements(item, depth + 1)
                 yield f"{indent}}}"
 
-    def box(self, box: Box) -> str:
+    def box_attributes(self, box: Box) -> str:
         """The attributes of a node or of an input or output."""
-        about = [box.name, *(f"{key}: {text}" for key, text in box.about.items())]
-        about += [row.whole for row in box.weights]
-        tooltip = _quote("\n".join(filter(None, about)) or box.title)
+        details = [box.name, *(f"{key}: {text}" for key, text in box.about.items())]
+        details += [row.full_name for row in box.weights]
+        tooltip = _quote_text("\n".join(filter(None, details)) or box.title)
         if box.role != "node":
-            rows = [f"<tr><td><b>{_escape(box.title)}</b></td></tr>"]
+            rows = [f"<tr><td><b>{_escape_html(box.title)}</b></td></tr>"]
             if box.note:
-                small = f'<font point-size="9">{_escape(box.note)}</font>'
+                small = f'<font point-size="9">{_escape_html(box.note)}</font>'
                 rows.append(f"<tr><td>{small}</td></tr>")
-            table = _table(rows, color=_ENDS[box.role], style="rounded")
+            table = _html_table(rows, color=_ENDS[box.role], style="rounded")
             return f"label=<{table}>, tooltip={tooltip}"
-        rows = [f'<tr><td colspan="2" bgcolor="{color_of(box.title)}"><b>{_escape(box.title)}</b>']
+        rows = [
+            f'<tr><td colspan="2" bgcolor="{color_of(box.title)}"><b>{_escape_html(box.title)}</b>'
+        ]
         if box.note:
-            rows[0] += f' <font point-size="8" color="#556677">{_escape(box.note)}</font>'
+            rows[0] += f' <font point-size="8" color="#556677">{_escape_html(box.note)}</font>'
         rows[0] += "</td></tr>"
         if self.attributes:
-            rows += [_row(row, "#667788") for row in box.attributes]
+            rows += [_html_row(row, "#667788") for row in box.attributes]
         if self.weights:
-            rows += [_row(row, "#1f4e79") for row in box.weights]
-        return f"label=<{_table(rows)}>, tooltip={tooltip}"
+            rows += [_html_row(row, "#1f4e79") for row in box.weights]
+        return f"label=<{_html_table(rows)}>, tooltip={tooltip}"
 
-    def links(self) -> Iterator[str]:
+    def link_statements(self) -> Iterator[str]:
         """The edges. A result that several read has its type at the first of them."""
         labelled: set[tuple[Item, str]] = set()
         for link in self.view.links:
@@ -113,17 +114,19 @@ class _Writer:
             ends = isinstance(link.source, Box) and link.source.role == "input"
             ends = ends or (isinstance(link.target, Box) and link.target.role == "output")
             label = "" if ends else _edge_text(fresh)
-            tooltip = _quote("\n".join(f"{n} {t}".strip() for n, t in link.names.items()) or " ")
+            tooltip = _quote_text(
+                "\n".join(f"{n} {t}".strip() for n, t in link.names.items()) or " "
+            )
             style = f"tooltip={tooltip}"
             if label:
-                style += f", label={_quote(label)}, labeltooltip={tooltip}"
+                style += f", label={_quote_text(label)}, labeltooltip={tooltip}"
             if link.inner:
                 style += ', style=dashed, color="#a58fc0"'
             elif link.long:
                 style += _LONG
             else:
                 style += ", weight=4"
-            yield f"  {self.name(link.source)} -> {self.name(link.target)} [{style}];"
+            yield f"  {self.item_id(link.source)} -> {self.item_id(link.target)} [{style}];"
 
 
 def _edge_text(types: list[str]) -> str:
@@ -132,32 +135,32 @@ def _edge_text(types: list[str]) -> str:
     return "\n".join(f"  {text}" for text in types)  # off the line
 
 
-def _closed(group: Group) -> str:
+def _closed_label(group: Group) -> str:
     """The attributes of a group that is one box."""
-    counts, operators = summary(group)
-    kind = f'  <font color="#556677">{_escape(group.kind)}</font>' if group.kind else ""
-    rows = [f'<tr><td bgcolor="#c9d8ea"><b>{_escape(group.title())}</b>{kind}</td></tr>']
+    counts, operators = summarize_group(group)
+    kind = f'  <font color="#556677">{_escape_html(group.kind)}</font>' if group.kind else ""
+    rows = [f'<tr><td bgcolor="#c9d8ea"><b>{_escape_html(group.title())}</b>{kind}</td></tr>']
     small = '<tr><td align="left"><font point-size="9" color="#445566">{}</font></td></tr>'
-    rows += [small.format(_escape(text)) for text in (counts, operators) if text]
+    rows += [small.format(_escape_html(text)) for text in (counts, operators) if text]
     if group.role == "others":
         rows.insert(1, small.format("each like the one before"))
     border = 3 if group.times > 1 else 2
-    tooltip = _quote(_tooltip(group))
-    return f"label=<{_table(rows, border)}>, tooltip={tooltip}"
+    tooltip = _quote_text(_group_tooltip(group))
+    return f"label=<{_html_table(rows, border)}>, tooltip={tooltip}"
 
 
 def _cluster_title(group: Group) -> str:
-    text = f"<b>{_escape(group.title())}</b>"
+    text = f"<b>{_escape_html(group.title())}</b>"
     if group.kind:
-        text += f'  <font color="#556677">{_escape(group.kind)}</font>'
+        text += f'  <font color="#556677">{_escape_html(group.kind)}</font>'
     return f"<{text}>"
 
 
-def _tooltip(group: Group) -> str:
+def _group_tooltip(group: Group) -> str:
     return " ".join(filter(None, (group.path or group.name, group.kind)))
 
 
-def _table(rows: list[str], border: int = 1, color: str = "white", style: str = "") -> str:
+def _html_table(rows: list[str], border: int = 1, color: str = "white", style: str = "") -> str:
     round = f' style="{style}"' if style else ""
     return (
         f'<table border="{border}" cellborder="0" cellspacing="0" cellpadding="3" '
@@ -165,27 +168,27 @@ def _table(rows: list[str], border: int = 1, color: str = "white", style: str = 
     )
 
 
-def _row(row: Row, color: str) -> str:
+def _html_row(row: Row, color: str) -> str:
     cell = '<td align="{}"><font point-size="9" color="{}">{}</font></td>'
     return (
-        f"<tr>{cell.format('left', color, _escape(row.name) or ' ')}"
-        f"{cell.format('right', '#333333', _escape(row.text) or ' ')}</tr>"
+        f"<tr>{cell.format('left', color, _escape_html(row.name) or ' ')}"
+        f"{cell.format('right', '#333333', _escape_html(row.text) or ' ')}</tr>"
     )
 
 
-def _escape(text: str) -> str:
+def _escape_html(text: str) -> str:
     """Text for a label that graphviz reads as HTML, which knows no control characters."""
-    return html.escape(_printable(text), quote=True).replace("&#x27;", "&#39;")
+    return html.escape(_replace_control(text), quote=True).replace("&#x27;", "&#39;")
 
 
-def _quote(text: str) -> str:
+def _quote_text(text: str) -> str:
     """A text between quotes, in which graphviz reads entities, and a backslash as an escape."""
     lines = [
-        _printable(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+        _replace_control(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
         for line in text.split("\n")
     ]
     return '"' + "\\n".join(lines) + '"'
 
 
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)
+def _replace_control(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)

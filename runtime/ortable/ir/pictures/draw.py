@@ -15,20 +15,20 @@ from onnx import GraphProto, ModelProto
 
 from ortable.errors import OptionError, OrtableError
 from ortable.ir.proto.atomic_files import write_file
-from ortable.ir.proto.trust import graph_of_file
+from ortable.ir.proto.model_validation import load_graph
 
 from .dot import dot_of
 from .explorer import Overlay, explorer_files
 from .read import scene_of
 from .scene import Scene
-from .view import View, fold, gather_ends, part_of, shown, view_of
+from .view import View, count_visible, fold_repeats, gather_ends, part_of, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     Direction = Literal["TB", "LR", "BT", "RL"]
 
-MOST = 1000  # boxes that graphviz lays out in seconds; beyond it, minutes
+MAX_BOXES = 1000  # boxes that graphviz lays out in seconds; beyond it, minutes
 _REMEDY = (
     "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "
     "system's package `graphviz` (`apt install graphviz`, `brew install graphviz`, "
@@ -42,7 +42,7 @@ _NO_PAGE = (
 
 
 @dataclass(frozen=True)
-class Look:
+class DrawStyle:
     """What a picture shows, and how: the arguments of `draw`."""
 
     module: str | None = None
@@ -110,9 +110,9 @@ def draw(
             needed for ``.json`` and ``.dot``), or matplotlib.
         TypeError: `model` is something else.
     """
-    look = Look(module, depth, fold, weights, attributes, rankdir)
+    look = DrawStyle(module, depth, fold, weights, attributes, rankdir)
     if path is None:
-        return _axes(rendered(model, "png", look), None, None)
+        return _show_axes(render_model(model, "png", look), None, None)
     target = Path(path)
     if not target.parent.is_dir():
         raise OptionError(f"there is no folder '{target.parent}' for the picture '{target}'")
@@ -120,25 +120,27 @@ def draw(
     if overlays and format != "json":
         raise OptionError(f"overlays are for a .json, not for '{target}'")
     if format != "json":
-        write_file(target, rendered(model, format, look))
+        write_file(target, render_model(model, format, look))
         return None
-    files = explorer_files(_scene(model, look), overlays, weights=weights, attributes=attributes)
+    files = explorer_files(
+        _build_scene(model, look), overlays, weights=weights, attributes=attributes
+    )
     for ending, content in files.items():
         write_file(target.with_suffix(ending) if ending else target, content)
     return None
 
 
-def rendered(model: Any, format: str, look: Look | None = None) -> bytes:
+def render_model(model: Any, format: str, look: DrawStyle | None = None) -> bytes:
     """The content of a file of a format: ``json``, ``dot``, or one of graphviz (``svg``, ``png``,
     ``pdf``...)."""
-    look = look or Look()
+    look = look or DrawStyle()
     if format in ("html", "htm"):
         raise OptionError(_NO_PAGE)
-    scene = _scene(model, look)
+    scene = _build_scene(model, look)
     if format == "json":
         return explorer_files(scene, weights=look.weights, attributes=look.attributes)[""]
     if look.fold:
-        fold(scene)
+        fold_repeats(scene)
     gather_ends(scene.root)
     view = view_of(scene, look.depth)
     if format not in ("dot", "gv"):
@@ -149,30 +151,37 @@ def rendered(model: Any, format: str, look: Look | None = None) -> bytes:
 
 def _model_of(model: Any) -> ModelProto | GraphProto:
     if isinstance(model, str | os.PathLike):
-        return graph_of_file(model)
+        return load_graph(model)
     if isinstance(model, ModelProto | GraphProto):
         return model
-    held = getattr(model, "model", model)  # of a program
-    proto = getattr(held, "proto", held)  # of a large model
+    inner = getattr(model, "model", model)  # of a program
+    proto = getattr(inner, "proto", inner)  # of a large model
     if isinstance(proto, ModelProto):
         return proto
     raise TypeError(f"cannot draw an object of type {type(model).__name__}; give a ModelProto.")
 
 
-def _scene(model: Any, look: Look) -> Scene:
+def _build_scene(model: Any, look: DrawStyle) -> Scene:
     scene = scene_of(_model_of(model))
     return scene if look.module is None else part_of(scene, look.module)
 
 
-def _check_size(scene: Scene, view: View, look: Look) -> None:
-    """Raises OptionError for a picture that nobody could read, and graphviz hardly lay out."""
-    boxes = view.boxes()
-    if boxes <= MOST:
+def _check_size(scene: Scene, view: View, look: DrawStyle) -> None:
+    """Check that a picture is readable and graphviz can lay it out.
+
+    Raises:
+        OptionError: it has too many boxes.
+    """
+    boxes = view.count_boxes()
+    if boxes <= MAX_BOXES:
         return
-    fits = max((d for d in range(look.depth or 0) if shown(scene.root, d) <= MOST), default=None)
+    fits = max(
+        (d for d in range(look.depth or 0) if count_visible(scene.root, d) <= MAX_BOXES),
+        default=None,
+    )
     remedy = "" if fits is None else f"depth={fits}, "
     raise OptionError(
-        f"the picture would have {boxes} boxes, more than {MOST}: give {remedy}"
+        f"the picture would have {boxes} boxes, more than {MAX_BOXES}: give {remedy}"
         "module= for a part of the model, or write a .json for Model Explorer, which opens modules "
         "on demand"
     )
@@ -183,7 +192,7 @@ def to_dot(model: Any, *, rankdir: Direction = "TB", **look: Any) -> str:
 
     `rankdir` is graphviz' direction (`TB`, `LR`); the other arguments are those of `draw`.
     """
-    return rendered(model, "dot", Look(rankdir=rankdir, **look)).decode()
+    return render_model(model, "dot", DrawStyle(rankdir=rankdir, **look)).decode()
 
 
 def draw_onnx(model: Any, format: str = "svg", *, rankdir: Direction = "TB", **look: Any) -> bytes:
@@ -192,7 +201,7 @@ def draw_onnx(model: Any, format: str = "svg", *, rankdir: Direction = "TB", **l
 
     :raises OrtableError: the graphviz package or the `dot` program is absent, or `dot` failed
     """
-    return rendered(model, format, Look(rankdir=rankdir, **look))
+    return render_model(model, format, DrawStyle(rankdir=rankdir, **look))
 
 
 def _by_graphviz(text: str, format: str) -> bytes:
@@ -201,8 +210,8 @@ def _by_graphviz(text: str, format: str) -> bytes:
     except ImportError as exc:
         raise OrtableError(f"Drawing needs the Python package 'graphviz': {_REMEDY}") from exc
     try:
-        made: bytes = graphviz.Source(text).pipe(format=format)
-        return made
+        image: bytes = graphviz.Source(text).pipe(format=format)
+        return image
     except graphviz.ExecutableNotFound as exc:
         raise OrtableError(
             f"Drawing needs the program 'dot', not found in PATH: {_REMEDY}"
@@ -230,10 +239,10 @@ def plot_dot(
         OrtableError: matplotlib, the graphviz package or the `dot` program is absent.
         TypeError: `model` is something else.
     """
-    return _axes(draw_onnx(model, "png", rankdir=rankdir), ax, figsize)
+    return _show_axes(draw_onnx(model, "png", rankdir=rankdir), ax, figsize)
 
 
-def _axes(image: bytes, ax: Axes | None, figsize: tuple[float, float] | None) -> Axes:
+def _show_axes(image: bytes, ax: Axes | None, figsize: tuple[float, float] | None) -> Axes:
     try:
         import matplotlib.image as mpimg
         import matplotlib.pyplot as plt

@@ -46,9 +46,9 @@ def explorer_files(
         OptionError: an overlay is unknown, or a profile of another model.
     """
     writer = _Writer(scene, weights, attributes)
-    files = {"": writer.graph()}
+    files = {"": writer.graph_collection()}
     for overlay in overlays:
-        name, data = writer.overlay(overlay)
+        name, data = writer.overlay_data(overlay)
         files[f".{name}.json"] = {writer.name: data}
     return {ending: json.dumps(data, indent=1).encode() for ending, data in files.items()}
 
@@ -59,10 +59,10 @@ class _Names:
     def __init__(self) -> None:
         self.taken: defaultdict[str, int] = defaultdict(int)
 
-    def take(self, name: str) -> str:
+    def make_unique(self, name: str) -> str:
         """Return the name, with a number where it is taken."""
         self.taken[name] += 1
-        return name if self.taken[name] == 1 else self.take(f"{name} ({self.taken[name]})")
+        return name if self.taken[name] == 1 else self.make_unique(f"{name} ({self.taken[name]})")
 
 
 class _Writer:
@@ -73,41 +73,45 @@ class _Writer:
         self.weights, self.attributes = weights, attributes
         self.namespaces: dict[Box, str] = {}
         self.groups: dict[str, dict[str, str]] = {}
-        self._enter(scene.root, "", _Names())
+        self._enter_group(scene.root, "", _Names())
         names = _Names()
-        self.ids = {box: names.take(box.name or box.title) for box in self.namespaces}
+        self.ids = {box: names.make_unique(box.name or box.title) for box in self.namespaces}
         rows = (row for box in self.ids for row in box.weights if weights)
         constants = dict.fromkeys(row.constant for row in rows)
         self.constant_ids: dict[Constant, str] = {
-            each: names.take(each.name) for each in constants if each and not each.value
+            constant: names.make_unique(constant.name)
+            for constant in constants
+            if constant and not constant.value
         }
         self.reads: defaultdict[Box, list[Edge]] = defaultdict(list)
         for edge in scene.edges:
             self.reads[edge.target].append(edge)
 
-    def _enter(self, group: Group, namespace: str, names: _Names) -> None:
+    def _enter_group(self, group: Group, namespace: str, names: _Names) -> None:
         for item in group.items:
             if isinstance(item, Box):
                 self.namespaces[item] = namespace
                 continue
             title = item.title().translate(_SEPARATORS)
-            inner = names.take(f"{namespace}/{title}" if namespace else title)
+            inner = names.make_unique(f"{namespace}/{title}" if namespace else title)
             about = {"class": item.kind, "module": item.path}
             self.groups[inner] = {key: text for key, text in about.items() if text}
-            self._enter(item, inner, names)
+            self._enter_group(item, inner, names)
 
-    def graph(self) -> dict[str, Any]:
+    def graph_collection(self) -> dict[str, Any]:
         """Return the collection of one graph."""
-        nodes = [*map(self._node, self.ids), *self._constants()]
+        nodes = [*map(self._node_entry, self.ids), *self._constant_entries()]
         graph = {"id": self.name, "nodes": nodes, "groupNodeAttributes": self.groups}
         return {"label": self.name, "graphs": [graph]}
 
-    def _node(self, box: Box) -> dict[str, Any]:
+    def _node_entry(self, box: Box) -> dict[str, Any]:
         rows = [(row.name, row.text) for row in box.attributes if self.attributes]
-        edges = [_edge(self.ids[edge.source], edge.place, edge.output) for edge in self.reads[box]]
+        edges = [
+            _edge_entry(self.ids[edge.source], edge.index, edge.output) for edge in self.reads[box]
+        ]
         for row in box.weights:
             if row.constant in self.constant_ids:
-                edges.append(_edge(self.constant_ids[row.constant], row.place))
+                edges.append(_edge_entry(self.constant_ids[row.constant], row.index))
             elif self.weights:
                 rows.append((row.name, row.text))
         if box.role != "node":
@@ -117,41 +121,41 @@ class _Writer:
             "id": self.ids[box],
             "label": f"{box.note}.{box.title}" if foreign else box.title,
             "namespace": self.namespaces[box],
-            "attrs": _pairs([*rows, *box.about.items()]),
+            "attrs": _key_values([*rows, *box.about.items()]),
             "incomingEdges": edges,
             "inputsMetadata": [
-                {"id": str(edge.place), "attrs": _pairs([("__tensor_tag", edge.name)])}
+                {"id": str(edge.index), "attrs": _key_values([("__tensor_tag", edge.name)])}
                 for edge in self.reads[box]
             ],
         }
         results = zip(box.results, box.outputs, strict=True)
-        node["outputsMetadata"] = [_result(n, *result) for n, result in enumerate(results)]
+        node["outputsMetadata"] = [_result_entry(n, *result) for n, result in enumerate(results)]
         return node
 
-    def _constants(self) -> Iterator[dict[str, Any]]:
+    def _constant_entries(self) -> Iterator[dict[str, Any]]:
         """A weight lies in the module of the first node that reads it."""
-        left = dict(self.constant_ids)
+        remaining = dict(self.constant_ids)
         for box, namespace in self.namespaces.items():
             for row in box.weights:
-                name = None if row.constant is None else left.pop(row.constant, None)
+                name = None if row.constant is None else remaining.pop(row.constant, None)
                 if name is not None and row.constant is not None:
                     yield {
                         "id": name,
                         "label": row.name,
                         "namespace": namespace,
-                        "attrs": _pairs([("type", "weight"), ("name", row.constant.name)]),
+                        "attrs": _key_values([("type", "weight"), ("name", row.constant.name)]),
                         "incomingEdges": [],
-                        "outputsMetadata": [_result(0, row.constant.name, row.constant.type)],
+                        "outputsMetadata": [_result_entry(0, row.constant.name, row.constant.type)],
                     }
 
-    def overlay(self, overlay: Overlay) -> tuple[str, dict[str, Any]]:
+    def overlay_data(self, overlay: Overlay) -> tuple[str, dict[str, Any]]:
         """Return the name of an overlay and its node data."""
         if overlay == "dtype":
             texts = {box: box.outputs[0].partition("[")[0] for box in self.ids if box.outputs}
         elif overlay == "rewrite":
             texts = {box: box.about.get(REWRITES, "") for box in self.ids}
         else:
-            times = self._times(_read_kernels(overlay))
+            times = self._times_by_id(_read_kernels(overlay))
             rounded = {name: {"value": round(us, 3)} for name, us in times.items()}
             return "time", {"results": rounded, "gradient": _GRADIENT}
         results = {
@@ -161,29 +165,32 @@ class _Writer:
         }
         return str(overlay), {"results": results}
 
-    def _times(self, kernels: Iterable[tuple[list[str], float]]) -> dict[str, float]:
+    def _times_by_id(self, kernels: Iterable[tuple[list[str], float]]) -> dict[str, float]:
         """Return microseconds by id; nodes that one kernel computes share its time."""
-        known = {result: self.ids[box] for box in self.ids for result in box.results if result}
+        ids = {result: self.ids[box] for box in self.ids for result in box.results if result}
         times: defaultdict[str, float] = defaultdict(float)
         for results, us in kernels:
-            found = [known[result] for result in results if result in known]
-            for name in found:
-                times[name] += us / len(found)
+            nodes = [ids[result] for result in results if result in ids]
+            for name in nodes:
+                times[name] += us / len(nodes)
         if not times:
             raise OptionError("the profile is of another model: it has no node of the graph")
         return dict(times)
 
 
-def _edge(source: str, place: int, output: int = 0) -> dict[str, str]:
+def _edge_entry(source: str, place: int, output: int = 0) -> dict[str, str]:
     ends = {"sourceNodeOutputId": str(output), "targetNodeInputId": str(place)}
     return {"sourceNodeId": source, **ends}
 
 
-def _result(number: int, name: str, type: str) -> dict[str, Any]:
-    return {"id": str(number), "attrs": _pairs([("__tensor_tag", name), ("tensor_shape", type)])}
+def _result_entry(number: int, name: str, type: str) -> dict[str, Any]:
+    return {
+        "id": str(number),
+        "attrs": _key_values([("__tensor_tag", name), ("tensor_shape", type)]),
+    }
 
 
-def _pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+def _key_values(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     """Keys and values without the empty ones; of one key the last one is left."""
     return [{"key": key, "value": text} for key, text in dict(pairs).items() if text]
 

@@ -1,6 +1,8 @@
-"""Makes the scene of a model: every node becomes one box in the group of its module, weights and
-constants become rows of the boxes that read them, graphs inside nodes and calls of local functions
-become groups. In comes a ModelProto or GraphProto, out goes a Scene; called by `draw`."""
+"""Build the scene of a model.
+
+Every node becomes one box in the group of its module, weights and constants become rows of the
+boxes that read them, subgraphs and calls of local functions become groups. `draw` calls it.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,23 @@ from onnx import (
 from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir.initializers import proto_to_numpy
-from ortable.ir.proto.trust import MOST_NODES, check_readable, expanded_nodes
+from ortable.ir.proto.model_validation import MAX_NODES, check_readable, count_expanded_nodes
 from ortable.ir.proto.walk import free_names, graphs_inside
 from ortable.ir.schemas import find_schema
 
-from .modules import CLASSES, Part, Placer, class_reader, parts_of_node, parts_of_path
+from .modules import CLASSES, PathStep, Placer, class_reader, parts_of_node, parts_of_path
 from .scene import Box, Constant, Edge, Group, Item, Row, Scene, boxes_of
 
-_MOST_CALLS = 64  # of functions, one inside the other
-_MOST_NODES = 10_000  # after which functions are no longer drawn in the places of their calls
+_MAX_CALL_DEPTH = 64  # of functions, one inside the other
+_MAX_INLINED_NODES = (
+    10_000  # after which functions are no longer drawn in the places of their calls
+)
 _DTYPES = ("to", "dtype")  # attributes whose number is an element type
-_LONGEST = 36  # characters of a value
-_SHOWN = 6  # integers of a constant that are shown in place of its type
-_INFERRED = 1 << 29  # bytes of a model up to which onnx is asked for types that it does not say
+_MAX_CHARACTERS = 36  # characters of a value
+_MAX_INTEGERS = 6  # integers of a constant that are shown in place of its type
+_MAX_INFERRED_BYTES = (
+    1 << 29
+)  # bytes of a model up to which onnx is asked for types that it does not say
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ def scene_of(model: ModelProto | GraphProto) -> Scene:
     """The scene of a model, with all that is inside its nodes and functions."""
     check_readable(model)
     reader = _Reader(model if isinstance(model, ModelProto) else ModelProto(graph=model))
-    return reader.scene()
+    return reader.build_scene()
 
 
 class _Reader:
@@ -67,30 +73,31 @@ class _Reader:
 
     def __init__(self, model: ModelProto) -> None:
         self.model = model
-        properties = {each.key: each.value for each in model.metadata_props}
+        properties = {entry.key: entry.value for entry in model.metadata_props}
         self.kind_of = class_reader(properties.get(CLASSES, ""))
         self.functions = {
             (function.domain, function.name, function.overload): function
             for function in model.functions
         }
-        self.opsets = {each.domain: each.version for each in model.opset_import}
+        self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.edges: list[Edge] = []
         self.rows: dict[Item, Constant] = {}  # inputs that are weights: rows of boxes
         self.count = 0  # of nodes
         self.calls: list[object] = []  # the functions that are being drawn, one inside the other
 
-    def function(self, node: NodeProto) -> FunctionProto | None:
-        """The function that a node calls, to be drawn in its place. None for a call that is drawn
-        as a node: of no function, of one that calls itself, and where functions that call others
-        again and again make more boxes than anybody looks at."""
+    def find_function(self, node: NodeProto) -> FunctionProto | None:
+        """Return the function that a node calls, to be drawn inline.
+
+        None for a call drawn as a node: of no function, a recursive one, or one nested too deep.
+        """
         key = (node.domain, node.op_type, node.overload)
-        deep = len(self.calls) >= _MOST_CALLS or self.count >= _MOST_NODES
+        deep = len(self.calls) >= _MAX_CALL_DEPTH or self.count >= _MAX_INLINED_NODES
         return None if deep or key in self.calls else self.functions.get(key)
 
-    def scene(self) -> Scene:
+    def build_scene(self) -> Scene:
         graph = _with_types(self.model).graph
         root = Group("model", graph.name or "model")
-        _GraphReader(self, graph, root, {}, 0).read()
+        _GraphReader(self, graph, root, {}, 0).read_graph()
         only_rows = self.rows.keys() - {edge.source for edge in self.edges}
         root.items = [item for item in root.items if item not in only_rows]
         return Scene(root, self.edges)
@@ -98,9 +105,9 @@ class _Reader:
 
 def _with_types(model: ModelProto) -> ModelProto:
     """The model with types of intermediate results: its own, or those that onnx infers."""
-    if model.graph.value_info or not model.opset_import or model.ByteSize() > _INFERRED:
+    if model.graph.value_info or not model.opset_import or model.ByteSize() > _MAX_INFERRED_BYTES:
         return model
-    if expanded_nodes(model) > MOST_NODES:  # onnx goes into each call, and would not come back
+    if count_expanded_nodes(model) > MAX_NODES:  # onnx goes into each call, and would not come back
         return model
     try:
         return shape_inference.infer_shapes(model)
@@ -112,9 +119,9 @@ def _with_types(model: ModelProto) -> ModelProto:
 class _GraphReader:
     """The nodes of one graph, or of the body of a function.
 
-    ``values`` are what names mean in it; ``within`` the module that a function was made of, whose
-    path those of its nodes start with, and ``rooted`` the one that calls it here; ``depth`` how
-    many graphs are around it.
+    ``values`` maps names to their meaning; ``within`` is the module that a function was made of,
+    the prefix of its nodes' paths, and ``rooted`` the one that calls it here; ``depth`` counts
+    the graphs around it.
     """
 
     reader: _Reader
@@ -130,28 +137,28 @@ class _GraphReader:
         self.types: dict[str, str] = {}
         self.placer = Placer(self.group)
 
-    def read(self) -> list[Box]:
+    def read_graph(self) -> list[Box]:
         """A graph with its inputs and outputs; returns the boxes of the inputs."""
         graph = self.graph
         assert isinstance(graph, GraphProto)
         for value in (*graph.value_info, *graph.input, *graph.output):
             self.types[value.name] = _type_text(value.type)
         for tensor in graph.initializer:
-            self.values[tensor.name] = _constant(tensor, tensor.name)
+            self.values[tensor.name] = _make_constant(tensor, tensor.name)
         for sparse in graph.sparse_initializer:
             text = f"sparse {_tensor_type_text(sparse.values.data_type, sparse.dims)}"
             self.values[sparse.values.name] = Constant(sparse.values.name, text)
-        held = {tensor.name for tensor in graph.initializer}
-        inputs = [self._input(value) for value in graph.input if value.name not in held]
-        self.nodes(graph.node)
+        initialized = {tensor.name for tensor in graph.initializer}
+        inputs = [self._add_input(value) for value in graph.input if value.name not in initialized]
+        self.add_nodes(graph.node)
         for value in graph.output:
             text = self.types[value.name]
             box = Box("output", value.name, text)
             self.group.add(box)
-            self._connect(box, [value.name])
+            self._add_edges(box, [value.name])
         return inputs
 
-    def _input(self, value: ValueInfoProto) -> Box:
+    def _add_input(self, value: ValueInfoProto) -> Box:
         text = self.types[value.name]
         box = Box("input", value.name, text, outputs=(text,), results=(value.name,))
         self.group.add(box)
@@ -159,23 +166,23 @@ class _GraphReader:
         self.values[value.name] = _Result(box, value.name, text, self.depth, math.prod(dims))
         return box
 
-    def nodes(self, nodes: Sequence[NodeProto]) -> None:
+    def add_nodes(self, nodes: Sequence[NodeProto]) -> None:
         """Nodes in their order."""
         for node in nodes:
-            held = _held(node)
-            if held is not None:
-                self.values[node.output[0]] = held
+            constant = _constant_of(node)
+            if constant is not None:
+                self.values[node.output[0]] = constant
                 continue
-            about = {each.key: each.value for each in node.metadata_props}
-            function = self.reader.function(node)
+            about = {entry.key: entry.value for entry in node.metadata_props}
+            function = self.reader.find_function(node)
             if function is not None:
                 self.reader.calls.append((node.domain, node.op_type, node.overload))
-                self._call(node, function, about)
+                self._add_call(node, function, about)
                 self.reader.calls.pop()
             else:
-                self._node(node, about)
+                self._add_node(node, about)
 
-    def _way(self, node: NodeProto, about: Mapping[str, str]) -> tuple[Part, ...]:
+    def _module_steps(self, node: NodeProto, about: Mapping[str, str]) -> tuple[PathStep, ...]:
         """The modules around a node, from the group of this graph on."""
         kind_of, within = self.reader.kind_of, self.within
         parts = parts_of_node(node, about, kind_of)
@@ -188,32 +195,32 @@ class _GraphReader:
         here = f"{self.group.path}."
         return tuple(part for part in parts if not here.startswith(f"{part.path}."))
 
-    def _node(self, node: NodeProto, about: dict[str, str]) -> None:
+    def _add_node(self, node: NodeProto, about: dict[str, str]) -> None:
         captured = (name for graph in graphs_inside(node) for name in free_names(graph))
         reads = [name for name in (*node.input, *captured) if name]
-        group = self.placer.place(self._way(node, about), reads, node.output)
+        group = self.placer.find_group(self._module_steps(node, about), reads, node.output)
         prefix = f"{self.rooted}/" if self.rooted else ""
         box = Box(
             "node",
             node.op_type,
             node.domain,
             node.name,
-            tuple(_attributes(node)),
+            tuple(_attribute_rows(node)),
             outputs=tuple(self.types.get(name, "") for name in node.output),
             results=tuple(name and f"{prefix}{name}" for name in node.output),
             about=about,
         )
         self.reader.count += 1
         group.add(box)
-        self._connect(box, node.input, node)
+        self._add_edges(box, node.input, node)
         for output, name in enumerate(node.output):
             if name:
                 type = self.types.get(name, "")
                 self.values[name] = _Result(box, name, type, self.depth, output=output)
-        for name, graph in _graphs(node):
-            self._body(box, name, graph, group)
+        for name, graph in _inner_graphs(node):
+            self._add_body(box, name, graph, group)
 
-    def _body(self, box: Box, name: str, graph: GraphProto, around: Group) -> None:
+    def _add_body(self, box: Box, name: str, graph: GraphProto, around: Group) -> None:
         """A graph inside a node is a group beside the node's box."""
         group = Group("body", f"{box.title}: {name}", path=around.path)
         around.add(group)
@@ -222,69 +229,71 @@ class _GraphReader:
         reader = _GraphReader(
             self.reader, graph, group, self.values, self.depth + 1, self.within, self.rooted
         )
-        starts = reader.read()
+        starts = reader.read_graph()
         self.reader.calls.pop()
         if not starts:  # a branch: what reads nothing of the branch itself stands first
             fed = {edge.target for edge in self.reader.edges[before:] if not edge.inner}
             starts = [item for item in boxes_of(group) if item not in fed][:1]
         self.reader.edges += [Edge(box, start, "runs", inner=True) for start in starts]
 
-    def _call(self, node: NodeProto, function: FunctionProto, about: Mapping[str, str]) -> None:
+    def _add_call(self, node: NodeProto, function: FunctionProto, about: Mapping[str, str]) -> None:
         """A call of a local function: a group with the nodes of the function, to which what the
         call passes is known by the names of the function's inputs."""
-        *around, last = self._way(node, about) or (Part(function.name, self.group.path),)
-        group = self.placer.place(tuple(around), filter(None, node.input), node.output)
-        whole = about.get("module_type") or last.kind or function.name
-        kind = whole.rpartition(".")[2]
+        *around, last = self._module_steps(node, about) or (
+            PathStep(function.name, self.group.path),
+        )
+        group = self.placer.find_group(tuple(around), filter(None, node.input), node.output)
+        class_path = about.get("module_type") or last.kind or function.name
+        kind = class_path.rpartition(".")[2]
         call = Group("function", last.name, kind, last.path)
         group.add(call)
         within = next(
-            (each.value for each in function.metadata_props if each.key == "module_path"), ""
+            (entry.value for entry in function.metadata_props if entry.key == "module_path"), ""
         )
-        given = {
+        arguments = {
             formal: self.values[name]
             for formal, name in zip(function.input, node.input, strict=False)
             if name in self.values
         }
-        inner = _GraphReader(self.reader, function, call, given, self.depth, within, last.path)
+        inner = _GraphReader(self.reader, function, call, arguments, self.depth, within, last.path)
         inner.types = {value.name: _type_text(value.type) for value in function.value_info}
         for formal, name in zip(function.output, node.output, strict=False):
             if name in self.types:
                 inner.types[formal] = self.types[name]
-        inner.nodes(function.node)
+        inner.add_nodes(function.node)
         for formal, name in zip(function.output, node.output, strict=False):
             value = inner.values.get(formal)
             if name and value is not None:
                 self.values[name] = value
 
-    def _connect(self, box: Box, names: Sequence[str], node: NodeProto | None = None) -> None:
+    def _add_edges(self, box: Box, names: Sequence[str], node: NodeProto | None = None) -> None:
         """Edges to a box from what it reads, and rows for the constants among it."""
         rows = []
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             value = self.values.get(name) if name else None
             if isinstance(value, Constant):
-                formal = "" if node is None else self._formal(node, place)
+                formal = "" if node is None else self._formal_name(node, index)
                 assert box.group is not None
-                rows.append(_row(value, formal, box.group.path, place))
+                rows.append(_constant_row(value, formal, box.group.path, index))
                 box.parameters += value.size
             elif value is not None and node is not None and _is_weight(value, box):
-                held = Constant(value.name, f"{value.type} input")
-                held = self.reader.rows.setdefault(value.box, held)
-                rows.append(Row(value.name.rpartition(".")[2], held.type, held, place))
+                constant = Constant(value.name, f"{value.type} input")
+                constant = self.reader.rows.setdefault(value.box, constant)
+                rows.append(Row(value.name.rpartition(".")[2], constant.type, constant, index))
                 box.parameters += value.size
             elif value is not None:
                 inner = value.depth < self.depth
-                edge = Edge(value.box, box, value.name, value.type, inner, value.output, place)
+                edge = Edge(value.box, box, value.name, value.type, inner, value.output, index)
                 self.reader.edges.append(edge)
         box.weights = tuple(rows)
 
-    def _formal(self, node: NodeProto, place: int) -> str:
+    def _formal_name(self, node: NodeProto, index: int) -> str:
         """What ONNX calls an input of an operator; empty where it does not know the operator."""
         try:
             schema = find_schema(node.op_type, node.domain, self.reader.opsets.get(node.domain, 1))
         except BuilderError:
             return ""
-        return schema.formal_input(place).name if schema is not None and schema.inputs else ""
+        return schema.formal_input(index).name if schema is not None and schema.inputs else ""
 
 
 def _is_weight(value: _Result, box: Box) -> bool:
@@ -294,46 +303,46 @@ def _is_weight(value: _Result, box: Box) -> bool:
     return value.box.role == "input" and bool(path) and value.name.startswith(f"{path}.")
 
 
-def _row(value: Constant, formal: str, path: str, place: int) -> Row:
+def _constant_row(value: Constant, formal: str, path: str, index: int) -> Row:
     """A small constant shows its value under the operator's name for it; a weight its own name,
     from the module on, and its type."""
     if value.value:
-        return Row(formal or value.name, value.value, value, place)
+        return Row(formal or value.name, value.value, value, index)
     name = value.name.removeprefix(f"{path}.") if path else value.name
-    return Row(name, value.type, value, place)
+    return Row(name, value.type, value, index)
 
 
-def _held(node: NodeProto) -> Constant | None:
+def _constant_of(node: NodeProto) -> Constant | None:
     """The value of a Constant node."""
-    held = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
-    if not held or not node.attribute or not node.output:
+    is_constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+    if not is_constant or not node.attribute or not node.output:
         return None
     (attribute, *_) = node.attribute
     if attribute.ref_attr_name or attribute.name == "sparse_value":
         return Constant(node.output[0], _attribute_text(attribute))
     if attribute.type == AttributeProto.TENSOR:
-        return _constant(attribute.t, node.output[0])
+        return _make_constant(attribute.t, node.output[0])
     return Constant(node.output[0], "", _attribute_text(attribute))
 
 
-def _constant(tensor: TensorProto, name: str) -> Constant:
+def _make_constant(tensor: TensorProto, name: str) -> Constant:
     text = _tensor_type_text(tensor.data_type, tensor.dims)
     return Constant(name, text, _tensor_value_text(tensor), math.prod(tensor.dims))
 
 
-def _attributes(node: NodeProto) -> Iterator[Row]:
+def _attribute_rows(node: NodeProto) -> Iterator[Row]:
     for attribute in node.attribute:
         if attribute.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
             yield Row(attribute.name, _attribute_text(attribute))
 
 
-def _graphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+def _inner_graphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
     """The graphs inside a node, and what they are called."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.name, attribute.g
-        for place, graph in enumerate(attribute.graphs):
-            yield f"{attribute.name} {place}", graph
+        for index, graph in enumerate(attribute.graphs):
+            yield f"{attribute.name} {index}", graph
 
 
 # -- texts
@@ -370,14 +379,14 @@ def _tensor_value_text(tensor: TensorProto) -> str:
     if tensor.data_location == TensorProto.EXTERNAL or tensor.data_type == TensorProto.STRING:
         return ""
     count = math.prod(tensor.dims)
-    most = _SHOWN if not dtypes.is_float_type(tensor.data_type) else 1
-    if count > most or len(tensor.dims) > 1:
+    limit = _MAX_INTEGERS if not dtypes.is_float_type(tensor.data_type) else 1
+    if count > limit or len(tensor.dims) > 1:
         return ""
     try:
         values = proto_to_numpy(tensor)
     except BuilderError:
         return ""
-    return _shortened(_values_text(values.tolist()))
+    return _shorten_text(_values_text(values.tolist()))
 
 
 def _attribute_text(attribute: AttributeProto) -> str:
@@ -388,16 +397,16 @@ def _attribute_text(attribute: AttributeProto) -> str:
         tensor = attribute.t
         return _tensor_value_text(tensor) or _tensor_type_text(tensor.data_type, tensor.dims)
     if attribute.type == AttributeProto.STRING:
-        return _shortened(attribute.s.decode(errors="replace"))
+        return _shorten_text(attribute.s.decode(errors="replace"))
     if attribute.type == AttributeProto.STRINGS:
-        return _shortened(", ".join(text.decode(errors="replace") for text in attribute.strings))
+        return _shorten_text(", ".join(text.decode(errors="replace") for text in attribute.strings))
     if attribute.type == AttributeProto.FLOAT:
         return _values_text(attribute.f)
     if attribute.type == AttributeProto.INT:
         return dtypes.name(attribute.i) if attribute.name in _DTYPES else str(attribute.i)
     if attribute.type == AttributeProto.TYPE_PROTO:
         return _type_text(attribute.tp)
-    return _shortened(_values_text([*attribute.ints, *attribute.floats]))
+    return _shorten_text(_values_text([*attribute.ints, *attribute.floats]))
 
 
 def _values_text(value: Any) -> str:
@@ -408,6 +417,10 @@ def _values_text(value: Any) -> str:
     return str(value)
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return (
+        text
+        if len(text) <= _MAX_CHARACTERS
+        else f"{text[: _MAX_CHARACTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+    )

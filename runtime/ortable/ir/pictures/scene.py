@@ -1,5 +1,7 @@
-"""What a picture is made of: boxes (nodes, inputs, outputs), groups of them that can be open or
-closed, and edges between boxes. `read` makes it, `fold` folds it, `view` looks at a part of it."""
+"""The content of a picture: boxes (nodes, inputs, outputs), groups of them, and edges.
+
+`read` builds it; `view` folds it and selects a part.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ class Row:
     name: str
     text: str
     constant: Constant | None = None
-    place: int = 0
+    index: int = 0
 
     @property
-    def whole(self) -> str:
-        """The whole name of a weight."""
+    def full_name(self) -> str:
+        """The full name of a weight."""
         return "" if self.constant is None else self.constant.name
 
 
@@ -120,7 +122,7 @@ class Edge:
     type: str = ""
     inner: bool = False
     output: int = 0
-    place: int = 0
+    index: int = 0
 
 
 @dataclass(eq=False)
@@ -146,10 +148,10 @@ def boxes_of(item: Item) -> Iterator[Box]:
         return
     stack = [iter(item.items)]
     while stack:
-        found = next(stack[-1], None)
-        if found is None:
+        inner = next(stack[-1], None)
+        if inner is None:
             stack.pop()
-        elif isinstance(found, Box):
-            yield found
+        elif isinstance(inner, Box):
+            yield inner
         else:
-            stack.append(iter(found.items))
+            stack.append(iter(inner.items))

@@ -1,9 +1,8 @@
-"""What of a scene is looked at: the whole or one module, blocks that repeat folded, groups open
-down to some depth, and the edges between what is then seen. In comes a scene, out goes a View;
-called by `draw`.
+"""Select what of a scene is drawn: which module, which repeated blocks are folded, how deep.
 
 Blocks are equal when their modules have the same classes and names but for numbers, and their nodes
-the same operators, attributes, types, shapes of weights and ways between them."""
+the same operators, attributes, types, shapes of weights and edges between them.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from ortable.errors import OptionError
 
 from .scene import Box, Edge, Group, Item, Scene, boxes_of, groups_of
 
-FEW = 24  # boxes that fit a screen: as deep is it opened when nobody says how deep
-_LONG = 4  # ranks that an edge passes to be drawn as a long one
+MAX_OPEN_BOXES = 24  # boxes that fit a screen: as deep is it opened when nobody says how deep
+_LONG_RANKS = 4  # ranks that an edge passes to be drawn as a long one
 
 
 @dataclass(eq=False)
@@ -42,9 +41,9 @@ class View:
     closed: set[Group]
     links: list[Link]
 
-    def boxes(self) -> int:
+    def count_boxes(self) -> int:
         """How many boxes are to be seen."""
-        return _count(self.root, self.closed)
+        return _count_boxes(self.root, self.closed)
 
 
 def part_of(scene: Scene, name: str) -> Scene:
@@ -53,9 +52,9 @@ def part_of(scene: Scene, name: str) -> Scene:
 
     Raises OptionError when there is no such module.
     """
-    chosen = _chosen(scene, name)
-    root = Group("model", chosen.path, chosen.kind, chosen.path)
-    root.items = list(chosen.items)
+    module = _find_module(scene, name)
+    root = Group("model", module.path, module.kind, module.path)
+    root.items = list(module.items)
     inside = set(boxes_of(root))
     stands: dict[tuple[Box, str, str], Box] = {}
 
@@ -76,8 +75,8 @@ def part_of(scene: Scene, name: str) -> Scene:
         if source not in inside:
             edge = replace(edge, source=stand_in(edge, "input"), output=0)
         if target not in inside:
-            edge = replace(edge, target=stand_in(edge, "output"), place=0)
-        edges.setdefault((edge.source, edge.target, edge.name, edge.place), edge)
+            edge = replace(edge, target=stand_in(edge, "output"), index=0)
+        edges.setdefault((edge.source, edge.target, edge.name, edge.index), edge)
     root.items[:0] = [box for box in stands.values() if box.role == "input"]
     root.items += [box for box in stands.values() if box.role == "output"]
     return Scene(root, list(edges.values()))
@@ -88,33 +87,36 @@ def view_of(scene: Scene, depth: int | None = None) -> View:
     more than 24 boxes."""
     root = scene.root
     if depth is None:
-        depths = range(1, _levels(root) + 1)
-        depth = max((deeper for deeper in depths if shown(root, deeper) <= FEW), default=0)
-    closed = set(_closed(root, depth))
-    links = _links(scene, closed)
+        depths = range(1, _nesting_depth(root) + 1)
+        depth = max(
+            (deeper for deeper in depths if count_visible(root, deeper) <= MAX_OPEN_BOXES),
+            default=0,
+        )
+    closed = set(_closed_groups(root, depth))
+    links = _visible_links(scene, closed)
     _mark_long(links)
     return View(root, closed, links)
 
 
-def _levels(group: Group) -> int:
+def _nesting_depth(group: Group) -> int:
     """How many groups lie in one another."""
-    inner = [_levels(item) for item in group.items if isinstance(item, Group)]
+    inner = [_nesting_depth(item) for item in group.items if isinstance(item, Group)]
     return 1 + max(inner) if inner else 0
 
 
-def shown(root: Group, depth: int) -> int:
+def count_visible(root: Group, depth: int) -> int:
     """How many boxes are to be seen when groups are open ``depth`` levels down."""
-    return _count(root, set(_closed(root, depth)))
+    return _count_boxes(root, set(_closed_groups(root, depth)))
 
 
-def _count(group: Group, closed: set[Group]) -> int:
+def _count_boxes(group: Group, closed: set[Group]) -> int:
     return sum(
-        1 if isinstance(item, Box) or item in closed else _count(item, closed)
+        1 if isinstance(item, Box) or item in closed else _count_boxes(item, closed)
         for item in group.items
     )
 
 
-def _closed(group: Group, depth: int) -> Iterator[Group]:
+def _closed_groups(group: Group, depth: int) -> Iterator[Group]:
     """The outermost groups that are closed."""
     for item in group.items:
         if isinstance(item, Box):
@@ -122,42 +124,42 @@ def _closed(group: Group, depth: int) -> Iterator[Group]:
         if item.role in ("others", "ends") or depth <= 0:
             yield item
         else:
-            yield from _closed(item, depth - (item.role != "repeat"))
+            yield from _closed_groups(item, depth - (item.role != "repeat"))
 
 
-def _chosen(scene: Scene, name: str) -> Group:
+def _find_module(scene: Scene, name: str) -> Group:
     """The module of a path or class, or all of its parts in one group."""
     groups = [group for group in groups_of(scene.root) if group.role in ("module", "function")]
-    found = [group for group in groups if name == group.path]
-    found = found or [group for group in groups if name == group.kind][:1]
-    if not found:
+    matches = [group for group in groups if name == group.path]
+    matches = matches or [group for group in groups if name == group.kind][:1]
+    if not matches:
         paths = list(dict.fromkeys(group.path for group in groups))
         close = difflib.get_close_matches(name, paths, 3, 0.3) or paths[:3]
-        known = f"it has {', '.join(close)}" if close else "its nodes do not say of which module"
+        hint = f"it has {', '.join(close)}" if close else "its nodes do not say of which module"
         more = f" and {len(paths) - len(close)} others" if len(paths) > len(close) else ""
-        raise OptionError(f"the graph has no module {name!r}: {known}{more}")
-    if len(found) == 1:
-        return found[0]
-    return Group("module", name, found[0].kind, name, items=list(found))
+        raise OptionError(f"the graph has no module {name!r}: {hint}{more}")
+    if len(matches) == 1:
+        return matches[0]
+    return Group("module", name, matches[0].kind, name, items=list(matches))
 
 
-def _links(scene: Scene, closed: set[Group]) -> list[Link]:
+def _visible_links(scene: Scene, closed: set[Group]) -> list[Link]:
     """Edges between what is visible."""
-    place: dict[Box, Item] = {}
+    visible: dict[Box, Item] = {}
 
     def visit(group: Group) -> None:
         for item in group.items:
             if isinstance(item, Box):
-                place[item] = item
+                visible[item] = item
             elif item in closed:
-                place.update((box, item) for box in boxes_of(item))
+                visible.update((box, item) for box in boxes_of(item))
             else:
                 visit(item)
 
     visit(scene.root)
     links: dict[tuple[Item, Item], Link] = {}
     for edge in scene.edges:
-        source, target = place[edge.source], place[edge.target]
+        source, target = visible[edge.source], visible[edge.target]
         if source is not target:
             link = links.setdefault((source, target), Link(source, target))
             link.names[edge.name] = edge.type
@@ -173,15 +175,15 @@ def _mark_long(links: list[Link]) -> None:
     rank: dict[Item, int] = {}
     try:
         for item in TopologicalSorter(sources).static_order():
-            rank[item] = max((rank[each] + 1 for each in sources.get(item, ())), default=0)
+            rank[item] = max((rank[source] + 1 for source in sources.get(item, ())), default=0)
     except CycleError:  # a box of several blocks may read what reads one of them
         return
     for link in links:
         if not isinstance(link.source, Box) or link.source.role != "input":
-            link.long = rank[link.target] - rank[link.source] >= _LONG
+            link.long = rank[link.target] - rank[link.source] >= _LONG_RANKS
 
 
-def summary(group: Group) -> tuple[str, str]:
+def summarize_group(group: Group) -> tuple[str, str]:
     """What a closed group has inside: ``12 nodes, 7.1 M weights`` and its most frequent operators.
     Of blocks that repeat, what one of them has."""
     boxes = [box for box in boxes_of(group) if box.role == "node"]
@@ -209,20 +211,20 @@ def count_text(number: int) -> str:
     return str(number)
 
 
-_LONGEST = 400  # items of a block
-_FEWEST = 3  # blocks in a row that are worth folding
-_SMALLEST = 3  # boxes of a block
+_MAX_BLOCK = 400  # items of a block
+_MIN_BLOCKS = 3  # blocks in a row that are worth folding
+_MIN_BOXES = 3  # boxes of a block
 _ENDS = 8  # inputs, and outputs, that stand by themselves; of more of them, the first few do
 _FIRST = 3
 _NUMBER = re.compile(r"\d+")
 
 
-def fold(scene: Scene) -> None:
+def fold_repeats(scene: Scene) -> None:
     """Fold the repeated blocks of all groups."""
     reads: dict[Box, list[Edge]] = {}
     for edge in scene.edges:
         reads.setdefault(edge.target, []).append(edge)
-    _Folder(reads).group(scene.root)
+    _Folder(reads).fold_group(scene.root)
 
 
 class _Folder:
@@ -233,86 +235,86 @@ class _Folder:
         self.numbers: dict[Hashable, int] = {}
         self.of_item: dict[Item, int] = {}
 
-    def group(self, group: Group) -> None:
+    def fold_group(self, group: Group) -> None:
         """Fold the items of a group, then those of its groups."""
-        kinds = [self.kind(item) for item in group.items]
-        found: list[Item] = []
-        place = 0
-        while place < len(group.items):
-            size, times = self.run(group.items, kinds, place)
-            block = group.items[place : place + size]
+        kinds = [self.kind_of(item) for item in group.items]
+        folded: list[Item] = []
+        start = 0
+        while start < len(group.items):
+            size, times = self.find_run(group.items, kinds, start)
+            block = group.items[start : start + size]
             if times > 1:
-                others = group.items[place + size : place + size * times]
-                found.append(self.folded(group, block, others, times))
+                others = group.items[start + size : start + size * times]
+                folded.append(self.fold_blocks(group, block, others, times))
             else:
-                found += block
-            place += size * times
+                folded += block
+            start += size * times
         group.items = []
-        for item in found:
+        for item in folded:
             group.add(item)
-        for item in found:
+        for item in folded:
             repeat = item if isinstance(item, Group) and item.role == "repeat" else None
             for inner in repeat.items if repeat else [item]:
                 if isinstance(inner, Group) and inner.role != "others":  # which is never open
-                    self.group(inner)
+                    self.fold_group(inner)
 
-    def kind(self, item: Item) -> int:
+    def kind_of(self, item: Item) -> int:
         """A number that items share which have the same form, whatever they are joined to."""
-        known = self.of_item.get(item)
-        if known is None:
-            face: Hashable
+        number = self.of_item.get(item)
+        if number is None:
+            signature: Hashable
             if isinstance(item, Box):
-                face = _face(item) if item.role == "node" else item
+                signature = _box_signature(item) if item.role == "node" else item
             else:
-                inner = tuple(map(self.kind, item.items))
-                face = (item.role, _NUMBER.sub("", item.name), item.kind, inner)
-            known = self.of_item[item] = self.numbers.setdefault(face, len(self.numbers))
-        return known
+                inner = tuple(map(self.kind_of, item.items))
+                signature = (item.role, _NUMBER.sub("", item.name), item.kind, inner)
+            number = self.of_item[item] = self.numbers.setdefault(signature, len(self.numbers))
+        return number
 
-    def run(self, items: Sequence[Item], kinds: Sequence[int], place: int) -> tuple[int, int]:
+    def find_run(self, items: Sequence[Item], kinds: Sequence[int], start: int) -> tuple[int, int]:
         """Size of the block that starts at a place and how many equal ones stand in a row."""
         best = (1, 1)
-        for size in range(1, min(_LONGEST, (len(kinds) - place) // _FEWEST) + 1):
-            if not kinds[place] == kinds[place + size] == kinds[place + 2 * size]:
+        for size in range(1, min(_MAX_BLOCK, (len(kinds) - start) // _MIN_BLOCKS) + 1):
+            if not kinds[start] == kinds[start + size] == kinds[start + 2 * size]:
                 continue
-            block = kinds[place : place + size]
+            block = kinds[start : start + size]
             times = 1
-            while kinds[place + size * times : place + size * (times + 1)] == block:
+            while kinds[start + size * times : start + size * (times + 1)] == block:
                 times += 1
-            if times < _FEWEST or size * times <= best[0] * best[1]:
+            if times < _MIN_BLOCKS or size * times <= best[0] * best[1]:
                 continue
-            if sum(1 for item in items[place : place + size] for _ in boxes_of(item)) < _SMALLEST:
+            if sum(1 for item in items[start : start + size] for _ in boxes_of(item)) < _MIN_BOXES:
                 continue
-            times = self.equal_ways(items[place : place + size * times], size)
-            if times >= _FEWEST and size * times > best[0] * best[1]:
+            times = self.count_equal(items[start : start + size * times], size)
+            if times >= _MIN_BLOCKS and size * times > best[0] * best[1]:
                 best = (size, times)
-                if place + size * (times + 1) > len(kinds):
+                if start + size * (times + 1) > len(kinds):
                     break  # no other one covers more
         return best
 
-    def equal_ways(self, items: Sequence[Item], size: int) -> int:
+    def count_equal(self, items: Sequence[Item], size: int) -> int:
         """How many blocks of ``size`` items, from the first on, have the same ways inside."""
         blocks = [items[start : start + size] for start in range(0, len(items), size)]
-        first = self.ways(blocks[0])
+        first = self.edge_signature(blocks[0])
         for count, block in enumerate(blocks):
-            if self.ways(block) != first:
+            if self.edge_signature(block) != first:
                 return count
         return len(blocks)
 
-    def ways(self, block: Sequence[Item]) -> Hashable:
+    def edge_signature(self, block: Sequence[Item]) -> Hashable:
         """Where the boxes of a block read from, by the order in which results are met."""
-        met: dict[tuple[Box, str], int] = {}
+        numbers: dict[tuple[Box, str], int] = {}
         inside = {box for item in block for box in boxes_of(item)}
-        found = []
+        signature = []
         for item in block:
             for box in boxes_of(item):
                 for edge in self.reads.get(box, ()):
-                    number = met.setdefault((edge.source, edge.name), len(met))
-                    found.append((number, edge.source in inside, edge.inner))
-                found.append((-1, False, False))
-        return tuple(found)
+                    number = numbers.setdefault((edge.source, edge.name), len(numbers))
+                    signature.append((number, edge.source in inside, edge.inner))
+                signature.append((-1, False, False))
+        return tuple(signature)
 
-    def folded(
+    def fold_blocks(
         self, group: Group, block: Sequence[Item], others: Sequence[Item], times: int
     ) -> Group:
         """All blocks as one group: the first one, and a group of the others."""
@@ -320,14 +322,14 @@ class _Folder:
         single = len(block) == 1 and isinstance(first, Group) and isinstance(last, Group)
         names = (first, others[0], last) if single else ()
         kind = first.kind if single and isinstance(first, Group) else ""
-        whole = Group("repeat", _from_to(names[::2]), kind, group.path, times=times)
+        repeat = Group("repeat", _from_to(names[::2]), kind, group.path, times=times)
         rest = Group("others", _from_to(names[1:]), kind, group.path, times=times - 1)
         for item in block:
-            whole.add(item)
+            repeat.add(item)
         for item in others:
             rest.add(item)
-        whole.add(rest)
-        return whole
+        repeat.add(rest)
+        return repeat
 
 
 def _from_to(items: Sequence[Item]) -> str:
@@ -338,7 +340,7 @@ def _from_to(items: Sequence[Item]) -> str:
     return " \N{HORIZONTAL ELLIPSIS} ".join(dict.fromkeys(names))
 
 
-def _face(box: Box) -> Hashable:
+def _box_signature(box: Box) -> Hashable:
     """What must be the same for two boxes to be alike. Names of weights and nodes may differ."""
     weights = tuple(row.text for row in box.weights)
     return (box.title, box.note, box.attributes, weights, box.outputs)
@@ -351,9 +353,9 @@ def gather_ends(root: Group) -> None:
         if len(ends) <= _ENDS:
             continue
         rest = ends[_FIRST:]
-        made = Group("ends", f"{len(rest)} more {role}s", path=root.path)
+        group = Group("ends", f"{len(rest)} more {role}s", path=root.path)
         for item in rest:
-            made.add(item)
+            group.add(item)
         root.items = [item for item in root.items if item not in set(rest)]
-        root.items.insert(0 if role == "input" else len(root.items), made)
-        made.group = root
+        root.items.insert(0 if role == "input" else len(root.items), group)
+        group.group = root

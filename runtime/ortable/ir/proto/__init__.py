@@ -1,3 +1,5 @@
-"""Protobuf: `read_model` fills a graph from a ModelProto, `write_model` writes one; `large_model`
-and `weight_files` keep large weights in files of their own, written all or not at all
-(`atomic_files`); `text` shows a model. Called by `builder` and `exporter`."""
+"""Protobuf: `read_model` fills a graph from a ModelProto, `write_model` writes one.
+
+`large_model` and `weight_files` store large weights in files of their own, which `atomic_files`
+writes all or not at all; `text` prints a model.
+"""

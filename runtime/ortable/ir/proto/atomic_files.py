@@ -1,6 +1,4 @@
-"""Files that appear whole, or not at all: a model with its data files (`FileSet`), and any single
-file (`write_file`). In come paths and bytes. Called by what saves models, by the caches, reports
-and pictures."""
+"""Write files atomically: a model with its data files (`FileSet`), or one file (`write_file`)."""
 
 from __future__ import annotations
 
@@ -28,15 +26,16 @@ except ImportError:  # Windows
 _ENDING = ".data"
 NEW = ".new-"  # how the name begins that a file of `write_file` has until it is complete
 _TRIES, _PAUSE = 6000, 0.01  # a minute, in which many large models take their names
-_READ_AT_MOST = 1 << 27  # bytes of an old model that is read to find its data files
+_MAX_OLD_MODEL_BYTES = 1 << 27  # bytes of an old model that is read to find its data files
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Puts a file in its place when all of it is written: readers see the old file or the new one.
-    What is no file, as ``/dev/stdout``, is written to.
+    """Replace a file atomically: readers see the old content or the new one.
+
+    What is no regular file, as ``/dev/stdout``, is written directly.
 
     Raises:
-        OSError: the system does not let it; nothing is left behind.
+        OSError: the system refuses; nothing is left behind.
     """
     if _is_stream(path):
         path.write_bytes(content)
@@ -47,13 +46,15 @@ def write_file(path: Path, content: bytes) -> None:
         beside.write_bytes(content)
         os.replace(beside, path)
     except BaseException:
-        _remove([beside])
+        _remove_files([beside])
         raise
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether something other than a file is there. It is asked once: between two questions another
-    process may remove the file."""
+    """Return whether something other than a regular file is there.
+
+    Checked once: another process may remove the file between two checks.
+    """
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:
@@ -94,67 +95,67 @@ class FileSet:
 
         Raises OSError for what the system refuses; then the old files are unchanged."""
         for stream in self._streams:
-            _flush(stream)  # may be the write that does not fit on the disk
+            _flush_file(stream)  # may be the write that does not fit on the disk
             stream.close()
         lock = FolderLock(self.target.parent)
         with undone(lock.release):
-            lock.take()
-            self._place(content)
+            lock.acquire()
+            self._move_into_place(content)
         _flush_folder(self.target.parent)
 
-    def _place(self, content: Callable[[Mapping[str, str]], bytes]) -> None:
+    def _move_into_place(self, content: Callable[[Mapping[str, str]], bytes]) -> None:
         old = self._old_data_files()
-        taken = self._free_names()
+        renamed = self._free_names()
         placed: list[Path] = []
         try:
             for name, temporary in self._temporary.items():
-                path = self._beside(taken.get(name, name))
+                path = self._sibling_path(renamed.get(name, name))
                 os.replace(temporary, path)
                 placed.append(path)
-            self._replace_model(content(taken))
+            self._replace_model(content(renamed))
         except BaseException:
-            _remove(placed)
+            _remove_files(placed)
             raise
-        _remove(old - set(placed))
+        _remove_files(old - set(placed))
         with contextlib.suppress(OSError):  # a file system without hard links: names stay
-            self._take_names(taken, content)
+            self._take_names(renamed, content)
 
     def _take_names(
-        self, taken: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes]
+        self, renamed: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes]
     ) -> None:
-        for name, free in taken.items():
-            temporary = self._beside(f".{free}.link")
-            os.link(self._beside(free), temporary)
-            os.replace(temporary, self._beside(name))
-        if taken:
+        for name, free in renamed.items():
+            temporary = self._sibling_path(f".{free}.link")
+            os.link(self._sibling_path(free), temporary)
+            os.replace(temporary, self._sibling_path(name))
+        if renamed:
             self._replace_model(content({}))
-            _remove(self._beside(free) for free in taken.values())
+            _remove_files(self._sibling_path(free) for free in renamed.values())
 
     def _replace_model(self, content: bytes) -> None:
         temporary = unused_path(self.target.parent, self.target.name)
         try:
             with temporary.open("xb") as stream:
                 stream.write(content)
-                _flush(stream)
+                _flush_file(stream)
             os.replace(temporary, self.target)
         except BaseException:
-            _remove([temporary])
+            _remove_files([temporary])
             raise
 
     def _free_names(self) -> dict[str, str]:
         """Empty when no file has one of the names; otherwise a free name for each."""
-        if not any(os.path.lexists(self._beside(name)) for name in self._temporary):
+        if not any(os.path.lexists(self._sibling_path(name)) for name in self._temporary):
             return {}
         start = self.target.name
         for number in itertools.count(1):
             names = {
                 name: f"{start}.{number}{name.removeprefix(start)}" for name in self._temporary
             }
-            if not any(os.path.lexists(self._beside(free)) for free in names.values()):
+            if not any(os.path.lexists(self._sibling_path(free)) for free in names.values()):
                 return names
         raise AssertionError("unreachable")
 
-    def _beside(self, name: str) -> Path:
+    def _sibling_path(self, name: str) -> Path:
         return self.target.parent / name
 
     def __enter__(self) -> FileSet:
@@ -164,18 +165,18 @@ class FileSet:
         for stream in self._streams:
             with contextlib.suppress(OSError):
                 stream.close()
-        _remove(self._temporary.values())
+        _remove_files(self._temporary.values())
 
     def _old_data_files(self) -> set[Path]:
         """Data files, named as here, that the present model of this path reads."""
         folder, start = self.target.parent, f"{self.target.name}."
-        found = {
+        candidates = {
             path.name
             for path in folder.glob("*" + _ENDING)
             if path.name.startswith(start) and path.is_file()
         }
         try:
-            if not found or self.target.stat().st_size > _READ_AT_MOST:
+            if not candidates or self.target.stat().st_size > _MAX_OLD_MODEL_BYTES:
                 return set()
             model = ModelProto.FromString(self.target.read_bytes())
         except Exception:  # no file, or no model: protobuf raises its own classes
@@ -186,23 +187,22 @@ class FileSet:
             for entry in tensor.external_data
             if entry.key == "location"
         }
-        return {folder / name for name in found & named}
+        return {folder / name for name in candidates & named}
 
 
 class FolderLock:
-    """A lock of the system on a folder, so that nobody else on this machine puts files into its
-    places meanwhile: otherwise each of two writers takes the other's data files for those of the
-    old model.
+    """A system lock on a folder, held while files are put into place.
 
-    It leaves no file, and goes with a process that dies. It is taken inside the block that releases
-    it: a Ctrl-C between taking it and a block behind that would leave it to this process.
+    Without it each of two writers takes the other's data files for those of the old model. It
+    leaves no file, and ends with the process. Acquire it inside the block that releases it: a
+    Ctrl-C between acquiring it and entering a block would leak it.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._handles: list[int] = []
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Take the lock; go on without it where the system has none (Windows, some network drives)
         or where somebody holds it for a minute."""
         if fcntl is None:
@@ -224,13 +224,13 @@ class FolderLock:
             os.close(self._handles.pop())
 
 
-def _remove(paths: Iterable[Path]) -> None:
+def _remove_files(paths: Iterable[Path]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()
 
 
-def _flush(stream: IO[bytes]) -> None:
+def _flush_file(stream: IO[bytes]) -> None:
     stream.flush()
     os.fsync(stream.fileno())
 

@@ -1,5 +1,8 @@
-"""A model whose large tensors stay outside of protobuf: given to a session as they are, or saved
-to files next to the model; and several models of one folder that share a data file."""
+"""A model whose large tensors stay outside of protobuf.
+
+They are passed to a session by reference or saved to files next to the model; several models of
+one folder can share a data file.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from ortable.ir import initializers
 
 from . import weight_files
 from .atomic_files import FileSet
+from .model_validation import check_readable, parse_model
 from .tensor_proto import (
     ExternalTensors,
     fill_nested,
@@ -24,8 +28,7 @@ from .tensor_proto import (
     location_of,
     nested_tensors,
 )
-from .trust import check_readable, parsed_model
-from .weight_files import identity, pieces
+from .weight_files import iter_chunks, memory_key
 
 Progress = Callable[[int, int, str], None]
 
@@ -118,11 +121,11 @@ class LargeModel:
         target = Path(path)
         self._check_elsewhere(target.parent)
         entries = [*self.tensors.items(), *self.nested.items()]
-        shards = weight_files.plan(entries, all_tensors_to_one_file, max_shard_bytes)
+        shards = weight_files.plan_shards(entries, all_tensors_to_one_file, max_shard_bytes)
         weight_files.check_space(target, self.nbytes)
         with FileSet(target) as files:
-            names = shards.names(target.name)
-            places = weight_files.write(files, shards, names, progress)
+            names = shards.file_names(target.name)
+            places = weight_files.write_shards(files, shards, names, progress)
             files.publish(lambda renamed: self.located(places, renamed).SerializeToString())
 
     @classmethod
@@ -137,18 +140,18 @@ class LargeModel:
             InputError: the file is no ONNX model.
         """
         source = Path(path)
-        proto = parsed_model(source.read_bytes(), source)
+        proto = parse_model(source.read_bytes(), source)
         check_readable(proto)
-        mapped = weight_files.Mapped(source.parent)
+        mapped = weight_files.MappedFiles(source.parent)
         tensors = {
-            tensor.name: mapped.read(tensor)
+            tensor.name: mapped.read_tensor(tensor)
             for tensor in proto.graph.initializer
             if tensor.data_location == TensorProto.EXTERNAL
         }
         nested: dict[str, Any] = {}
         for tensor in nested_tensors(proto):
             if tensor.data_location == TensorProto.EXTERNAL:
-                name, array = tensor.name, mapped.read(tensor)
+                name, array = tensor.name, mapped.read_tensor(tensor)
                 tensor.Clear()
                 fill_nested(tensor, name, array, nested)
         return cls(proto, tensors, nested)
@@ -168,10 +171,10 @@ class LargeModel:
         _copy_but("initializer", proto.graph, model.graph)
         for tensor in model.graph.initializer:
             stub = proto.graph.initializer.add()
-            if tensor.data_type == TensorProto.STRING or not external.takes(tensor):
+            if tensor.data_type == TensorProto.STRING or not external.should_externalize(tensor):
                 stub.CopyFrom(tensor)
                 continue
-            external.fill(stub, tensor.name, tensor)
+            external.write_tensor(stub, tensor.name, tensor)
             stub.doc_string = tensor.doc_string
         return cls(proto, external.tensors)
 
@@ -186,7 +189,7 @@ class LargeModel:
         model.CopyFrom(self.proto)
         for proto in model.graph.initializer:
             if proto.name in self.tensors:
-                _refill(proto, self.tensors[proto.name])
+                _refill_tensor(proto, self.tensors[proto.name])
         self._fill_nested(model)
         return model
 
@@ -194,7 +197,7 @@ class LargeModel:
         for proto in nested_tensors(model) if self.nested else ():
             value = self.nested.get(location_of(proto))
             if value is not None and proto.data_location == TensorProto.EXTERNAL:
-                _refill(proto, value)
+                _refill_tensor(proto, value)
 
     def _check_elsewhere(self, folder: Path) -> None:
         """BuilderError for tensors in files of another model, which would not be found."""
@@ -205,7 +208,9 @@ class LargeModel:
             weight_files.safe_path(folder, location, tensor.name)
 
     def located(
-        self, places: Mapping[str, weight_files.Place], renamed: Mapping[str, str] | None = None
+        self,
+        places: Mapping[str, weight_files.TensorLocation],
+        renamed: Mapping[str, str] | None = None,
     ) -> ModelProto:
         """A copy of the model, in which the tensors say where they are.
 
@@ -215,17 +220,17 @@ class LargeModel:
         """
         others = renamed or {}
         places = {
-            key: place._replace(location=others.get(place.location, place.location))
-            for key, place in places.items()
+            key: location._replace(location=others.get(location.location, location.location))
+            for key, location in places.items()
         }
         located = ModelProto()
         located.CopyFrom(self.proto)
         for tensor in located.graph.initializer:
             if tensor.name in self.tensors and tensor.data_location == TensorProto.EXTERNAL:
-                weight_files.locate(tensor, places[tensor.name])
+                weight_files.set_location(tensor, places[tensor.name])
         for tensor in nested_tensors(located) if self.nested else ():
             if tensor.data_location == TensorProto.EXTERNAL and location_of(tensor) in places:
-                weight_files.locate(tensor, places[location_of(tensor)])
+                weight_files.set_location(tensor, places[location_of(tensor)])
         return located
 
 
@@ -240,7 +245,7 @@ def _copy_but(name: str, target: Any, source: Any) -> None:
             getattr(target, field.name).MergeFrom(value)
 
 
-def _refill(proto: TensorProto, value: Any) -> None:
+def _refill_tensor(proto: TensorProto, value: Any) -> None:
     name, path = proto.name, proto.doc_string
     proto.Clear()
     fill_tensor(proto, value, name)
@@ -261,11 +266,11 @@ def save_together(models: Mapping[str, LargeModel], folder: Path) -> None:
         OSError: what the system refuses.
     """
     first = next(iter(models))
-    entries, keys = _distinct(models)
-    shards = weight_files.plan(list(entries.items()))
+    entries, keys = _deduplicate(models)
+    shards = weight_files.plan_shards(list(entries.items()))
     weight_files.check_space(folder / first, sum(map(initializers.nbytes_of, entries.values())))
     with FileSet(folder / first) as files:
-        written = weight_files.write(files, shards, shards.names(first))
+        written = weight_files.write_shards(files, shards, shards.file_names(first))
         places = {
             name: {tensor: written[key] for tensor, key in of_model.items()}
             for name, of_model in keys.items()
@@ -277,35 +282,35 @@ def save_together(models: Mapping[str, LargeModel], folder: Path) -> None:
             (folder / name).write_bytes(content)
 
 
-def _distinct(
+def _deduplicate(
     models: Mapping[str, LargeModel],
 ) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-    """The tensors that differ, by a key of our own; and the key of each tensor of each model."""
+    """Deduplicate tensors by content; also return the key of each tensor of each model."""
     entries: dict[str, Any] = {}
-    known: dict[Any, str] = {}
+    key_of: dict[Any, str] = {}
     keys: dict[str, dict[str, str]] = {}
     for name, model in models.items():
         of_model = keys[name] = {}
-        for tensor, value in _tensors(model):
-            memory = identity(value)
-            key = known.get(memory)
+        for tensor, value in _all_tensors(model):
+            memory = memory_key(value)
+            key = key_of.get(memory)
             if key is None:
-                content = _digest(value, tensor)
-                key = known.setdefault(content, f"{name}/{tensor}")
-                known[memory] = key
+                content = _content_digest(value, tensor)
+                key = key_of.setdefault(content, f"{name}/{tensor}")
+                key_of[memory] = key
                 entries.setdefault(key, value)
             of_model[tensor] = key
     return entries, keys
 
 
-def _tensors(model: LargeModel) -> Iterator[tuple[str, Any]]:
+def _all_tensors(model: LargeModel) -> Iterator[tuple[str, Any]]:
     yield from model.tensors.items()
     yield from model.nested.items()
 
 
-def _digest(value: Any, name: str) -> str:
-    """Equal for tensors of equal bytes: a type or shape is said by each model itself."""
-    found = hashlib.sha256()
-    for piece in pieces(value, name):
-        found.update(piece)
-    return found.hexdigest()
+def _content_digest(value: Any, name: str) -> str:
+    """Hash the bytes; dtype and shape are stored by each model itself."""
+    digest = hashlib.sha256()
+    for piece in iter_chunks(value, name):
+        digest.update(piece)
+    return digest.hexdigest()

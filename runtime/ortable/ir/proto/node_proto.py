@@ -1,6 +1,7 @@
-"""The only place that names nodes and writes them and types of values as protobuf, field by field,
-straight into their final messages. In come a graph or a node and an empty message; called by
-`write_model` and `ir.constants`."""
+"""Name nodes and write nodes and value types as protobuf, field by field, into the final messages.
+
+`write_model` and `ir.constants` call it.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +50,11 @@ def fill_graph(
         if external is None:
             fill_tensor(proto.initializer.add(), value, name)
         else:
-            external.fill(proto.initializer.add(), name, value, nested)
+            external.write_tensor(proto.initializer.add(), name, value, nested)
     proto.sparse_initializer.extend(graph.sparse_initializers)
     writer = NodeWriter(graph, external)
     for node in graph.nodes:
-        writer.write(node, proto.node.add())
+        writer.write_node(node, proto.node.add())
     if value_info:
         declared = {info.name for info in (*graph.inputs, *graph.outputs)}
         for node in graph.nodes:
@@ -95,7 +96,7 @@ class NodeWriter:
         self.metadata: dict[int, list[tuple[str, str]]] = {}
         self.kinds: dict[tuple[str, str], Mapping[str, int]] = {}
 
-    def write(self, node: Node, proto: NodeProto) -> None:
+    def write_node(self, node: Node, proto: NodeProto) -> None:
         """Writes a node into an empty NodeProto."""
         proto.op_type = node.op_type
         if node.name:
@@ -116,7 +117,7 @@ class NodeWriter:
                         raise
                     raise _attribute_error(node, name, kinds.get(name), error) from None
             if self.external is not None and node.op_type == "Constant":
-                self.external.move(tensors_of_nodes([proto]))
+                self.external.move_out(tensors_of_nodes([proto]))
         if node.origin is not None:
             self._write_metadata(node.origin, proto)
 
@@ -134,15 +135,15 @@ class NodeWriter:
     def _write_metadata(self, origin: Any, proto: NodeProto) -> None:
         entries = self.metadata.get(id(origin))
         if entries is None:
-            found: Mapping[str, str] = {}
-            made_for = origin.find_original() if isinstance(origin, Rewritten) else origin
-            if isinstance(made_for, dict):
-                found = made_for
-            elif self.graph.origin_metadata is not None and made_for is not None:
-                found = self.graph.origin_metadata(made_for) or {}
+            metadata: Mapping[str, str] = {}
+            source = origin.find_original() if isinstance(origin, Rewritten) else origin
+            if isinstance(source, dict):
+                metadata = source
+            elif self.graph.origin_metadata is not None and source is not None:
+                metadata = self.graph.origin_metadata(source) or {}
             if isinstance(origin, Rewritten):
-                found = {**found, REWRITES: origin.rule_chain()}
-            entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in found.items()]
+                metadata = {**metadata, REWRITES: origin.rule_chain()}
+            entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in metadata.items()]
         for key, value in entries:
             entry = proto.metadata_props.add()
             entry.key = key
@@ -152,7 +153,7 @@ class NodeWriter:
 def node_proto(graph: GraphState, node: Node) -> NodeProto:
     """One node as a NodeProto."""
     proto = NodeProto()
-    NodeWriter(graph).write(node, proto)
+    NodeWriter(graph).write_node(node, proto)
     return proto
 
 
@@ -180,33 +181,35 @@ def _fill_attribute(
     proto.name = name
     proto.type = kind  # type: ignore[assignment]
     if kind == _INT:
-        proto.i = _integer(value)
+        proto.i = _to_int(value)
     elif kind == _FLOAT:
-        proto.f = _float(value)
+        proto.f = _to_float(value)
     elif kind == _INTS:
-        proto.ints.extend([_integer(x) for x in value])
+        proto.ints.extend([_to_int(x) for x in value])
     elif kind == _STRING:
-        proto.s = _bytes(value)
+        proto.s = _to_bytes(value)
     elif kind == _TENSOR:
         fill_tensor(proto.t, initializers.as_value(value), _tensor_name(value))
     elif kind == _GRAPH:
         _fill_graph_attribute(proto.g, value, external)
     elif kind == _FLOATS:
-        proto.floats.extend([_float(x) for x in value])
+        proto.floats.extend([_to_float(x) for x in value])
     elif kind == _STRINGS:
         if isinstance(value, str | bytes):  # which would be taken apart
             raise BuilderError(f"{value!r} is a string, where a list of strings is needed")
-        proto.strings.extend([_bytes(x) for x in value])
+        proto.strings.extend([_to_bytes(x) for x in value])
     else:
         _fill_rare(proto, value, kind, external)
 
 
 def _attribute_error(node: Node, name: str, kind: int | None, error: Exception) -> BuilderError:
-    """What is wrong with an attribute; words of Python's or protobuf's get the kind in front."""
-    wanted = ""
+    """Describe a wrong attribute; errors of Python or protobuf get the expected kind in front."""
+    expected = ""
     if kind is not None and not isinstance(error, BuilderError):
-        wanted = f" must be {AttributeProto.AttributeType.Name(kind)}"  # type: ignore[arg-type]
-    return BuilderError(f"Attribute {name}={node.attrs[name]!r} of node {node!r}{wanted}: {error}")
+        expected = f" must be {AttributeProto.AttributeType.Name(kind)}"  # type: ignore[arg-type]
+    return BuilderError(
+        f"Attribute {name}={node.attrs[name]!r} of node {node!r}{expected}: {error}"
+    )
 
 
 def _tensor_name(value: Any) -> str:
@@ -221,7 +224,7 @@ def _fill_graph_attribute(proto: GraphProto, value: Any, external: ExternalTenso
         raise TypeError(f"{value!r} is no graph")
     proto.CopyFrom(value)
     if external is not None:
-        external.move(tensors_of_graph(proto))
+        external.move_out(tensors_of_graph(proto))
 
 
 def _fill_rare(
@@ -241,7 +244,7 @@ def _fill_rare(
         raise BuilderError(f"attribute kind {kind} is not supported")
 
 
-def _integer(value: Any) -> int:
+def _to_int(value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, SymDim):
@@ -256,7 +259,7 @@ def _integer(value: Any) -> int:
         raise BuilderError(f"{value!r} is not an integer") from None
 
 
-def _float(value: Any) -> float:
+def _to_float(value: Any) -> float:
     if isinstance(value, SymDim):
         raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static number")
     if isinstance(value, str | bytes):
@@ -267,7 +270,7 @@ def _float(value: Any) -> float:
     return number
 
 
-def _bytes(value: Any) -> bytes:
+def _to_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
@@ -302,7 +305,7 @@ def _kind_of_list(values: Sequence[Any]) -> int:
         raise BuilderError("the kind of an empty list is not known; give an AttributeProto")
     if kinds == {_INT, _FLOAT}:
         kinds = {_FLOAT}
-    several: dict[int, int] = {
+    list_kinds: dict[int, int] = {
         _INT: _INTS,
         _FLOAT: _FLOATS,
         _STRING: _STRINGS,
@@ -311,14 +314,16 @@ def _kind_of_list(values: Sequence[Any]) -> int:
     }
     if len(kinds) > 1:
         raise BuilderError("the elements of the list are of different kinds")
-    if not kinds <= set(several):
+    if not kinds <= set(list_kinds):
         raise BuilderError("no attribute is a list of lists, of types or of sparse tensors")
-    return several[kinds.pop()]
+    return list_kinds[kinds.pop()]
 
 
 def name_nodes(graph: GraphState, within: str = "") -> None:
-    """Names the nodes that were made for an FX node, here and in the graphs inside nodes. A name
-    that somebody chose stays. ``within``: the module whose body this is; paths start there."""
+    """Name the nodes made for an FX node, here and in subgraphs; names chosen by callers stay.
+
+    ``within``: the module whose body this is; paths start there.
+    """
     read = graph.origin_metadata
     declared = {info.name for info in graph.outputs}
     for node in graph.nodes:
@@ -331,13 +336,13 @@ def name_nodes(graph: GraphState, within: str = "") -> None:
         if source is None or not _is_automatic(node):
             continue
         if isinstance(made_for, dict):
-            about = made_for
+            metadata = made_for
         else:
-            about = {} if read is None else read(made_for)
+            metadata = {} if read is None else read(made_for)
         label = next((name for name in node.outputs if name), source)
         if label in declared:
             label = source
-        path = about.get("module_path", "")
+        path = metadata.get("module_path", "")
         if within and path.startswith(within):
             path = path[len(within) :].lstrip(".")
         node.name = graph.node_names.make_unique(f"{path}/{label}" if path else label)

@@ -1,5 +1,7 @@
-"""Fills a Graph from a ModelProto: nodes and weights as they are (nothing is cast or
-checked), types and shapes from the model where it has them, inferred otherwise."""
+"""Fill a Graph from a ModelProto: nodes and weights as they are (nothing is cast or checked).
+
+Types and shapes come from the model where it has them, and are inferred otherwise.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from ortable.errors import BuilderError
 from ortable.inference.shape import ValueInfo
 from ortable.ir import constants, initializers, schemas, versions
 from ortable.ir.node import Node
-from ortable.ir.proto.trust import check_readable
+from ortable.ir.proto.model_validation import check_readable
 from ortable_generated.onnx.dispatch import INFER
 
 if TYPE_CHECKING:
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 
 
 def read_model(builder: Graph, model: ModelProto) -> None:
-    """Copies nothing of the weights: they stay the model's TensorProtos.
+    """Fill a graph without copying weights: they stay the model's TensorProtos.
 
-    Raises BuilderError for a model that is no graph of single assignments, has sizes or data that
-    cannot be, or graphs inside graphs without end."""
+    Raises:
+        BuilderError: a model that is no graph of single assignments, with impossible sizes or data,
+            or with graphs nested too deeply.
+    """
     check_readable(model)
     if builder.ir_version is None:
         builder.ir_version = model.ir_version or None
@@ -34,11 +38,11 @@ def read_model(builder: Graph, model: ModelProto) -> None:
     for function in model.functions:
         builder.functions[function.domain, function.name] = function
     graph = model.graph
-    known = {info.name: info for info in (*graph.value_info, *graph.output)}
+    declared = {info.name: info for info in (*graph.value_info, *graph.output)}
     for proto in graph.input:
-        info = _new(builder, proto.name)
+        info = _new_result(builder, proto.name)
         _read_type(builder, info, proto)
-        _declare(builder, proto)
+        _record_type(builder, proto)
         builder.inputs.append(info)
         builder.history.append(("make_tensor_input", proto.name))
         if info.shape is not None:
@@ -48,21 +52,21 @@ def read_model(builder: Graph, model: ModelProto) -> None:
         _read_initializer(builder, tensor, tensor.name in defaults)
     for sparse in graph.sparse_initializer:
         builder.sparse_initializers.append(sparse)
-        info = _new(builder, sparse.values.name)
+        info = _new_result(builder, sparse.values.name)
         info.dtype = int(sparse.values.data_type)
         info.shape, info.rank = tuple(sparse.dims), len(sparse.dims)
     for proto_node in graph.node:
-        _read_node(builder, proto_node, known)
+        _read_node(builder, proto_node, declared)
     for proto in graph.output:
         result = builder.values.get(proto.name)
         if result is None:
             raise BuilderError(f"The model's output {proto.name!r} is computed by no node.")
-        _declare(builder, proto)
+        _record_type(builder, proto)
         builder.outputs.append(result)
         builder.history.append(("make_tensor_output", proto.name))
 
 
-def _new(builder: Graph, name: str) -> ValueInfo:
+def _new_result(builder: Graph, name: str) -> ValueInfo:
     if not name or name in builder.values:
         raise BuilderError(f"The model has two results called {name!r}.")
     return builder.new_value(name)
@@ -74,7 +78,7 @@ def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> 
     builder.history.append(("make_initializer", name))
     if is_default:
         return  # only the default of an input: the caller may give another value
-    info = _new(builder, name)
+    info = _new_result(builder, name)
     info.dtype, info.shape = int(tensor.data_type), tuple(tensor.dims)
     if min(info.shape, default=0) < 0:
         raise BuilderError(f"Initializer {name!r} has a negative size: {info.shape}.")
@@ -86,7 +90,7 @@ def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> 
         info.value = initializers.known_value(info.constant)
 
 
-def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto]) -> None:
+def _read_node(builder: Graph, proto: NodeProto, declared: dict[str, ValueInfoProto]) -> None:
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     metadata = {entry.key: entry.value for entry in proto.metadata_props} or None
     node = Node(
@@ -109,31 +113,32 @@ def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto
     for name in node.outputs:
         if name and name in builder.values:
             raise BuilderError(f"The model has two results called {name!r}.")
-    builder.add_node(node, _infer(builder, node))
+    builder.add_node(node, _infer_node(builder, node))
     if node.key == "Split" and node.inputs:
         _name_sizes(builder, node)
     for name in node.outputs:
-        if name in known:
-            _read_type(builder, builder.values[name], known[name])
+        if name in declared:
+            _read_type(builder, builder.values[name], declared[name])
 
 
 def _name_sizes(builder: Graph, node: Node) -> None:
-    """Parts whose sizes the model computes get a symbol each, so that shapes are known of what is
-    computed of them: of the products of a mixture of experts, for one."""
+    """Give outputs of Split whose sizes are computed a symbol each, so that later shapes are known.
+
+    An example are the products of a mixture of experts.
+    """
     info, axis = builder.values.get(node.inputs[0]), node.attrs.get("axis", 0)
-    whole = info.shape if info is not None else None
-    if not whole or not isinstance(axis, int):
+    shape = info.shape if info is not None else None
+    if not shape or not isinstance(axis, int):
         return
-    axis %= len(whole)
+    axis %= len(shape)
     for name in filter(None, node.outputs):
         if builder.values[name].shape is None:
             size = dims.make_symbol(builder.unique_name(f"{name}_dim_{axis}"))
-            builder.set_shape(name, (*whole[:axis], size, *whole[axis + 1 :]))
+            builder.set_shape(name, (*shape[:axis], size, *shape[axis + 1 :]))
 
 
-def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
-    """What the rule says; nothing when it fails: the model is somebody else's, and kept as it
-    is."""
+def _infer_node(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
+    """Apply the inference rule; return nothing when it fails, as the model may be invalid."""
     nothing = [(None, None, None)] * len(node.outputs)
     rule = INFER.get(node.key)
     if rule is None or (node.domain, node.op_type) in builder.functions:
@@ -141,48 +146,52 @@ def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
     infos = [builder.values[name] if name else None for name in node.inputs]
     version = builder.domain_version(node.domain)
     if version < versions.OLDEST_OPSET and not node.domain and node.attrs:
-        infos = _moved(node, infos)
+        infos = _attributes_to_inputs(node, infos)
     try:
-        known = list(rule(infos, node.attrs, len(node.outputs), version))
+        facts = list(rule(infos, node.attrs, len(node.outputs), version))
         if version > versions.ORT_MAX_OPSET and not node.domain:
-            known = _typed_again(node, infos, version, known)
-        if len(known) != len(node.outputs):  # more or fewer than the operator has
+            facts = _apply_newer_types(node, infos, version, facts)
+        if len(facts) != len(node.outputs):  # more or fewer than the operator has
             return nothing
     except Exception:  # whatever a node that cannot be makes of a rule
         return nothing
-    return known
+    return facts
 
 
-def _typed_again(
-    node: Node, infos: list[ValueInfo | None], version: int, known: list[tuple[Any, Any, Any]]
+def _apply_newer_types(
+    node: Node, infos: list[ValueInfo | None], version: int, facts: list[tuple[Any, Any, Any]]
 ) -> list[tuple[Any, Any, Any]]:
-    """What the rules, which know operators of up to `ORT_MAX_OPSET`, say of types, unless the
-    schema of a later version says otherwise (Celu takes more than float32 since 28)."""
+    """Override inferred types where a schema newer than `ORT_MAX_OPSET` says otherwise.
+
+    Celu, for example, takes more than float32 since opset 28.
+    """
     schema = schemas.find_schema(node.op_type, "", version)
     if schema is None:
-        return known
+        return facts
     types = [0 if info is None else info.dtype for info in infos]
-    bound = [schemas.output_type(schema, index, types) for index in range(len(known))]
+    bound = [schemas.output_type(schema, index, types) for index in range(len(facts))]
     return [
-        (dtype or said, shape, value)
-        for dtype, (said, shape, value) in zip(bound, known, strict=True)
+        (dtype or inferred, shape, value)
+        for dtype, (inferred, shape, value) in zip(bound, facts, strict=True)
     ]
 
 
-def _moved(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
-    """The inputs as the rules know them, who read operators of `OLDEST_OPSET` and later: what was
-    an attribute before (axes, pads, splits) is an input there."""
+def _attributes_to_inputs(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
+    """Return inputs in the form of `OLDEST_OPSET`, for which the rules are written.
+
+    Attributes of older opsets (axes, pads, splits) are inputs there.
+    """
     try:
         formals = schemas.find_schema(node.op_type, "", versions.OLDEST_OPSET)
     except BuilderError:
         return infos
     moved = list(infos)
     for index, formal in enumerate(formals.inputs if formals is not None else ()):
-        given = node.attrs.get(formal.name, node.attrs.get(formal.name.lower()))
-        if index < len(infos) or given is None or not isinstance(given, int | float | list):
+        value = node.attrs.get(formal.name, node.attrs.get(formal.name.lower()))
+        if index < len(infos) or value is None or not isinstance(value, int | float | list):
             continue
         moved.extend([None] * (index + 1 - len(moved)))
-        array = np.asarray(given, dtype=np.float32 if isinstance(given, float) else np.int64)
+        array = np.asarray(value, dtype=np.float32 if isinstance(value, float) else np.int64)
         info = ValueInfo(formal.name, dtypes.from_numpy(array.dtype), array.shape)
         info.constant, info.value = array, initializers.known_value(array)
         moved[index] = info
@@ -190,15 +199,14 @@ def _moved(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
 
 
 def read_attribute(proto: AttributeProto) -> Any:
-    """Python value of an attribute. What would lose its kind (empty lists, references) stays a
-    proto."""
+    """Return the Python value; what would lose its kind (empty lists, references) stays a proto."""
     if proto.ref_attr_name:
         return proto
     value = get_attribute_value(proto)
     if proto.type == AttributeProto.STRING:
-        return _text(value)
+        return _decode_text(value)
     if proto.type == AttributeProto.STRINGS:
-        texts = [_text(item) for item in value]
+        texts = [_decode_text(item) for item in value]
         return texts or proto
     if proto.type in (AttributeProto.FLOATS, AttributeProto.INTS):
         return list(value) or proto
@@ -209,7 +217,7 @@ def read_attribute(proto: AttributeProto) -> Any:
     return value
 
 
-def _text(value: bytes) -> Any:
+def _decode_text(value: bytes) -> Any:
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -217,7 +225,7 @@ def _text(value: bytes) -> Any:
 
 
 def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
-    """Adds what the model says to what is inferred; the inferred sizes win where both are known."""
+    """Add the model's types to the inferred ones; inferred sizes win where both are known."""
     if not proto.HasField("type"):
         return
     if not proto.type.HasField("tensor_type"):
@@ -234,16 +242,16 @@ def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
         info.shape = tuple(_read_dim(builder, info.name, axis, d) for axis, d in enumerate(sizes))
 
 
-def _declare(builder: Graph, proto: ValueInfoProto) -> None:
-    """Outputs, as inputs, are written again as they were read."""
+def _record_type(builder: Graph, proto: ValueInfoProto) -> None:
+    """Record the declared type, so that inputs and outputs are written as they were read."""
     if proto.HasField("type"):
-        builder.declared_shapes[proto.name] = _copy(proto.type)
+        builder.declared_shapes[proto.name] = _copy_type(proto.type)
 
 
-def _copy(proto: TypeProto) -> TypeProto:
-    made = TypeProto()
-    made.CopyFrom(proto)
-    return made
+def _copy_type(proto: TypeProto) -> TypeProto:
+    copy = TypeProto()
+    copy.CopyFrom(proto)
+    return copy
 
 
 def _read_dim(builder: Graph, name: str, axis: int, proto: Any) -> Dim:

@@ -54,10 +54,11 @@ def fill_stub(proto: TensorProto, name: str, value: Any, location: str = EXTERNA
 
 
 class ExternalTensors:
-    """What a model leaves out: values of ``threshold`` bytes or more.
+    """Tensors that a model leaves out: values of ``threshold`` bytes or more.
 
     ``tensors``: initializers of the main graph by name. ``nested``: those of subgraphs, Constant
-    nodes and functions by the location that their stub has, since names may be there twice."""
+    nodes and functions by the location in their stub, since names may occur twice.
+    """
 
     __slots__ = ("nested", "tensors", "threshold")
 
@@ -66,8 +67,8 @@ class ExternalTensors:
         self.tensors: dict[str, Any] = {}
         self.nested: dict[str, Any] = {}
 
-    def takes(self, value: Any) -> bool:
-        """True for a value that is left out; what is in a file of its own already is not."""
+    def should_externalize(self, value: Any) -> bool:
+        """Return True for a value to leave out, unless it is in a file of its own already."""
         if isinstance(value, TensorProto) and value.data_location == TensorProto.EXTERNAL:
             return False
         # shapes and axes: ONNX Runtime reads them while it loads the model, before any file
@@ -76,9 +77,9 @@ class ExternalTensors:
             return False
         return initializers.nbytes_of(value) >= self.threshold
 
-    def fill(self, proto: TensorProto, name: str, value: Any, nested: bool = False) -> None:
+    def write_tensor(self, proto: TensorProto, name: str, value: Any, nested: bool = False) -> None:
         """Writes the tensor, or its stub."""
-        if not self.takes(value):
+        if not self.should_externalize(value):
             fill_tensor(proto, value, name)
         elif nested:
             fill_nested(proto, name, value, self.nested)
@@ -86,14 +87,14 @@ class ExternalTensors:
             fill_stub(proto, name, value)
             self.tensors[name] = value
 
-    def move(self, protos: Iterable[TensorProto]) -> None:
+    def move_out(self, protos: Iterable[TensorProto]) -> None:
         """Moves the data of tensors that are written already out of them."""
         for proto in protos:
-            if proto.data_type != TensorProto.STRING and self.takes(proto):
-                kept = TensorProto()
-                kept.CopyFrom(proto)
+            if proto.data_type != TensorProto.STRING and self.should_externalize(proto):
+                copy = TensorProto()
+                copy.CopyFrom(proto)
                 proto.Clear()
-                fill_nested(proto, kept.name, kept, self.nested)
+                fill_nested(proto, copy.name, copy, self.nested)
 
 
 def fill_nested(proto: TensorProto, name: str, value: Any, nested: dict[str, Any]) -> None:

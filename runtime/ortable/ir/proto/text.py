@@ -1,6 +1,8 @@
-"""Renders ONNX objects as short text: one line per input, initializer, node and output. A node
-that consumes a result of the line above it is indented one step further than that line. In comes
-a model or a part of one; called by users, by the shell, and for TORCH_TRACE."""
+"""Print ONNX objects as short text: one line per input, initializer, node and output.
+
+A node that consumes a result of the line above it is indented one step further. Users, the
+command line and TORCH_TRACE print models with it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir.initializers import proto_to_numpy
 
-from .trust import check_readable, graph_of_file, parsed_model
+from .model_validation import check_readable, load_graph, parse_model
 
 if TYPE_CHECKING:
     from .large_model import LargeModel
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 _DOC_LENGTH = 55
-_SHOWN_VALUES = 10
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # which a terminal would obey
+_MAX_VALUES = 10
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # terminals interpret these
 
 
 def pretty_onnx(
@@ -61,9 +63,9 @@ def pretty_onnx(
     """
     writer = _TextWriter(with_attributes, shorten, indent)
     if isinstance(onx, str | os.PathLike):
-        onx = graph_of_file(onx)
+        onx = load_graph(onx)
     elif isinstance(onx, bytes):
-        onx = parsed_model(onx, "bytes")
+        onx = parse_model(onx, "bytes")
     elif hasattr(onx, "proto") and isinstance(onx.proto, ModelProto):
         onx = onx.proto
     if isinstance(onx, ModelProto | GraphProto | FunctionProto | NodeProto):
@@ -73,19 +75,19 @@ def pretty_onnx(
 
 def _text_of(writer: _TextWriter, onx: Any) -> str:
     if isinstance(onx, ModelProto):
-        return "\n".join(writer.model(onx))
+        return "\n".join(writer.model_lines(onx))
     if isinstance(onx, GraphProto):
-        return "\n".join(writer.graph(onx))
+        return "\n".join(writer.graph_lines(onx))
     if isinstance(onx, FunctionProto):
-        return "\n".join(writer.function(onx))
+        return "\n".join(writer.function_lines(onx))
     if isinstance(onx, NodeProto):
-        return writer.node(onx)
+        return writer.node_line(onx)
     if isinstance(onx, ValueInfoProto):
         return f"{onx.name}: {_type_text(onx.type)}"
     if isinstance(onx, TensorProto):
-        return writer.tensor("tensor", onx)
+        return writer.tensor_line("tensor", onx)
     if isinstance(onx, AttributeProto):
-        return writer.attribute(onx)
+        return writer.attribute_text(onx)
     raise TypeError(f"pretty_onnx cannot render an object of type {type(onx).__name__}.")
 
 
@@ -130,46 +132,46 @@ class _TextWriter:
         self.shorten = shorten
         self.indent = indent
 
-    def model(self, model: ModelProto) -> list[str]:
+    def model_lines(self, model: ModelProto) -> list[str]:
         lines = _opset_lines(model.opset_import)
         if model.doc_string:
-            lines.append(f"doc_string: {self._doc(model.doc_string)}")
-        lines += self.graph(model.graph)
+            lines.append(f"doc_string: {self._doc_text(model.doc_string)}")
+        lines += self.graph_lines(model.graph)
         for function in model.functions:
-            lines += self.function(function)
+            lines += self.function_lines(function)
         return lines
 
-    def graph(self, graph: GraphProto) -> list[str]:
+    def graph_lines(self, graph: GraphProto) -> list[str]:
         lines = [f"input: name={v.name!r} {_type_text(v.type)}" for v in graph.input]
-        lines += [self.tensor("init", t) for t in graph.initializer]
-        lines += [self._sparse(t) for t in graph.sparse_initializer]
-        lines += self._nodes(graph.node)
+        lines += [self.tensor_line("init", t) for t in graph.initializer]
+        lines += [self._sparse_line(t) for t in graph.sparse_initializer]
+        lines += self._node_lines(graph.node)
         lines += [f"output: name={v.name!r} {_type_text(v.type)}" for v in graph.output]
         return lines
 
-    def function(self, function: FunctionProto) -> list[str]:
+    def function_lines(self, function: FunctionProto) -> list[str]:
         lines = [f"----- function name={function.name} domain={function.domain}"]
         if function.doc_string:
-            lines.append(f"----- doc_string: {self._doc(function.doc_string)}")
+            lines.append(f"----- doc_string: {self._doc_text(function.doc_string)}")
         lines += _opset_lines(function.opset_import)
         lines += [f"input: {name!r}" for name in function.input]
         lines += [f"attribute: {name!r}" for name in function.attribute]
-        lines += self._nodes(function.node)
+        lines += self._node_lines(function.node)
         lines += [f"output: name={name!r} type=? shape=?" for name in function.output]
         return lines
 
-    def _doc(self, text: str) -> str:
+    def _doc_text(self, text: str) -> str:
         text = " ".join(text.split())
         if self.shorten and len(text) > _DOC_LENGTH:
             return text[:_DOC_LENGTH] + "..."
         return text
 
-    def tensor(self, word: str, tensor: TensorProto) -> str:
+    def tensor_line(self, word: str, tensor: TensorProto) -> str:
         shape = tuple(tensor.dims)
         head = f"{word}: name={tensor.name!r} type={_dtype_text(tensor.data_type)} shape={shape}"
         if tensor.data_location == TensorProto.EXTERNAL:
             return f"{head} -- external"
-        if self.shorten and math.prod(shape) > _SHOWN_VALUES:
+        if self.shorten and math.prod(shape) > _MAX_VALUES:
             return head
         try:
             values = proto_to_numpy(tensor).ravel()
@@ -177,33 +179,33 @@ class _TextWriter:
             return f"{head} -- {error}"
         return f"{head} -- {' '.join(repr(values).split())}"
 
-    def _sparse(self, tensor: SparseTensorProto) -> str:
+    def _sparse_line(self, tensor: SparseTensorProto) -> str:
         kind = _dtype_text(tensor.values.data_type)
         return f"sparse_init: name={tensor.values.name!r} type={kind} shape={tuple(tensor.dims)}"
 
-    def _nodes(self, nodes: Iterable[NodeProto]) -> list[str]:
+    def _node_lines(self, nodes: Iterable[NodeProto]) -> list[str]:
         lines: list[str] = []
         depth = 0
         previous: set[str] = set()
         for node in nodes:
             depth = depth + 1 if previous.intersection(node.input) else 0
-            lines.append(self.indent * depth + self.node(node))
+            lines.append(self.indent * depth + self.node_line(node))
             for att in node.attribute:
-                for graph in _graphs(att):
+                for graph in _attribute_graphs(att):
                     head = f"----- subgraph of {node.op_type}, attribute {att.name}"
                     lines.append(f"{self.indent * (depth + 1)}{head}")
-                    lines += [self.indent * (depth + 1) + line for line in self.graph(graph)]
+                    lines += [self.indent * (depth + 1) + line for line in self.graph_lines(graph)]
             previous = {name for name in node.output if name}
         return lines
 
-    def node(self, node: NodeProto) -> str:
+    def node_line(self, node: NodeProto) -> str:
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         parts = list(node.input)
         if self.with_attributes:
-            parts += [self.attribute(att) for att in node.attribute]
+            parts += [self.attribute_text(att) for att in node.attribute]
         return f"{name}({', '.join(parts)}) -> {', '.join(node.output)}"
 
-    def attribute(self, att: AttributeProto) -> str:
+    def attribute_text(self, att: AttributeProto) -> str:
         return f"{att.name}={self._attribute_value(att)}"
 
     def _attribute_value(self, att: AttributeProto) -> str:
@@ -230,7 +232,7 @@ class _TextWriter:
     def _tensor_value(self, tensor: TensorProto) -> str:
         head = f"{dtypes.name(tensor.data_type)}{tuple(tensor.dims)}"
         external = tensor.data_location == TensorProto.EXTERNAL
-        if external or (self.shorten and math.prod(tensor.dims) > _SHOWN_VALUES):
+        if external or (self.shorten and math.prod(tensor.dims) > _MAX_VALUES):
             return head
         try:
             return " ".join(repr(proto_to_numpy(tensor)).split())
@@ -242,7 +244,7 @@ def _opset_lines(opsets: Sequence[Any]) -> list[str]:
     return [f"opset: domain={o.domain!r} version={o.version!r}" for o in opsets]
 
 
-def _graphs(att: AttributeProto) -> list[GraphProto]:
+def _attribute_graphs(att: AttributeProto) -> list[GraphProto]:
     if att.type == AttributeProto.GRAPH:
         return [att.g]
     return list(att.graphs) if att.type == AttributeProto.GRAPHS else []

@@ -1,5 +1,4 @@
-"""Ways through the nodes of a model: into the graphs inside them, and from values back to what
-computes them. In come messages of protobuf; called by `ir`, `passes` and `debug`."""
+"""Walk the nodes of a model: into subgraphs, and from values back to what computes them."""
 
 from __future__ import annotations
 
@@ -17,41 +16,42 @@ def graphs_inside(node: NodeProto) -> Iterator[GraphProto]:
 def nodes_below(
     graph: GraphProto | FunctionProto, parent: NodeProto | None = None
 ) -> Iterator[tuple[NodeProto, NodeProto | None]]:
-    """All nodes of a graph and of the graphs inside nodes, each with the node that it is inside."""
+    """Yield all nodes of a graph and its subgraphs, each with the node that contains it."""
     for node in graph.node:
         yield node, parent
         for inner in graphs_inside(node):
             yield from nodes_below(inner, node)
 
 
-def places_of(made: Mapping[str, NodeProto]) -> dict[int, int]:
-    """The places of nodes, by `id`, in the order of a table of what they compute."""
-    places: dict[int, int] = {}
-    for place, node in enumerate(made.values()):
-        places.setdefault(id(node), place)
-    return places
+def node_positions(producers: Mapping[str, NodeProto]) -> dict[int, int]:
+    """Return the positions of nodes, by `id`, in the order of a table of what they compute."""
+    positions: dict[int, int] = {}
+    for position, node in enumerate(producers.values()):
+        positions.setdefault(id(node), position)
+    return positions
 
 
 def nodes_between(
     values: Iterable[str],
-    made: Mapping[str, NodeProto],
-    places: Mapping[int, int],
+    producers: Mapping[str, NodeProto],
+    positions: Mapping[int, int],
     cut: Collection[str],
 ) -> list[NodeProto]:
-    """The nodes that compute values, down to others that are cut off, in the order of `places`;
-    `made`: the nodes by what they compute."""
-    found: dict[int, NodeProto] = {}
-    stack = [made[name] for name in values if name in made]
+    """Return the nodes that compute values, down to the names in `cut`, by `positions`."""
+    nodes: dict[int, NodeProto] = {}
+    stack = [producers[name] for name in values if name in producers]
     while stack:
         node = stack.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            stack += [made[name] for name in node.input if name in made and name not in cut]
-    return sorted(found.values(), key=lambda node: places[id(node)])
+        if id(node) not in nodes:
+            nodes[id(node)] = node
+            stack += [
+                producers[name] for name in node.input if name in producers and name not in cut
+            ]
+    return sorted(nodes.values(), key=lambda node: positions[id(node)])
 
 
 def free_names(graph: GraphProto) -> set[str]:
-    """Names that a graph reads from around it."""
+    """Return names that a graph reads from outside."""
     defined = {x.name for x in graph.input} | {x.name for x in graph.initializer}
     defined |= {x.values.name for x in graph.sparse_initializer}
     defined.update(name for node in graph.node for name in node.output)

@@ -1,5 +1,7 @@
-"""The data files of a model: which tensor goes where, writing them piece by piece (what has the
-layout of a file is not copied at all), and reading them again by memory mapping."""
+"""Data files of a model: place tensors, write them in chunks, and map them into memory.
+
+A tensor that has the layout of the file is not copied at all.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from ortable.ir import initializers
 
 from .atomic_files import FileSet
 
-PIECE = 1 << 20  # bytes that are copied at a time
+CHUNK_BYTES = 1 << 20  # bytes that are copied at a time
 
 
-def pieces(value: Any, name: str) -> Iterator[memoryview]:
+def iter_chunks(value: Any, name: str) -> Iterator[memoryview]:
     """The bytes of a tensor in row-major order, little endian, as ONNX stores them.
 
     ``value``: numpy array, torch tensor of any layout, device and type that ONNX has, TensorProto,
@@ -42,19 +44,19 @@ def pieces(value: Any, name: str) -> Iterator[memoryview]:
         value = value.detach()
     elif dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE:
         value = np.ascontiguousarray(value).reshape(-1)  # two to eight elements share a byte
-    parts = [value] if _is_plain(value) else _split(value, initializers.nbytes_of(value))
+    parts = [value] if _is_plain(value) else _split_rows(value, initializers.nbytes_of(value))
     for part in parts:
         yield _bytes_of(initializers.to_numpy(part, name))
 
 
-def identity(value: Any) -> Any:
+def memory_key(value: Any) -> Any:
     """Key under which two tensors have the same bytes because they are the same memory."""
     key = initializers.storage_key(value) if initializers.is_torch(value) else None
     return id(value) if key is None else key
 
 
 def _is_plain(value: Any) -> bool:
-    """True when the memory of the tensor is what a file holds."""
+    """Return True when the memory of the tensor equals the content of the file."""
     if isinstance(value, np.ndarray):
         packed = dtypes.from_numpy(value.dtype) in dtypes.SUB_BYTE
         return bool(value.flags.c_contiguous) and value.dtype.byteorder != ">" and not packed
@@ -63,18 +65,18 @@ def _is_plain(value: Any) -> bool:
     return bool(value.is_contiguous()) and not value.is_conj() and not value.is_neg()
 
 
-def _split(value: Any, nbytes: int) -> Iterator[Any]:
+def _split_rows(value: Any, nbytes: int) -> Iterator[Any]:
     """Parts of at most ``PIECE`` bytes that follow each other."""
-    if nbytes <= PIECE or not value.shape:
+    if nbytes <= CHUNK_BYTES or not value.shape:
         yield value
         return
     rows = value.shape[0]
-    each = nbytes // rows
-    if each > PIECE:
+    row_bytes = nbytes // rows
+    if row_bytes > CHUNK_BYTES:
         for row in range(rows):
-            yield from _split(value[row], each)
+            yield from _split_rows(value[row], row_bytes)
         return
-    step = PIECE // each
+    step = CHUNK_BYTES // row_bytes
     for start in range(0, rows, step):
         yield value[start : start + step]
 
@@ -94,7 +96,7 @@ _LARGE = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Place(NamedTuple):
+class TensorLocation(NamedTuple):
     """Where the bytes of a tensor are."""
 
     location: str
@@ -107,27 +109,27 @@ class Shards:
     """Tensors grouped by file; ``one_each``: a file for each tensor.
 
     ``groups``: of each file, the keys and values in order. Tensors that are the same memory are
-    there once; ``same`` has the others, key -> key."""
+    there once; ``aliases`` has the others, key -> key."""
 
     groups: list[list[tuple[str, Any]]]
-    same: dict[str, str]
+    aliases: dict[str, str]
     one_each: bool = False
 
-    def names(self, prefix: str) -> list[str]:
+    def file_names(self, prefix: str) -> list[str]:
         """A file name for each group, bare: the files are in the folder of the model."""
         count = len(self.groups)
         if self.one_each:
-            found = [
+            names = [
                 f"{prefix}.{_UNSAFE.sub('_', group[0][0])[:120]}.data" for group in self.groups
             ]
-            if len({name.lower() for name in found}) == count:
-                return found
+            if len({name.lower() for name in names}) == count:
+                return names
         if count == 1:
             return [f"{prefix}.data"]
         return [f"{prefix}.{index:05}-of-{count:05}.data" for index in range(1, count + 1)]
 
 
-def plan(
+def plan_shards(
     entries: Sequence[tuple[str, Any]], one_file: bool = True, max_bytes: int | None = None
 ) -> Shards:
     """Groups tensors into files, see `LargeModel.save`.
@@ -139,13 +141,13 @@ def plan(
             "all_tensors_to_one_file=True"
         )
     groups: list[list[tuple[str, Any]]] = []
-    same: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     first: dict[Any, str] = {}
     size = 0
     for key, value in entries:
-        known = first.setdefault(identity(value), key)
-        if known != key:
-            same[key] = known
+        first_key = first.setdefault(memory_key(value), key)
+        if first_key != key:
+            aliases[key] = first_key
             continue
         nbytes = initializers.nbytes_of(value)
         full = max_bytes is not None and size + nbytes > max_bytes
@@ -154,20 +156,20 @@ def plan(
             size = 0
         groups[-1].append((key, value))
         size += nbytes + -nbytes % ALIGNMENT
-    return Shards(groups, same, not one_file)
+    return Shards(groups, aliases, not one_file)
 
 
-def write(
+def write_shards(
     files: FileSet,
     shards: Shards,
     names: Sequence[str],
     progress: Callable[[int, int, str], None] | None = None,
-) -> dict[str, Place]:
+) -> dict[str, TensorLocation]:
     """Streams the tensors to the files; where each of them is.
 
     ``progress(done, total, name)`` is called before each tensor, and once at the end."""
     report = progress or (lambda done, total, name: None)
-    places: dict[str, Place] = {}
+    places: dict[str, TensorLocation] = {}
     total = sum(initializers.nbytes_of(value) for group in shards.groups for _, value in group)
     done = 0
     for group, file in zip(shards.groups, names, strict=True):
@@ -179,19 +181,19 @@ def write(
             stream.write(b"\0" * padding)
             start = position + padding
             position = start
-            for piece in pieces(value, key):
+            for piece in iter_chunks(value, key):
                 stream.write(piece)
                 position += piece.nbytes
-            places[key] = Place(file, start, position - start)
+            places[key] = TensorLocation(file, start, position - start)
             done += position - start
     report(done, total, "")
-    for key, known in shards.same.items():
-        places[key] = places[known]
+    for key, original in shards.aliases.items():
+        places[key] = places[original]
     return places
 
 
 def check_space(target: Path, nbytes: int) -> None:
-    """OSError when the disk has no room for the weights of a model."""
+    """Raise OSError when the disk has no room for the weights of a model."""
     free = shutil.disk_usage(target.parent).free
     if nbytes > free:
         raise OSError(
@@ -201,10 +203,10 @@ def check_space(target: Path, nbytes: int) -> None:
         )
 
 
-def locate(tensor: TensorProto, place: Place) -> None:
-    """Writes into a tensor where its data is."""
+def set_location(tensor: TensorProto, location: TensorLocation) -> None:
+    """Write into a tensor where its data is."""
     del tensor.external_data[:]
-    for key, value in zip(Place._fields, place, strict=True):
+    for key, value in zip(TensorLocation._fields, location, strict=True):
         entry = tensor.external_data.add()
         entry.key, entry.value = key, str(value)
 
@@ -231,8 +233,12 @@ def safe_path(folder: Path, location: str, name: str) -> Path:
     return path
 
 
-def _number(text: str, name: str) -> int:
-    """An offset or a length. BuilderError for what is none."""
+def _parse_offset(text: str, name: str) -> int:
+    """Parse an offset or a length.
+
+    Raises:
+        BuilderError: it is none.
+    """
     if not re.fullmatch(r"-?[0-9]{1,18}", text):
         raise BuilderError(
             f"Initializer {name!r} is in a file at {text[:40]!r}, which is no place."
@@ -240,7 +246,7 @@ def _number(text: str, name: str) -> int:
     return int(text)
 
 
-class Mapped:
+class MappedFiles:
     """Reads external tensors of models of one folder; equal places are one array."""
 
     def __init__(self, folder: Path) -> None:
@@ -248,28 +254,28 @@ class Mapped:
         self._files: dict[str, np.ndarray] = {}
         self._arrays: dict[Any, np.ndarray] = {}
 
-    def read(self, tensor: TensorProto) -> np.ndarray:
+    def read_tensor(self, tensor: TensorProto) -> np.ndarray:
         """The tensor, memory-mapped read-only (elements below one byte are unpacked).
 
         Raises BuilderError for a file that is missing, too short or elsewhere."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         key = (*sorted(entries.items()), tensor.data_type, tuple(tensor.dims))
-        found = self._arrays.get(key)
-        if found is None:
-            found = self._arrays[key] = self._read(tensor, entries)
-        return found
+        array = self._arrays.get(key)
+        if array is None:
+            array = self._arrays[key] = self._map_tensor(tensor, entries)
+        return array
 
-    def _read(self, tensor: TensorProto, entries: Mapping[str, str]) -> np.ndarray:
-        content = self._file(entries.get("location", ""), tensor.name)
-        offset = _number(entries.get("offset", "0"), tensor.name)
-        length = _number(entries.get("length", str(content.nbytes - offset)), tensor.name)
+    def _map_tensor(self, tensor: TensorProto, entries: Mapping[str, str]) -> np.ndarray:
+        content = self._map_file(entries.get("location", ""), tensor.name)
+        offset = _parse_offset(entries.get("offset", "0"), tensor.name)
+        length = _parse_offset(entries.get("length", str(content.nbytes - offset)), tensor.name)
         dtype, shape = tensor.data_type, tuple(tensor.dims)
         part = content[offset : offset + length]
         packed = dtype in dtypes.SUB_BYTE
-        wanted = length if packed else dtypes.itemsize(dtype) * math.prod(shape)
-        if min((offset, length, *shape)) < 0 or part.nbytes != length or length != wanted:
+        expected = length if packed else dtypes.itemsize(dtype) * math.prod(shape)
+        if min((offset, length, *shape)) < 0 or part.nbytes != length or length != expected:
             raise BuilderError(
-                f"Initializer {tensor.name!r} has {wanted} bytes, its file "
+                f"Initializer {tensor.name!r} has {expected} bytes, its file "
                 f"{entries.get('location')!r} has {part.nbytes} of {length} at {offset}."
             )
         if packed:
@@ -277,7 +283,7 @@ class Mapped:
             return initializers.proto_to_numpy(proto, tensor.name)
         return part.view(dtypes.to_numpy(dtype)).reshape(shape)
 
-    def _file(self, location: str, name: str) -> np.ndarray:
+    def _map_file(self, location: str, name: str) -> np.ndarray:
         if location not in self._files:
             path = safe_path(self.folder, location, name)
             empty = path.stat().st_size == 0  # which cannot be mapped

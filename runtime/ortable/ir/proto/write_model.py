@@ -17,6 +17,7 @@ from ortable.ir.state import GraphState
 from ortable_generated.onnx.traits import HAS_SUBGRAPH
 
 from .large_model import LargeModel
+from .model_validation import check_functions
 from .node_proto import fill_graph, name_nodes
 from .tensor_proto import (
     ExternalTensors,
@@ -25,7 +26,6 @@ from .tensor_proto import (
     location_of,
     tensors_of_nodes,
 )
-from .trust import check_functions
 
 PROTO_LIMIT = 2**31 - 1
 
@@ -139,7 +139,7 @@ def to_function(
     name_nodes(graph, within)
     writer = NodeWriter(graph)
     for item in graph.nodes:
-        writer.write(item, proto.node.add())
+        writer.write_node(item, proto.node.add())
     return proto
 
 
@@ -159,11 +159,11 @@ def settle_function(
         if location not in graph.function_tensors:
             continue  # in a file of its own
         value = graph.function_tensors[location]
-        if external is not None and external.takes(value):
+        if external is not None and external.should_externalize(value):
             external.nested[location] = value
         else:
             name = tensor.name
             tensor.Clear()
             fill_tensor(tensor, value, name)
     if external is not None:
-        external.move(written)
+        external.move_out(written)

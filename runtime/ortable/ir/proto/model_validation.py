@@ -1,6 +1,7 @@
-"""What is asked of a model of somebody else before anything walks it. In comes a ModelProto or a
-part of one, out goes nothing; or bytes or a path, out goes the model. Called by readers of models,
-of their text and of their pictures."""
+"""Validate untrusted models before anything walks them.
+
+Readers of models, of their text and of their pictures call it.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from .walk import graphs_inside
 
 # Readers go from a graph to those inside its nodes by recursion, several calls a level. Files hold
 # 33 levels: protobuf itself reads no deeper.
-MOST_LEVELS = 64
-MOST_NODES = 1_000_000  # of a model whose functions are written out in the places of their calls
+MAX_LEVELS = 64
+MAX_NODES = 1_000_000  # of a model whose functions are written out in the places of their calls
 
 _MESSAGES = 3  # from a graph to one inside it: a node, an attribute, the graph
 _MESSAGE, _STRING = FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING
 
 
-def parsed_model(content: bytes, what: str | os.PathLike[str]) -> ModelProto:
+def parse_model(content: bytes, what: str | os.PathLike[str]) -> ModelProto:
     """The model of some bytes.
 
     Raises InputError, which names ``what``, when they are none."""
@@ -40,24 +41,25 @@ def parsed_model(content: bytes, what: str | os.PathLike[str]) -> ModelProto:
 
 
 def check_readable(part: Message) -> None:
-    """Asks of a model, or of a part of one, what readers take for granted: they go from a graph to
-    those inside its nodes by recursion, and take names for text.
+    """Check what readers of a model, or of a part of one, assume: limited nesting and text names.
 
-    Raises BuilderError for graphs inside graphs, or types inside types, of more than `MOST_LEVELS`
-    levels, and for text that is not UTF-8, which protobuf hands out as bytes."""
+    Raises:
+        BuilderError: graphs or types are nested more than `MAX_LEVELS` deep, or text is not UTF-8,
+            which protobuf returns as bytes.
+    """
     messages = [part]
-    for _ in range(_MESSAGES * MOST_LEVELS):
-        messages = [inner for each in messages for inner in _inside(each)]
+    for _ in range(_MESSAGES * MAX_LEVELS):
+        messages = [inner for message in messages for inner in _inner_messages(message)]
         if not messages:
             return
     raise BuilderError(
-        f"The model has graphs inside graphs in more than {MOST_LEVELS} levels. Who makes such a "
-        "model on purpose may inline the branches of its If, Loop and Scan nodes."
+        f"The model has graphs inside graphs in more than {MAX_LEVELS} levels. If "
+        "this is intended, inline the branches of its If, Loop and Scan nodes."
     )
 
 
-def _inside(message: Message) -> Iterator[Message]:
-    """The messages in the fields of a message; its texts are looked at on the way."""
+def _inner_messages(message: Message) -> Iterator[Message]:
+    """Yield the messages in the fields of a message, checking its texts."""
     if isinstance(message, TensorProto):  # whose data is not touched
         _check_text(message.name, message)
         yield from message.external_data
@@ -80,47 +82,53 @@ def _check_text(text: str | bytes, message: Message) -> None:
 
 
 def check_functions(model: ModelProto) -> None:
-    """Raises BuilderError for a model that cannot be written without its functions: one calls
-    itself, or they make more than `MOST_NODES` nodes."""
-    if model.functions and expanded_nodes(model) > MOST_NODES:
+    """Check that the functions of a model can be inlined.
+
+    Raises:
+        BuilderError: one calls itself, or they expand to more than `MAX_NODES` nodes.
+    """
+    if model.functions and count_expanded_nodes(model) > MAX_NODES:
         raise BuilderError(
-            f"The functions of the model make more than {MOST_NODES:,} nodes in the places of "
+            f"The functions of the model make more than {MAX_NODES:,} nodes in the places of "
             "their calls, or one of them calls itself."
         )
 
 
-def expanded_nodes(model: ModelProto) -> float:
-    """How many nodes a model has with every call of a function replaced by what the function does;
-    infinity where one calls itself.
+def count_expanded_nodes(model: ModelProto) -> float:
+    """Count the nodes of a model with every function call expanded; infinity for recursion.
 
-    Functions that call others twice, thirty deep, are a few kilobytes and a billion nodes."""
-    bodies = {(each.domain, each.name, each.overload): each.node for each in model.functions}
-    known: dict[object, float] = {}
-    open_: list[object] = []
+    Functions that call others twice, thirty deep, are a few kilobytes and a billion nodes.
+    """
+    bodies = {
+        (function.domain, function.name, function.overload): function.node
+        for function in model.functions
+    }
+    counts: dict[object, float] = {}
+    active: list[object] = []
 
-    def count(nodes: Iterable[NodeProto]) -> float:
+    def count_nodes(nodes: Iterable[NodeProto]) -> float:
         return sum(
             1.0
-            + (called((node.domain, node.op_type, node.overload)) if bodies else 0)
-            + sum(count(graph.node) for graph in graphs_inside(node))
+            + (count_call((node.domain, node.op_type, node.overload)) if bodies else 0)
+            + sum(count_nodes(graph.node) for graph in graphs_inside(node))
             for node in nodes
         )
 
-    def called(key: tuple[str, str, str]) -> float:
+    def count_call(key: tuple[str, str, str]) -> float:
         if key not in bodies:
             return 0.0
-        if key in open_ or len(open_) >= MOST_LEVELS:
+        if key in active or len(active) >= MAX_LEVELS:
             return math.inf
-        if key not in known:
-            open_.append(key)
-            known[key] = count(bodies[key])
-            open_.pop()
-        return known[key]
+        if key not in counts:
+            active.append(key)
+            counts[key] = count_nodes(bodies[key])
+            active.pop()
+        return counts[key]
 
-    return count(model.graph.node)
+    return count_nodes(model.graph.node)
 
 
-def graph_of_file(path: str | os.PathLike[str]) -> ModelProto:
+def load_graph(path: str | os.PathLike[str]) -> ModelProto:
     """The model of a file, whose external weights are not read.
 
     Raises FileNotFoundError, and InputError for a folder and for a file that is no ONNX model.
