@@ -2,7 +2,7 @@
 are those of eager. In come prompts, single tokens and pieces, masks with padding, windows and rows
 that see nothing, and caches that hold something already. The rules are ort_decode,
 ort_decode_grouped for heads that share keys, and ort_decode_flat for attention that transformers
-writes out; passes/rewrite/words/caches.py makes the kernel."""
+writes out; passes/rewrite/helpers/caches.py makes the kernel."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """export_language_model(cache="int8"): keys and values are codes of 8 bits. Steps of the exported
 graph are those of the model in torch over a cache that rounds in numpy; ONNX Runtime's kernel reads
-the codes (passes/rewrite/words/coded_caches.py); what cannot be coded is refused."""
+the codes (passes/rewrite/helpers/quantized_caches.py); what cannot be coded is refused."""
 
 from __future__ import annotations
 

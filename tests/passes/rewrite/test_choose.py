@@ -157,7 +157,7 @@ def test_errors_of_a_file_say_where(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"wrong\.yaml:4:\d+: error: .*Addd"):
         rule_selection.load_rules(path)
     path.write_text(TWICE.replace("is_float(x)\n", "floaty(x)\n"))
-    with pytest.raises(SpecError, match=r"wrong\.yaml:5:\d+: error: unknown word 'floaty'"):
+    with pytest.raises(SpecError, match=r"wrong\.yaml:5:\d+: error: unknown function 'floaty'"):
         ortable.to_onnx(Twice(), (X,), rewrites=str(path))
 
 

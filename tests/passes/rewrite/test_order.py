@@ -97,9 +97,9 @@ def test_results_replaced_twice_are_known_by_the_last_one() -> None:
     names = [gr.op.Exp("x") for _ in range(4)]
     first, second, third, last = names
     index = GraphIndex(gr)
-    index.redirect(first, second)
-    index.redirect(second, third)
+    index.redirect_readers(first, second)
+    index.redirect_readers(second, third)
     assert index.aliases == {first: third, second: third}
-    index.redirect(first, last)
-    index.redirect(third, "x")
+    index.redirect_readers(first, last)
+    index.redirect_readers(third, "x")
     assert index.aliases == {first: last, second: "x", third: "x"}
