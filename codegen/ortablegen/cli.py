@@ -41,8 +41,8 @@ from ortablegen.runtime_tables.kernels import (
     emit_kernels,
     installed_kernels,
     read_cuda_kernels,
+    write_kernel_fixes,
     write_kernel_table,
-    write_mended,
 )
 from ortablegen.runtime_tables.operators import emit_decompositions, emit_operator_costs
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
@@ -79,7 +79,7 @@ def generate(root: Path) -> Generated:
     record = read_record(root / PLACE)
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
-    traits = {name: rules.having(name) for name in TRAITS}
+    traits = {name: rules.operators_with(name) for name in TRAITS}
     tables = emit_kernels(cpu)
     numbers = read_numbers(cpu)
     kernels = kernels_of(tables, traits["dtype_sensitive"])
@@ -183,7 +183,7 @@ def _record_kernels(options: argparse.Namespace) -> int:
 def _record_mended(options: argparse.Namespace) -> int:
     """Write what newer kernels do right, print what they do wrong."""
     runtime = options.root / "specs" / "runtime"
-    worse = write_mended(runtime / "kernel_fixes.yaml", runtime / "kernels_cpu.yaml")
+    worse = write_kernel_fixes(runtime / "kernel_fixes.yaml", runtime / "kernels_cpu.yaml")
     print("\n".join(worse) or "no kernel is less exact than kernels_cpu.yaml says")
     return int(bool(worse))
 

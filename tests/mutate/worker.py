@@ -157,7 +157,7 @@ def _texts(file: str, root: Path) -> dict[str, str]:
     if file.startswith("specs/onnx/"):
         diagnostics.raise_if_any()
         return emit_onnx_rules(rules)
-    traits = {name: rules.having(name) for name in TRAITS}
+    traits = {name: rules.operators_with(name) for name in TRAITS}
     rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
     check_rewrites(tuple(each for each in rewrites if each.file == file), diagnostics)
     diagnostics.raise_if_any()

@@ -73,7 +73,7 @@ def test_codes_become_unsigned_behind_what_rearranges_them(op: str) -> None:
 
 
 def test_every_operator_that_rearranges_is_tried_here(packaged: OnnxModel) -> None:
-    assert packaged.having("rearranges") == set(REARRANGING)
+    assert packaged.operators_with("rearranges") == set(REARRANGING)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_a_rewrite_matches_both_orders_of_what_commutes(
 ) -> None:
     """The front end of rewrites reads the trait: here Mod gets it, which has it not in truth."""
     (tmp_path / "tried.yaml").write_text(REWRITE)
-    own = {name: packaged.having(name) for name in TRAITS}
+    own = {name: packaged.operators_with(name) for name in TRAITS}
     given = {**own, "commutative": own["commutative"] | {"Mod"}}
     found = []
     for traits in (own, given):

@@ -141,7 +141,7 @@ def _check_duplicates(declared: list[_Declared], diagnostics: Diagnostics) -> No
             both = meet([present, other])
             if both is None:
                 continue
-            notes = [f"first given at {first.given}"]
+            notes = [f"first given at {first.origin}"]
             if present == other:
                 message = f"duplicate entry for '{key}'"
             else:

@@ -20,7 +20,7 @@ from ortablegen.schemas.registry import (
     INSTALLED,
     Registry,
     TorchVersions,
-    canonical,
+    canonical_text,
     import_problem,
     installed_torch,
 )
@@ -147,7 +147,7 @@ def compare_external(specs: Specs) -> list[str]:
             continue
         if import_problem(entry.requires) is None:
             registered = INSTALLED.text(entry.key, installed_torch())
-            if registered != canonical(entry.schema.text):
+            if registered != canonical_text(entry.schema.text):
                 lines.append(f"{entry.key}: {entry.requires} registers {registered or 'none'}")
     return lines
 

@@ -162,7 +162,7 @@ def _parse_code(
 
 
 def _check_columns(code: Code, diagnostics: Diagnostics) -> None:
-    max_columns = diagnostics.most_columns
+    max_columns = diagnostics.max_columns
     if max_columns is None:
         return
     for number, line in enumerate(code.text.split("\n")):

@@ -1,5 +1,6 @@
-"""Check expressions of specs/onnx and write them as Python. A bare input name means its shape,
-dtype or known content, after the field it stands in; attributes bring their defaults."""
+"""Check expressions of specs/onnx and emit them as Python. A bare input name means its shape, dtype
+or known content, by the field it stands in; attributes have their defaults.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def read_expression(
         return None
     before = len(diagnostics.errors)
     checker = RuleCode(code, {}, diagnostics, (0, 0), versions=versions, aspect=aspect)
-    if checker.inside_language():
+    if checker.check_constructs():
         checker.infer_value(code.expression)
     if len(diagnostics.errors) > before:
         return None
@@ -76,12 +77,12 @@ class RuleCode(CodeChecker):
         """The newest version."""
         return self.versions[-1]
 
-    def inside_language(self) -> bool:
+    def check_constructs(self) -> bool:
         """Report the first construct that only lowerings may use."""
         for node in ast.walk(self.code.expression):
             operator = getattr(node, "op", None)
-            for each in (node, operator, *getattr(node, "ops", ())):
-                name = _NOT_IN_RULES.get(type(each))
+            for part in (node, operator, *getattr(node, "ops", ())):
+                name = _NOT_IN_RULES.get(type(part))
                 if name is not None:
                     self.error(node, f"{name} is outside the language of ONNX rules")
                     return False
@@ -101,7 +102,7 @@ class RuleCode(CodeChecker):
         if node.keywords:
             return self.error(node, f"'{name}' takes its arguments by position")
         if name in _ACCESSORS:
-            return self.accessor(node, name)
+            return self.resolve_accessor(node, name)
         if name == "same":
             if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
                 return self.infer_value(node.args[0])
@@ -111,7 +112,7 @@ class RuleCode(CodeChecker):
         notes = ("words are the public functions of ortable/inference/*.py",)
         return self.error(node, f"unknown function '{name}'{did_you_mean(name, self.words)}", notes)
 
-    def accessor(self, node: ast.Call, aspect: str) -> Value:
+    def resolve_accessor(self, node: ast.Call, aspect: str) -> Value:
         """``shape(x)``, ``value(x, default)``."""
         if not 1 <= len(node.args) <= 2 or not isinstance(node.args[0], ast.Name):
             return self.error(
@@ -121,7 +122,7 @@ class RuleCode(CodeChecker):
         default = node.args[1] if len(node.args) == 2 else None
         if default is not None:
             self.infer_value(default)
-        return self.input(node.args[0], aspect, default)
+        return self.resolve_input(node.args[0], aspect, default)
 
     def _check_name(self, node: ast.Name) -> Value:
         name = node.id
@@ -131,9 +132,9 @@ class RuleCode(CodeChecker):
             text = f"'{name}' is an attribute of some versions and an input of others"
             return self.error(node, text, fix="use python:")
         if is_input:
-            return self.input(node, self.aspect, None)
+            return self.resolve_input(node, self.aspect, None)
         if is_attribute:
-            return self.attribute(node)
+            return self.resolve_attribute(node)
         if name in _FACTS:
             return Value(Kind(_FACTS[name]))
         if name in _DTYPES:
@@ -150,11 +151,11 @@ class RuleCode(CodeChecker):
         text = f"{self.schema.key} has no input or attribute '{name}'{close}"
         return self.error(node, text, notes)
 
-    def input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
+    def resolve_input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
         """An aspect of an input, which must stand at one position in every version."""
         name = node.id
-        found = _input(self.versions, name)
-        if found is None:
+        input_info = _find_input(self.versions, name)
+        if input_info is None:
             close = did_you_mean(name, [f.name for f in self.schema.inputs])
             return self.error(node, f"{self.schema.key} has no input '{name}'{close}")
         if len({s.input_index(name) for s in self.versions} - {None}) != 1:
@@ -162,28 +163,28 @@ class RuleCode(CodeChecker):
                 node, f"input '{name}' has another position in other versions", fix="use python:"
             )
         self.read.add(name)
-        if found.variadic:
+        if input_info.variadic:
             return Value(Kind(kinds.ANY))
-        if found.optional and default is None and aspect != "info":
+        if input_info.optional and default is None and aspect != "info":
             self.error(
                 node,
                 f"input '{name}' is optional",
                 fix=f"say what stands for it when it is omitted: {aspect}({name}, ())",
             )
-        if not found.optional and default is not None:
+        if not input_info.optional and default is not None:
             self.error(node, f"input '{name}' is never omitted, so it needs no second argument")
         return Value(Kind(_ASPECT_KINDS.get(aspect, kinds.ANY), aspect in _ASPECT_KINDS))
 
-    def attribute(self, node: ast.Name) -> Value:
+    def resolve_attribute(self, node: ast.Name) -> Value:
         """An attribute, whose default must be the same in every version."""
-        found = _attributes(self.versions, node.id)
-        if len({repr(a.default) for a in found}) > 1:
+        versions = _find_attributes(self.versions, node.id)
+        if len({repr(a.default) for a in versions}) > 1:
             self.error(
                 node,
                 f"attribute '{node.id}' has other defaults in other versions",
                 fix="use python:",
             )
-        return Value(Kind(kinds.ATTRIBUTES.get(found[-1].type, kinds.ANY)))
+        return Value(Kind(kinds.ATTRIBUTES.get(versions[-1].type, kinds.ANY)))
 
 
 class _RuleEmitter(Emitter):
@@ -199,52 +200,52 @@ class _RuleEmitter(Emitter):
         assert isinstance(node.func, ast.Name)
         name = node.func.id
         if name in (*_ACCESSORS, "same"):
-            given = node.args[0]
-            assert isinstance(given, ast.Name)
+            first = node.args[0]
+            assert isinstance(first, ast.Name)
             if name == "same":
-                return self.visit(given)
+                return self.visit(first)
             default = self.visit(node.args[1]) if len(node.args) == 2 else None
-            return self.input(given.id, name, default)
+            return self.resolve_input(first.id, name, default)
         word = ast.Attribute(ast.Name("inference"), name)
         return ast.Call(word, [self.visit(argument) for argument in node.args], [])
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """Rules compare attributes and facts, which are never symbolic."""
-        comparators = [self.visit(each) for each in node.comparators]
+        comparators = [self.visit(comparator) for comparator in node.comparators]
         return ast.Compare(self.visit(node.left), node.ops, comparators)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if _input(self.versions, node.id) is not None:
-            return self.input(node.id, self.aspect, None)
-        if _attributes(self.versions, node.id):
-            return self.attribute(node.id)
+        if _find_input(self.versions, node.id) is not None:
+            return self.resolve_input(node.id, self.aspect, None)
+        if _find_attributes(self.versions, node.id):
+            return self.resolve_attribute(node.id)
         if node.id in _DTYPES:
             return ast.Attribute(ast.Name("dtypes"), node.id)
         return ast.Constant(None) if node.id == "unknown" else node
 
-    def input(self, name: str, aspect: str, default: ast.expr | None) -> ast.expr:
+    def resolve_input(self, name: str, aspect: str, default: ast.expr | None) -> ast.expr:
         """``x.shape``, or what stands for it when it is omitted; a list for a variadic input."""
-        found = _input(self.versions, name)
-        assert found is not None
-        if found.variadic:
-            rest = f"inputs[{found.position}:]" if found.position else "inputs"
-            return _parse(f"[v.{aspect} for v in {rest}]")
+        input_info = _find_input(self.versions, name)
+        assert input_info is not None
+        if input_info.variadic:
+            rest = f"inputs[{input_info.position}:]" if input_info.position else "inputs"
+            return _parse_expression(f"[v.{aspect} for v in {rest}]")
         if aspect == "info":
             return ast.Name(name)
-        if not found.optional:
+        if not input_info.optional:
             return ast.Attribute(ast.Name(name), aspect)
         omitted = ast.unparse(default) if default is not None else None
-        return _parse(f"({omitted} if {name} is None else {name}.{aspect})")
+        return _parse_expression(f"({omitted} if {name} is None else {name}.{aspect})")
 
-    def attribute(self, name: str) -> ast.expr:
+    def resolve_attribute(self, name: str) -> ast.expr:
         """The attribute or its default."""
-        newest = _attributes(self.versions, name)[-1]
+        newest = _find_attributes(self.versions, name)[-1]
         if newest.required:
-            return _parse(
+            return _parse_expression(
                 f"inference.required_attribute(attrs, {name!r}, {self.versions[-1].key!r})"
             )
         default = "" if newest.default is None else f", {newest.default!r}"
-        return _parse(f"attrs.get({name!r}{default})")
+        return _parse_expression(f"attrs.get({name!r}{default})")
 
 
 @dataclass(frozen=True)
@@ -257,18 +258,18 @@ class _Input:
     variadic: bool
 
 
-def _input(versions: tuple[OnnxSchema, ...], name: str) -> _Input | None:
-    places = [s.input_index(name) for s in versions]
+def _find_input(versions: tuple[OnnxSchema, ...], name: str) -> _Input | None:
+    positions = [s.input_index(name) for s in versions]
     formal = next((f for s in reversed(versions) for f in s.inputs if f.name == name), None)
     if formal is None:
         return None
-    first = min(place for place in places if place is not None)
-    return _Input(first, formal.optional or None in places, formal.variadic)
+    first = min(position for position in positions if position is not None)
+    return _Input(first, formal.optional or None in positions, formal.variadic)
 
 
-def _attributes(versions: tuple[OnnxSchema, ...], name: str) -> list[OnnxAttribute]:
+def _find_attributes(versions: tuple[OnnxSchema, ...], name: str) -> list[OnnxAttribute]:
     return [a for a in (s.attribute(name) for s in versions) if a is not None]
 
 
-def _parse(text: str) -> ast.expr:
+def _parse_expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body

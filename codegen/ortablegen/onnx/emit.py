@@ -18,7 +18,7 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
     files = {"ortable_generated/onnx/__init__.py": render("onnx_init.jinja")}
     for family, rules in sorted(model.families.items()):
         functions = [
-            _function(rule)
+            _function_lines(rule)
             for rule in sorted(rules, key=lambda r: r.key)
             if rule.has_rule and rule.python is None
         ]
@@ -38,20 +38,21 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
     uses_rules = any(r.python for r in model.rules)
     text = render("onnx_dispatch.jinja", modules=modules, table=table, rules=uses_rules)
     files["ortable_generated/onnx/dispatch.py"] = text
-    files["ortable_generated/onnx/traits.py"] = _traits(model)
+    files["ortable_generated/onnx/traits.py"] = _traits_text(model)
     return files
 
 
-def _traits(model: OnnxModel) -> str:
+def _traits_text(model: OnnxModel) -> str:
     """The module of traits; one that no operator has is left out."""
     traits = [
-        (name.upper(), trait.meaning, sorted(model.having(name))) for name, trait in TRAITS.items()
+        (name.upper(), trait.meaning, sorted(model.operators_with(name)))
+        for name, trait in TRAITS.items()
     ]
-    traits = [each for each in traits if each[2]]
+    traits = [row for row in traits if row[2]]
     return render("onnx_traits.jinja", traits=traits)
 
 
-def _function(rule: OnnxRule) -> list[str]:
+def _function_lines(rule: OnnxRule) -> list[str]:
     """Lines of the function of a rule."""
     schema = rule.versions[-1]
     lines = [
@@ -62,7 +63,7 @@ def _function(rule: OnnxRule) -> list[str]:
         lines.append(f"    # {rule.note}")
     lines += _bind_inputs(rule)
     if rule.shapes is not None:
-        lines += _variadic(rule)
+        lines += _variadic_lines(rule)
         return lines
     if schema.outputs[0].variadic:
         return [*lines, f"    return (({rule.outputs[0].dtype}, None, None),) * n_outputs"]
@@ -99,7 +100,7 @@ def _reads_result(value: Expression) -> bool:
     )
 
 
-def _variadic(rule: OnnxRule) -> list[str]:
+def _variadic_lines(rule: OnnxRule) -> list[str]:
     output = rule.outputs[0]
     assert rule.shapes is not None
     lines = [f"    dtype = {output.dtype}", f"    result = {rule.shapes.source}"]
@@ -117,8 +118,10 @@ def _variadic(rule: OnnxRule) -> list[str]:
 def _bind_inputs(rule: OnnxRule) -> list[str]:
     """Statements that name the inputs that the rule reads; omitted optional ones are None."""
     expressions = [rule.shapes, rule.values]
-    expressions += [each for o in rule.outputs for each in (o.shape, o.value)]
-    used = {name for each in expressions if each is not None for name in each.inputs}
+    expressions += [expression for o in rule.outputs for expression in (o.shape, o.value)]
+    used = {
+        name for expression in expressions if expression is not None for name in expression.inputs
+    }
     used |= {name for output in rule.outputs for name in output.dtype_inputs}
     lines = []
     seen: set[str] = set()

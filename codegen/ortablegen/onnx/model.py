@@ -66,6 +66,6 @@ class OnnxModel:
         """Every entry with a rule, sorted by key."""
         return tuple(entry for entry in self.entries if entry.has_rule)
 
-    def having(self, trait: str) -> frozenset[str]:
+    def operators_with(self, trait: str) -> frozenset[str]:
         """Keys of the operators that have a trait."""
         return frozenset(entry.key for entry in self.entries if trait in entry.traits)

@@ -40,7 +40,7 @@ def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
             text = f"'{path.stem}' is a generated table, so no file can have its name"
             diagnostics.error(entries.span, text)
         reader = _Reader(path.stem, diagnostics)
-        read = [(rule, entry.span) for entry in entries if (rule := reader.read(entry))]
+        read = [(rule, entry.span) for entry in entries if (rule := reader.read_entry(entry))]
         diagnostics.check_sorted((rule.key, span) for rule, span in read)
         named += [(rule.key, span) for rule, span in read]
         families[path.stem] = tuple(rule for rule, _ in read)
@@ -54,13 +54,13 @@ class _Reader(EntryReader):
     entry: YMap
     versions: tuple[OnnxSchema, ...]
 
-    def read(self, entry: YNode) -> OnnxRule | None:
+    def read_entry(self, entry: YNode) -> OnnxRule | None:
         if not isinstance(entry, YMap) or not isinstance(op := entry.get("onnx"), YScalar):
             text = "an entry is a mapping that begins with 'onnx: Operator'"
             return self.error(entry.span, text)
         self.entry = entry
         self.check_keys(entry, _KEYS, "an entry")
-        versions = self.schemas(op)
+        versions = self.find_schemas(op)
         if versions is None:
             return None
         self.versions = versions
@@ -68,44 +68,44 @@ class _Reader(EntryReader):
             versions[-1].key,
             self.file,
             versions,
-            why=self.line("why"),
-            note=self.line("note"),
-            traits=self.traits(),
+            why=self.read_line("why"),
+            note=self.read_line("note"),
+            traits=self.read_traits(),
         )
         if entry.get("rule"):
             return self.without_rule(rule)
-        return self.python(rule) if entry.get("python") else self.inferred(rule)
+        return self.read_python(rule) if entry.get("python") else self.read_outputs(rule)
 
-    def line(self, key: str) -> str | None:
+    def read_line(self, key: str) -> str | None:
         """The text of a key on one line."""
         text = self.read_key(self.entry, key)
         return " ".join(text.split()) if text else None
 
-    def traits(self) -> tuple[str, ...]:
+    def read_traits(self) -> tuple[str, ...]:
         """The traits of the entry that are right; every schema must allow them, and a graph among
         the attributes demands ``has_subgraph``."""
         key = self.versions[-1].key
         node = self.entry.get("traits")
-        found: list[str] = []
+        traits: list[str] = []
         for name in self.read_scalars(node, "traits"):
             if name.text not in TRAITS:
                 self.report_unknown(name, "trait", name.text, TRAITS)
                 continue
-            if name.text in found:
+            if name.text in traits:
                 self.error(name.span, f"trait '{name.text}' is there already", fix="drop it")
                 continue
-            found.append(name.text)
+            traits.append(name.text)
             trait = TRAITS[name.text]
             refused = next(filter(None, map(trait.refuses, self.versions)), None)
             if refused is not None:
                 self.error(name.span, f"{key} {refused}", [f"{name.text}: {trait.meaning}"])
         if isinstance(node, YSeq) and not len(node):
             self.error(node.span, "traits names none", fix="traits: [random]")
-        if "has_subgraph" not in found and any(map(has_graph, self.versions)):
-            fix = f"traits: [{', '.join([*found, 'has_subgraph'])}]"
+        if "has_subgraph" not in traits and any(map(has_graph, self.versions)):
+            fix = f"traits: [{', '.join([*traits, 'has_subgraph'])}]"
             span = (node or self.entry).span
             self.error(span, f"{key} has a graph among its attributes", fix=fix)
-        return tuple(found)
+        return tuple(traits)
 
     def without_rule(self, rule: OnnxRule) -> OnnxRule:
         node = self.entry.get("rule")
@@ -113,55 +113,58 @@ class _Reader(EntryReader):
         if not isinstance(node, YScalar) or node.text != "none":
             text = "'rule' can only be none: the entry has traits alone"
             self.error(node.span, text, fix="rule: none")
-        self.bar((*_RULE_KEYS, "python"), "rule: none infers nothing")
+        self.report_unread((*_RULE_KEYS, "python"), "rule: none infers nothing")
         if rule.why is None:
             self.error(node.span, "rule: none needs 'why:', the reason why nothing is inferred")
         if not self.entry.get("traits"):
             self.error(node.span, "an entry without rule and traits says nothing")
         return replace(rule, has_rule=False)
 
-    def bar(self, keys: tuple[str, ...], reason: str) -> None:
+    def report_unread(self, keys: tuple[str, ...], reason: str) -> None:
         """Report the keys of the entry that nothing reads."""
         for key in keys:
             if (other := self.entry.key(key)) is not None:
                 self.error(other.span, f"{reason}, so '{key}' is never read", fix="drop it")
 
-    def schemas(self, op: YScalar) -> tuple[OnnxSchema, ...] | None:
+    def find_schemas(self, op: YScalar) -> tuple[OnnxSchema, ...] | None:
         node = self.entry.get("domain")
         domain = self.read_text(node, "domain") or ""
         if domain not in DOMAIN_RANGE:
-            known = [*filter(None, DOMAIN_RANGE), "ONNX's own where there is none"]
-            return self.report_unknown(node or self.entry, "domain", domain, known)
+            domains = [*filter(None, DOMAIN_RANGE), "ONNX's own where there is none"]
+            return self.report_unknown(node or self.entry, "domain", domain, domains)
         versions = versions_between(op.text, domain)
         where = domain or "the standard domain"
         text = f"no supported opset of {where} has an operator '{op.text}'"
         return versions or self.error(op.span, text + did_you_mean(op.text, operators(domain)))
 
-    def python(self, rule: OnnxRule) -> OnnxRule | None:
+    def read_python(self, rule: OnnxRule) -> OnnxRule | None:
         node = self.entry.get("python")
         assert node is not None
-        self.bar(_RULE_KEYS, "python: infers everything")
+        self.report_unread(_RULE_KEYS, "python: infers everything")
         if rule.why is None:
             self.error(node.span, "python: needs 'why:', the reason why no expression will do")
-        text = self.line("python") or ""
+        text = self.read_line("python") or ""
         name, words = text.removeprefix(_PYTHON), inference_words()
         if not text.startswith(_PYTHON) or name not in words:
             text = f"'{text}' is not a function of ortable.inference{did_you_mean(name, words)}"
             return self.error(node.span, text)
-        if sum(each.required for each in words[name].parameters) != 4:
+        if sum(parameter.required for parameter in words[name].parameters) != 4:
             self.error(node.span, f"'{name}' must take (inputs, attrs, n_outputs, opset)")
         return replace(rule, python=name)
 
-    def inferred(self, rule: OnnxRule) -> OnnxRule:
+    def read_outputs(self, rule: OnnxRule) -> OnnxRule:
         formals = self.versions[-1].outputs
         several = len(formals) == 1 and formals[0].variadic
         shape = self.per_output("shape", required=not several)
         dtype, value = self.per_output("dtype"), self.per_output("value")
         outputs = tuple(
-            self.output(i, f.name, shape.get(f.name), dtype.get(f.name), value.get(f.name))
+            self.make_output(i, f.name, shape.get(f.name), dtype.get(f.name), value.get(f.name))
             for i, f in enumerate(formals)
         )
-        shapes, values = self.whole("shapes", several), self.whole("values", several)
+        shapes, values = (
+            self.read_variadic("shapes", several),
+            self.read_variadic("values", several),
+        )
         span = self.entry.span
         if several and any(e is not None and e.source != "None" for e in shape.values()):
             self.error(span, "a variadic output takes 'shapes', or 'shape: unknown'")
@@ -170,7 +173,7 @@ class _Reader(EntryReader):
             self.error(span, f"{rule.key} has a variadic output, and no 'shapes'", fix=fix)
         return replace(rule, outputs=outputs, shapes=shapes, values=values)
 
-    def whole(self, key: str, several: bool) -> Expression | None:
+    def read_variadic(self, key: str, several: bool) -> Expression | None:
         """The expression for all of a variadic output: ``shapes`` or ``values``."""
         node = self.entry.get(key)
         if node is None:
@@ -178,9 +181,9 @@ class _Reader(EntryReader):
         if not several:
             text = f"'{key}' is for a variadic output; use '{key[:-1]}'"
             return self.error(node.span, text)
-        return self.aspect(node, key[:-1])
+        return self.read_aspect(node, key[:-1])
 
-    def aspect(self, node: YNode, aspect: str) -> Expression | None:
+    def read_aspect(self, node: YNode, aspect: str) -> Expression | None:
         if not isinstance(node, YScalar):
             return self.error(node.span, f"'{aspect}' is an expression, or a mapping of outputs")
         return read_expression(node, self.versions, aspect, self.diagnostics)
@@ -197,23 +200,23 @@ class _Reader(EntryReader):
             return {}
         if not isinstance(node, YMap):
             if len(names) == 1:
-                return {names[0]: self.aspect(node, key)}
+                return {names[0]: self.read_aspect(node, key)}
             text = f"several outputs: give '{key}' as a mapping of {', '.join(names)}"
             self.error(node.span, text)
             return {}
-        found = {}
+        expressions = {}
         for name, child in node.items():
             if name.text in names:
-                found[name.text] = self.aspect(child, key)
+                expressions[name.text] = self.read_aspect(child, key)
             else:
                 self.report_unknown(name, "output", name.text, names)
-        missing = [n for n in names if n not in found]
+        missing = [n for n in names if n not in expressions]
         if required and missing:
             fix = f"{missing[0]}: unknown   # if it is"
             self.error(node.span, f"no {key} for output '{missing[0]}'", fix=fix)
-        return found
+        return expressions
 
-    def output(
+    def make_output(
         self,
         index: int,
         name: str,
@@ -248,8 +251,8 @@ def bound_dtype(versions: tuple[OnnxSchema, ...], index: int) -> tuple[str, froz
     None when some version leaves it open, or binds it to optional inputs only. The second part
     names the inputs read.
     """
-    found = {_bound_in(schema, index) for schema in versions}
-    return found.pop() if len(found) == 1 else None
+    dtypes_bound = {_bound_in(schema, index) for schema in versions}
+    return dtypes_bound.pop() if len(dtypes_bound) == 1 else None
 
 
 def _bound_in(schema: OnnxSchema, index: int) -> tuple[str, frozenset[str]] | None:

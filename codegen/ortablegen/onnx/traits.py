@@ -47,7 +47,7 @@ def _no_two_inputs(schema: OnnxSchema) -> str | None:
     return None if len(schema.inputs) >= 2 else "has no input of indices"
 
 
-def _compares(schema: OnnxSchema) -> str | None:
+def _check_comparison(schema: OnnxSchema) -> str | None:
     if schema.allowed(schema.outputs[0].type) != _BOOL:
         return "does not make booleans"
     return _two_alike(schema)
@@ -63,7 +63,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
         "common": Trait("stands in most graphs many times, so rewrites are found by a rarer one"),
         "commutative": Trait("two inputs may change places", _two_alike),
-        "comparison": Trait("compares two numbers at each place", _compares),
+        "comparison": Trait("compares two numbers at each place", _check_comparison),
         "elementwise": Trait(
             "an element of the result depends on the elements at its place alone, inputs broadcast"
         ),
@@ -96,7 +96,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
             "every element of the result is one of the first input, wherever sizes say",
             _same_type,
         ),
-        "ordering": Trait("says which of two numbers is the larger", _compares),
+        "ordering": Trait("says which of two numbers is the larger", _check_comparison),
         "multiplies_codes": Trait(
             "of two inputs from DequantizeLinear, ONNX Runtime multiplies the codes as integers"
         ),

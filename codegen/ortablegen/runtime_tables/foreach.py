@@ -35,7 +35,7 @@ class _Row:
     apart beside the lists, ``ignored`` the arguments that have a reason not to be read."""
 
     op: YScalar
-    each: YScalar
+    element_call: YScalar
     elements: tuple[str, ...] = ()
     ignored: frozenset[str] = frozenset()
 
@@ -45,27 +45,27 @@ def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[s
     supported torch; the result is a function for each, and ``FOREACH``, which has them by name."""
     form = "a row is {op: aten::_foreach_x, each: calls}"
     entries = rows_of(path, diagnostics, form, _KEYS)
-    rows = [row for entry in entries if (row := _row(entry, diagnostics))]
+    rows = [row for entry in entries if (row := _read_row(entry, diagnostics))]
     functions: dict[str, str] = {}
     for row in rows:
-        schema = _schema(row.op, diagnostics, record)
+        schema = _find_schema(row.op, diagnostics, record)
         if schema is None:
             continue
         if row.op.text in functions:
             diagnostics.error(row.op.span, f"a second row for '{row.op.text}'")
-        functions[row.op.text] = _function(row, schema, diagnostics, record)
+        functions[row.op.text] = _function_text(row, schema, diagnostics, record)
     forgotten = {key for key in record.keys if key.startswith(_PREFIX)} - set(functions)
     if rows and forgotten and not diagnostics.errors:
         diagnostics.error(rows[-1].op.span, f"no row for {', '.join(sorted(forgotten))}")
-    table = "".join(f'    "{key}": {_name(key)},\n' for key in sorted(functions))
+    table = "".join(f'    "{key}": {_make_name(key)},\n' for key in sorted(functions))
     bodies = "\n\n".join(functions[key] for key in sorted(functions))
     text = f"{_HEADER}\naten = ops.aten\n\n\n{bodies}\n\nFOREACH = {{\n{table}}}\n"
     return {"ortable_generated/foreach.py": text}
 
 
-def _row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
-    op, each = entry.get("op"), entry.get("each")
-    if not isinstance(op, YScalar) or not isinstance(each, YScalar):
+def _read_row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
+    op, element_call = entry.get("op"), entry.get("each")
+    if not isinstance(op, YScalar) or not isinstance(element_call, YScalar):
         return diagnostics.error(entry.span, "a row needs 'op' and 'each'")
     elements, ignored = entry.get("elements"), entry.get("unused")
     names = elements.values if isinstance(elements, YSeq) else ()
@@ -73,13 +73,13 @@ def _row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
     if elements is not None and (not split or len(split) != len(names)):
         diagnostics.error(elements.span, "elements is a list of arguments")
     reasons = ignored.items() if isinstance(ignored, YMap) else ()
-    given = {key.text for key, why in reasons if isinstance(why, YScalar) and why.text.strip()}
-    if ignored is not None and (not given or len(given) != len(reasons)):
+    reasoned = {key.text for key, why in reasons if isinstance(why, YScalar) and why.text.strip()}
+    if ignored is not None and (not reasoned or len(reasoned) != len(reasons)):
         diagnostics.error(ignored.span, "unused is a mapping from an argument to the reason")
-    return _Row(op, each, split, frozenset(given))
+    return _Row(op, element_call, split, frozenset(reasoned))
 
 
-def _schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSchema | None:
+def _find_schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSchema | None:
     """The schema that all supported versions agree on, for the versions that have the operator."""
     texts = {text for v in record.versions if (text := record.text(op.text, v)) is not None}
     if not texts:
@@ -93,19 +93,19 @@ def _schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSchema |
     return None
 
 
-def _function(row: _Row, schema: OpSchema, diagnostics: Diagnostics, record: Record) -> str:
+def _function_text(row: _Row, schema: OpSchema, diagnostics: Diagnostics, record: Record) -> str:
     """The text of one function."""
     arguments = {argument.name: argument for argument in schema.arguments}
     lists = [a.name for a in schema.arguments if a.type in ("Tensor[]", "Scalar[]")]
     split = [*lists, *row.elements]
     for name in {*row.elements, *row.ignored} - set(arguments):
         diagnostics.error(row.op.span, f"'{schema.key}' has no argument '{name}'")
-    body = _Calls(row, arguments, split, diagnostics, record).text()
+    body = _Calls(row, arguments, split, diagnostics, record).element_text()
     sources = [f"{name}.unbind()" if name in row.elements else name for name in split]
-    loop = f"for {', '.join(map(_one, split))} in zip({', '.join(sources)}, strict=True)"
+    loop = f"for {', '.join(map(_element_name, split))} in zip({', '.join(sources)}, strict=True)"
     if len(split) == 1:
-        loop = f"for {_one(split[0])} in {sources[0]}"
-    return f"def {_name(schema.key)}({_signature(schema)}):\n    return [{body} {loop}]\n"
+        loop = f"for {_element_name(split[0])} in {sources[0]}"
+    return f"def {_make_name(schema.key)}({_signature_text(schema)}):\n    return [{body} {loop}]\n"
 
 
 class _Calls:
@@ -119,64 +119,66 @@ class _Calls:
         self._diagnostics, self._record = diagnostics, record
         self._read: set[str] = set()
 
-    def text(self) -> str:
+    def element_text(self) -> str:
         """The expression of one element."""
         try:
-            tree = python_tree(self._row.each.text, "eval").body
+            tree = python_tree(self._row.element_call.text, "eval").body
         except SyntaxError as error:
-            self._error(f"not an expression: {error.msg}")
+            self._report_error(f"not an expression: {error.msg}")
             return ""
-        text = self._expression(tree)
+        text = self._emit_expression(tree)
         for name in set(self._arguments) - self._read - self._row.ignored:
-            self._error(f"argument '{name}' is not read")
+            self._report_error(f"argument '{name}' is not read")
         return text
 
-    def _expression(self, node: ast.expr) -> str:
+    def _emit_expression(self, node: ast.expr) -> str:
         if isinstance(node, ast.Name):
             if node.id not in self._arguments:
-                self._error(f"'{self._row.op.text}' has no argument '{node.id}'")
+                self._report_error(f"'{self._row.op.text}' has no argument '{node.id}'")
             self._read.add(node.id)
-            return _one(node.id) if node.id in self._split else node.id
+            return _element_name(node.id) if node.id in self._split else node.id
         if isinstance(node, ast.Call):
-            return self._call(node)
-        self._error(f"'{ast.unparse(node)}' is neither an argument nor a call of an operator")
+            return self._emit_call(node)
+        self._report_error(
+            f"'{ast.unparse(node)}' is neither an argument nor a call of an operator"
+        )
         return ""
 
-    def _call(self, node: ast.Call) -> str:
+    def _emit_call(self, node: ast.Call) -> str:
         name = ast.unparse(node.func)
-        given = [self._expression(argument) for argument in node.args]
-        named = {str(k.arg): self._expression(k.value) for k in node.keywords}
-        self._check(name, len(given), set(named))
+        passed = [self._emit_expression(argument) for argument in node.args]
+        named = {str(k.arg): self._emit_expression(k.value) for k in node.keywords}
+        self._check_call(name, len(passed), set(named))
         overload = name if "." in name else f"{name}.default"
-        return f"aten.{overload}({', '.join([*given, *(f'{k}={v}' for k, v in named.items())])})"
+        return f"aten.{overload}({', '.join([*passed, *(f'{k}={v}' for k, v in named.items())])})"
 
-    def _check(self, name: str, count: int, named: set[str]) -> None:
+    def _check_call(self, name: str, count: int, named: set[str]) -> None:
         """Every version that has the row's operator has this one, with these arguments."""
         key, op = f"aten::{name}", self._row.op.text
-        having = [v for v in self._record.versions if self._record.text(op, v) is not None]
-        texts = {v: self._record.text(key, v) for v in having}
+        versions = [v for v in self._record.versions if self._record.text(op, v) is not None]
+        texts = {v: self._record.text(key, v) for v in versions}
         if missing := [v for v, text in texts.items() if text is None]:
-            self._error(f"torch {listed(missing)} has no operator '{key}'")
+            self._report_error(f"torch {listed(missing)} has no operator '{key}'")
             return
         for text in sorted({text for text in texts.values() if text is not None}):
             schema = from_torch_schema(parsed_schema(text))
-            places = [a.name for a in schema.arguments if not a.kwarg_only]
-            taken = {*places[:count], *named}
+            positional = [a.name for a in schema.arguments if not a.kwarg_only]
+            passed = {*positional[:count], *named}
             needed = {a.name for a in schema.arguments if not a.has_default}
             names = {a.name for a in schema.arguments}
             if (
-                count > len(places)
-                or needed - taken
+                count > len(positional)
+                or needed - passed
                 or named - names
-                or named & set(places[:count])
+                or named & set(positional[:count])
             ):
-                self._error(f"these are not the arguments of {text}")
+                self._report_error(f"these are not the arguments of {text}")
 
-    def _error(self, message: str) -> None:
-        self._diagnostics.error(self._row.each.span, message)
+    def _report_error(self, message: str) -> None:
+        self._diagnostics.error(self._row.element_call.span, message)
 
 
-def _signature(schema: OpSchema) -> str:
+def _signature_text(schema: OpSchema) -> str:
     parts: list[str] = []
     for argument in schema.arguments:
         if argument.kwarg_only and "*" not in parts:
@@ -186,10 +188,10 @@ def _signature(schema: OpSchema) -> str:
     return ", ".join(parts)
 
 
-def _one(name: str) -> str:
+def _element_name(name: str) -> str:
     """What an element of the list ``name`` is called."""
     return f"one_{name}"
 
 
-def _name(key: str) -> str:
+def _make_name(key: str) -> str:
     return key.removeprefix("aten::_").replace(".", "_")

@@ -1,5 +1,6 @@
-"""What operators without a kernel do in ONNX Runtime when their ONNX function body is written out:
-the types that run, and whether half floats come out as they do in float32. For `kernels.py`."""
+"""The behavior of operators without a kernel when ONNX Runtime inlines their ONNX function body:
+the types that run, and whether half floats match float32. For `kernels.py`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _ROWS = (
 )
 
 
-def bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]]:
+def measure_bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]]:
     """Types of the inputs with which a session of one node loads at this opset; with each, whether
     the result is what float32 gives, rounded once (True for types that are no half floats)."""
     if any(a.type.startswith("GRAPH") for a in schema.attributes):
@@ -36,24 +37,24 @@ def bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]
     choices = [sorted(schema.elements(name) & set(MEASURED)) for name in bound]
     if not all(choices):
         return []
-    found = []
+    measured = []
     for types in itertools.product(*choices):
         binding = dict(zip(bound, types, strict=True))
-        if _runs(schema, binding, opset):
-            found.append((binding, _rounds_once(schema, binding, opset)))
-    return found
+        if _can_run(schema, binding, opset):
+            measured.append((binding, _rounds_once(schema, binding, opset)))
+    return measured
 
 
-def _runs(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
+def _can_run(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
     """True when sessions of one node load, with no optional input and with all of them."""
-    if _session(schema, binding, _required(schema), opset) is None:
+    if _make_session(schema, binding, _required_inputs(schema), opset) is None:
         return False
     return not any(f.optional for f in schema.inputs) or (
-        _session(schema, binding, list(schema.inputs), opset) is not None
+        _make_session(schema, binding, list(schema.inputs), opset) is not None
     )
 
 
-def _required(schema: OnnxSchema) -> list[Formal]:
+def _required_inputs(schema: OnnxSchema) -> list[Formal]:
     return [f for f in schema.inputs if not f.optional]
 
 
@@ -65,24 +66,24 @@ def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> 
     if not set(binding.values()) & HALVES:
         return True
     wide = {name: dtypes.float32 if t in HALVES else t for name, t in binding.items()}
-    formals = _required(schema)
-    sessions = [_session(schema, types, formals, opset) for types in (binding, wide)]
+    formals = _required_inputs(schema)
+    sessions = [_make_session(schema, types, formals, opset) for types in (binding, wide)]
     for row in _ROWS:
-        found = [
-            _run(session, schema, types, formals, row, binding)
+        results = [
+            _run_row(session, schema, types, formals, row, binding)
             for session, types in zip(sessions, (binding, wide), strict=True)
         ]
-        if found[0] is None or found[1] is None:
+        if results[0] is None or results[1] is None:
             return False
-        if dtypes.from_torch(found[0].dtype) not in HALVES:
+        if dtypes.from_torch(results[0].dtype) not in HALVES:
             return True  # a comparison, or a cast to another type: nothing is rounded
-        narrow, wanted = found[0].double(), found[1].to(found[0].dtype).double()
-        if not np.array_equal(narrow.numpy(), wanted.numpy(), equal_nan=True):
+        narrow, rounded = results[0].double(), results[1].to(results[0].dtype).double()
+        if not np.array_equal(narrow.numpy(), rounded.numpy(), equal_nan=True):
             return False
     return True
 
 
-def _run(
+def _run_row(
     session: Any,
     schema: OnnxSchema,
     types: Mapping[str, int],
@@ -94,17 +95,19 @@ def _run(
     feeds = {}
     for formal in formals:
         with np.errstate(over="ignore", invalid="ignore"):
-            held = np.array([row]).astype(dtypes.to_numpy(_element(schema, formal, binding)))
-            held = held.astype(dtypes.to_numpy(_element(schema, formal, types)))
-        feeds[formal.name] = held
+            values = np.array([row]).astype(
+                dtypes.to_numpy(_input_element(schema, formal, binding))
+            )
+            values = values.astype(dtypes.to_numpy(_input_element(schema, formal, types)))
+        feeds[formal.name] = values
     return run_node(session, feeds)
 
 
-def _element(schema: OnnxSchema, formal: Formal, binding: Mapping[str, int]) -> int:
+def _input_element(schema: OnnxSchema, formal: Formal, binding: Mapping[str, int]) -> int:
     return binding.get(formal.type) or element_type(schema.allowed(formal.type)[0]) or 0
 
 
-def _session(
+def _make_session(
     schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal], opset: int
 ) -> Any:
     """A session of one node, or None when it does not load."""
@@ -112,7 +115,8 @@ def _session(
 
     names = [f.name for f in formals]
     inputs = [
-        helper.make_tensor_value_info(f.name, _element(schema, f, binding), None) for f in formals
+        helper.make_tensor_value_info(f.name, _input_element(schema, f, binding), None)
+        for f in formals
     ]
     attributes = {a.name: _PLAIN[a.type] for a in schema.attributes if a.required}
     node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)

@@ -29,8 +29,8 @@ from ortablegen.source.layout import format_yaml
 from ortablegen.source.templates import render
 from ortablegen.source.yaml_source import load_plain
 
-from .function_bodies import MEASURED, bindings
-from .precision import PROVIDER, measured
+from .function_bodies import MEASURED, measure_bindings
+from .precision import PROVIDER, measure_operator
 
 _CUDA = "CUDAExecutionProvider"
 _OPEN_END = 2147483647
@@ -63,8 +63,10 @@ WIDER: dict[int, tuple[int, ...]] = {
 
 
 def kernel_matches(start: int, end: int, since: int) -> bool:
-    """ONNX Runtime's rule: an open-ended kernel runs only the schema version it was registered
-    for."""
+    """Return whether a kernel runs a schema version.
+
+    ONNX Runtime's rule: an open-ended kernel runs only the version it was registered for.
+    """
     return start == since or (end != _OPEN_END and start <= since <= end)
 
 
@@ -89,11 +91,11 @@ def read_kernels(numbers: bool = True) -> str:
     """The YAML text of the kernel table: one row per operator and schema version, sorted; what the
     kernels do to numbers is measured where ``numbers`` says so."""
     lines = [_HEADER]
-    for schemas, found in _by_operator(installed_kernels(), PROVIDER):
-        rows = [row for schema in schemas for row in _rows(schema, found)]
+    for schemas, kernels in _by_operator(installed_kernels(), PROVIDER):
+        rows = [row for schema in schemas for row in _version_rows(schema, kernels)]
         if any(row.kernels or row.functions or row.rounds for row in rows):
             # a version without any kernel has its line too: it must hide the older one
-            lines += [_line(_with_numbers(row) if numbers else row) for row in rows]
+            lines += [_row_line(_with_numbers(row) if numbers else row) for row in rows]
     return format_yaml("\n".join(lines) + "\n")
 
 
@@ -107,8 +109,8 @@ def read_cuda_kernels(found: Sequence[Any]) -> str:
     lines = [_CUDA_HEADER]
     for schemas, here in _by_operator(found, _CUDA):
         for schema in schemas:
-            if kernels := _kernels(schema, here):
-                lines.append(_line(_Row(schema, schema.since, kernels)))
+            if kernels := _matching_kernels(schema, here):
+                lines.append(_row_line(_Row(schema, schema.since, kernels)))
     return format_yaml("\n".join(lines) + "\n")
 
 
@@ -117,64 +119,68 @@ def _by_operator(
 ) -> Iterator[tuple[tuple[OnnxSchema, ...], list[Any]]]:
     """Yield the versions of every operator, with the kernels that the provider has for it."""
     raw: dict[tuple[str, str], list[Any]] = {}
-    for each in found:
-        if each.provider == provider:
-            raw.setdefault((each.op_name, each.domain), []).append(each)
+    for kernel in found:
+        if kernel.provider == provider:
+            raw.setdefault((kernel.op_name, kernel.domain), []).append(kernel)
     for domain in ("", MICROSOFT):
         for op in operators(domain):
             yield versions_between(op, domain), raw.get((op, domain), [])
 
 
-def _kernels(schema: OnnxSchema, found: Iterable[Any]) -> list[Kernel]:
+def _matching_kernels(schema: OnnxSchema, found: Iterable[Any]) -> list[Kernel]:
     """Those of an operator's kernels that run a version of it."""
     return merge_kernels(
-        _by_parameter(schema, each.type_constraints)
-        for each in found
-        if kernel_matches(each.version_range[0], each.version_range[1], schema.since)
+        _by_parameter(schema, kernel.type_constraints)
+        for kernel in found
+        if kernel_matches(kernel.version_range[0], kernel.version_range[1], schema.since)
     )
 
 
-def write_mended(path: Path, table: Path) -> list[str]:
-    """What the kernels of the installed, newer ONNX Runtime do right that ``table`` says they do
-    not, written to ``path``; returns what they do wrong that it does not say."""
+def write_kernel_fixes(path: Path, table: Path) -> list[str]:
+    """Write to ``path`` the deviations of ``table`` that the installed ONNX Runtime has fixed.
+
+    Returns the deviations that ``table`` does not list.
+    """
     import onnxruntime
 
     version = ".".join(onnxruntime.__version__.split(".")[:2])
-    lines, worse = [_MENDED], []
+    lines, worse = [_FIXES_HEADER], []
     for row in load_plain(table):
         schema = _schema_of(row)
         if schema is None or "numbers" not in row:
             continue
-        said, found = flat_numbers(row["numbers"]), numbers_of(row, schema) or set()
+        listed, measured = flat_numbers(row["numbers"]), measure_numbers(row, schema) or set()
         name = f"op: {row['op']}, since: {row['since']}"
         name += f", opset: {row['opset']}" if "opset" in row else ""
-        if said - found:
-            gone = ", ".join(" ".join(each) for each in sorted(said - found))
-            lines.append(f'- {{{name}, onnxruntime: "{version}", fixed: [{gone}]}}')
-        worse += [f"{{{name}}}: {' '.join(each)}" for each in sorted(found - said)]
+        if listed - measured:
+            fixed = ", ".join(" ".join(words) for words in sorted(listed - measured))
+            lines.append(f'- {{{name}, onnxruntime: "{version}", fixed: [{fixed}]}}')
+        worse += [f"{{{name}}}: {' '.join(words)}" for words in sorted(measured - listed)]
     path.write_text(format_yaml("\n".join(lines) + "\n"), encoding="utf-8")
     return worse
 
 
-_MENDED = """\
+_FIXES_HEADER = """\
 # Written by `python -m ortablegen kernel-fixes` under a newer ONNX Runtime than the one that
 # kernels_cpu.yaml was read from: what its kernels do no more of what `numbers` there says.
 # Converters serve the oldest version too, so nothing reads this but the test of the table."""
 
 
-def numbers_of(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str, ...]] | None:
-    """What the installed kernels of a line of the table do to numbers: word and type, with the
-    variant in front; None where they do not run."""
+def measure_numbers(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str, ...]] | None:
+    """Measure the deviations of the installed kernels for a line of the table.
+
+    Each is a word and a type, with the variant in front; None where the kernels do not run.
+    """
     kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
     line = _Row(schema, row.get("opset", schema.since), kernels)
-    found = _with_numbers(line).numbers
-    if found is None:
+    by_variant = _with_numbers(line).numbers
+    if by_variant is None:
         return None
     return {
-        (*([variant] * bool(variant)), word, dtypes.name(each))
-        for variant, words in found.items()
+        (*([variant] * bool(variant)), word, dtypes.name(type_id))
+        for variant, words in by_variant.items()
         for word, types in words.items()
-        for each in types
+        for type_id in types
     }
 
 
@@ -182,13 +188,13 @@ def flat_numbers(written: Any) -> set[tuple[str, ...]]:
     """``numbers`` of a line of the table in the same form."""
     if not isinstance(written, Mapping):
         return set()
-    found: set[tuple[str, ...]] = set()
+    flat: set[tuple[str, ...]] = set()
     for key, value in written.items():
         if isinstance(value, Mapping):
-            found |= {(key, *each) for each in flat_numbers(value)}
+            flat |= {(key, *rest) for rest in flat_numbers(value)}
         else:
-            found |= {(key, each) for each in value}
-    return found
+            flat |= {(key, rest) for rest in value}
+    return flat
 
 
 _HEADER = """\
@@ -222,60 +228,62 @@ class _Row:
     numbers: Numbers | None = None
 
 
-def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
+def _version_rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
     """One row per schema version; more where the operators of its function body gain or lose
     kernels in between."""
-    kernels = _kernels(schema, found)
+    kernels = _matching_kernels(schema, found)
     if not schema.has_function:
         return [_Row(schema, schema.since, kernels)]
     rows: list[_Row] = []
-    for opset in _opsets(schema):
-        functions, rounds = _measure(schema, kernels, opset)
+    for opset in _active_opsets(schema):
+        functions, rounds = _measure_functions(schema, kernels, opset)
         if not rows or (rows[-1].functions, rows[-1].rounds) != (functions, rounds):
             rows.append(_Row(schema, opset if rows else schema.since, kernels, functions, rounds))
     return rows
 
 
-def _opsets(schema: OnnxSchema) -> range:
+def _active_opsets(schema: OnnxSchema) -> range:
     """The supported opsets at which this version is in force."""
     floor, ceiling = DOMAIN_RANGE[schema.domain]
     later = [s.since for s in versions_between(schema.op, schema.domain) if s.since > schema.since]
     return range(max(schema.since, floor), (later[0] if later else ceiling + 1))
 
 
-def _line(row: _Row) -> str:
+def _row_line(row: _Row) -> str:
     schema = row.schema
     domain = f", domain: {schema.domain}" if schema.domain else ""
     name = f"op: {schema.op}{domain}, since: {schema.since}"
     if row.opset != schema.since:
         name += f", opset: {row.opset}"
-    text = f"- {{{name}, kernels: [{', '.join(map(_flow, row.kernels))}]"
+    text = f"- {{{name}, kernels: [{', '.join(map(_flow_mapping, row.kernels))}]"
     for key, types in (("functions", row.functions), ("rounds", row.rounds)):
         if types:
-            text += f", {key}: [{', '.join(map(_flow, types))}]"
+            text += f", {key}: [{', '.join(map(_flow_mapping, types))}]"
     if row.numbers is not None:
-        text += f", numbers: {_numbers(row.numbers)}"
+        text += f", numbers: {_numbers_text(row.numbers)}"
     return text + "}"
 
 
 def _with_numbers(row: _Row) -> _Row:
     """The row with what its kernels and function bodies do to numbers."""
     kernels = (*row.kernels, *row.functions)
-    held = {t for kernel in kernels for types in kernel.values() for t in types}
+    elements = {t for kernel in kernels for types in kernel.values() for t in types}
     opset = max(row.opset, DOMAIN_RANGE[row.schema.domain][0])
-    return replace(row, numbers=measured(row.schema, sorted(held & set(MEASURED)), opset))
+    return replace(
+        row, numbers=measure_operator(row.schema, sorted(elements & set(MEASURED)), opset)
+    )
 
 
-def _numbers(found: Numbers) -> str:
+def _numbers_text(found: Numbers) -> str:
     if not found:
         return "exact"
-    variants = {name: _flow(types) for name, types in found.items()}
+    variants = {name: _flow_mapping(types) for name, types in found.items()}
     plain = variants.pop("", "{}")[1:-1]
     parts = [plain] * bool(plain) + [f"{name}: {text}" for name, text in variants.items()]
     return "{" + ", ".join(parts) + "}"
 
 
-def _flow(kernel: Kernel) -> str:
+def _flow_mapping(kernel: Kernel) -> str:
     pairs = (
         f"{name}: [{', '.join(map(dtypes.name, types))}]" for name, types in sorted(kernel.items())
     )
@@ -314,22 +322,22 @@ def merge_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
     return sorted(left, key=lambda k: sorted(k.items()))
 
 
-def matches(kernel: Kernel, binding: Mapping[str, int]) -> bool:
+def is_match(kernel: Kernel, binding: Mapping[str, int]) -> bool:
     """True when the kernel runs with its parameters bound to these types."""
     return all(p not in binding or binding[p] in types for p, types in kernel.items())
 
 
-def _measure(
+def _measure_functions(
     schema: OnnxSchema, kernels: Sequence[Kernel], opset: int
 ) -> tuple[list[Kernel], list[Kernel]]:
     """Types without a kernel that run through the function body: exact ones, and half floats that
     are rounded on the way."""
     functions: list[Kernel] = []
     rounds: list[Kernel] = []
-    for binding, exact in bindings(schema, opset):
-        if not any(matches(k, binding) for k in kernels):
-            found = functions if exact else rounds
-            found.append({name: (t,) for name, t in binding.items()})
+    for binding, exact in measure_bindings(schema, opset):
+        if not any(is_match(k, binding) for k in kernels):
+            target = functions if exact else rounds
+            target.append({name: (t,) for name, t in binding.items()})
     return merge_kernels(functions), merge_kernels(rounds)
 
 
@@ -342,7 +350,7 @@ def emit_kernels(path: Path) -> dict[str, str]:
     for row in load_plain(path) or ():
         schema = _schema_of(row)
         if schema is not None:
-            entry = _entry(schema, row, _kernels_of_row(schema, row))
+            entry = _table_entry(schema, row, _kernels_of_row(schema, row))
             table.setdefault(schema.key, []).append(entry)
     rows = sorted(table.items())
     text = render("kernels.jinja", table=rows, wider=sorted(WIDER.items()), name=path.name)
@@ -357,31 +365,31 @@ def emit_cuda_kernels(cuda: Path, cpu: Path, rounded: Path) -> dict[str, str]:
     those are cast, and stay on the device.
     """
     worse = _element_numbers({row["op"]: row["types"] for row in load_plain(rounded) or ()})
-    own = {_key(row): row for row in load_plain(cuda) or ()}
+    own = {_row_key(row): row for row in load_plain(cuda) or ()}
     behind = load_plain(cpu) or []
-    alone = own.keys() - {_key(row) for row in behind}
+    alone = own.keys() - {_row_key(row) for row in behind}
     table: dict[str, list[str]] = {}
     for row in (*behind, *(row for key, row in own.items() if key in alone)):
-        schema, key = _schema_of(row), _key(row)
+        schema, key = _schema_of(row), _row_key(row)
         if schema is None:
             continue
         kernels = [] if key in alone else _kernels_of_row(schema, row)
         if key in own:
-            first = _without(_kernels_of_row(None, own[key]), worse.get(schema.key, ()))
-            kernels = [*first, *_without(kernels, HALVES)]
-        table.setdefault(schema.key, []).append(_entry(schema, row, kernels))
+            first = _drop_types(_kernels_of_row(None, own[key]), worse.get(schema.key, ()))
+            kernels = [*first, *_drop_types(kernels, HALVES)]
+        table.setdefault(schema.key, []).append(_table_entry(schema, row, kernels))
     text = render("kernels_cuda.jinja", table=sorted(table.items()), name=cuda.name)
     return {"ortable_generated/kernels_cuda.py": text}
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str, int]:
+def _row_key(row: Mapping[str, Any]) -> tuple[str, str, int]:
     return row["op"], row.get("domain", ""), row["since"]
 
 
-def _without(kernels: Sequence[Kernel], types: Container[int]) -> list[Kernel]:
+def _drop_types(kernels: Sequence[Kernel], types: Container[int]) -> list[Kernel]:
     """The kernels without some types; one of which a parameter has no others is none."""
     left = [
-        {name: tuple(t for t in held if t not in types) for name, held in kernel.items()}
+        {name: tuple(t for t in members if t not in types) for name, members in kernel.items()}
         for kernel in kernels
     ]
     return [kernel for kernel in left if all(kernel.values())]
@@ -403,13 +411,13 @@ def _kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[K
     return [_with_half(k) for k in kernels]
 
 
-def _entry(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
+def _table_entry(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
     """A line of a generated table."""
     legal = {name: tuple(sorted(schema.elements(name))) for name, _ in schema.type_params}
     legal = {name: types for name, types in legal.items() if types}
-    usable = merge_kernels(_within(k, legal) for k in kernels)
-    inputs = tuple(_formal(schema, f) for f in schema.inputs)
-    outputs = tuple(_formal(schema, f) for f in schema.outputs)
+    usable = merge_kernels(_restrict_types(k, legal) for k in kernels)
+    inputs = tuple(_formal_type(schema, f) for f in schema.inputs)
+    outputs = tuple(_formal_type(schema, f) for f in schema.outputs)
     return (
         f"({row.get('opset', schema.since)}, {inputs!r}, {outputs!r}, {legal!r}, {tuple(usable)!r})"
     )
@@ -430,11 +438,11 @@ def _with_half(kernel: Kernel) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _within(kernel: Kernel, legal: Mapping[str, tuple[int, ...]]) -> Kernel:
+def _restrict_types(kernel: Kernel, legal: Mapping[str, tuple[int, ...]]) -> Kernel:
     return {p: tuple(t for t in types if t in legal.get(p, types)) for p, types in kernel.items()}
 
 
-def _formal(schema: OnnxSchema, formal: Formal) -> str | int | None:
+def _formal_type(schema: OnnxSchema, formal: Formal) -> str | int | None:
     """How the table writes the type of a formal: a parameter, a fixed element type, or None."""
     if formal.variadic and not formal.homogeneous:
         return None

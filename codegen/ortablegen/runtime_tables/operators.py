@@ -69,8 +69,8 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
     seen: set[tuple[str, str]] = set()
     form = "a row is {op: aten::x, dtype: ..., from: ..., ratio: ...}"
     for entry in rows_of(path, diagnostics, form, _COST_KEYS):
-        given = {key.text: node.text for key, node in entry.items() if isinstance(node, YScalar)}
-        operator, dtype, start, ratio, why = (given.get(key, "") for key in _COST_KEYS)
+        texts = {key.text: node.text for key, node in entry.items() if isinstance(node, YScalar)}
+        operator, dtype, start, ratio, why = (texts.get(key, "") for key in _COST_KEYS)
         if not dtype or not ratio.isdecimal() or not (start.isdecimal() or why.strip()):
             diagnostics.error(entry.span, "a row needs 'op', 'dtype', 'ratio', and 'from' or 'why'")
         elif operator != "*" and not any(record.text(operator, v) for v in record.versions):
@@ -80,7 +80,7 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
         elif start:
             costs.setdefault(operator, {})[dtype] = int(start), int(ratio)
         seen.add((operator, dtype))
-    lines = "".join(f'    "{name}": {_cost(row)},\n' for name, row in sorted(costs.items()))
+    lines = "".join(f'    "{name}": {_cost_text(row)},\n' for name, row in sorted(costs.items()))
     text = (
         f"# {header(str(PLACE / path.name))}\n"
         '"""Operators that cost more than torch\'s kernels, from a size on."""\n\n'
@@ -89,5 +89,5 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
     return {"ortable_generated/operator_cost.py": text}
 
 
-def _cost(row: dict[str, tuple[int, int]]) -> str:
+def _cost_text(row: dict[str, tuple[int, int]]) -> str:
     return "{" + ", ".join(f'"{dtype}": {cost}' for dtype, cost in sorted(row.items())) + "}"

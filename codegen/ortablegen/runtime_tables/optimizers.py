@@ -42,31 +42,32 @@ class Optimizer:
 def read_optimizers(path: Path, diagnostics: Diagnostics) -> list[Optimizer]:
     """The rows, in file order; what is wrong with one is an error of ``diagnostics``."""
     rows = [
-        _row(entry, diagnostics) for entry in load(path, f"specs/runtime/{path.name}", diagnostics)
+        _read_row(entry, diagnostics)
+        for entry in load(path, f"specs/runtime/{path.name}", diagnostics)
     ]
     return [row for row in rows if row is not None]
 
 
-def _row(entry: YNode, diagnostics: Diagnostics) -> Optimizer | None:
+def _read_row(entry: YNode, diagnostics: Diagnostics) -> Optimizer | None:
     pairs = entry.items() if isinstance(entry, YMap) else ()
-    given = {key.text: value.text for key, value in pairs if isinstance(value, YScalar)}
-    unknown = sorted({key.text for key, _ in pairs} - (_KEYS & set(given)))
-    verdict = given.get("verdict", "")
-    if unknown or given.get("level") not in _LEVELS or verdict not in _NEEDED:
+    texts = {key.text: value.text for key, value in pairs if isinstance(value, YScalar)}
+    unknown = sorted({key.text for key, _ in pairs} - (_KEYS & set(texts)))
+    verdict = texts.get("verdict", "")
+    if unknown or texts.get("level") not in _LEVELS or verdict not in _NEEDED:
         return diagnostics.error(
             entry.span,
             f"an optimizer has a name, a level of {', '.join(_LEVELS)}, a verdict of "
             f"{', '.join(_NEEDED)}, and texts" + (f"; not {', '.join(unknown)}" * bool(unknown)),
         )
     for key in ("name", *_NEEDED[verdict]):
-        if not given.get(key):
+        if not texts.get(key):
             return diagnostics.error(entry.span, f"an optimizer that is {verdict} needs '{key}'")
-    if "graphs" in given and (verdict != "disabled" or given["graphs"] not in _GRAPHS):
+    if "graphs" in texts and (verdict != "disabled" or texts["graphs"] not in _GRAPHS):
         return diagnostics.error(
             entry.span, f"'graphs' of what is disabled is {' or '.join(_GRAPHS)}"
         )
-    given["type_name"] = given.pop("class", given["name"])
-    return Optimizer(**given)
+    texts["type_name"] = texts.pop("class", texts["name"])
+    return Optimizer(**texts)
 
 
 def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
@@ -77,7 +78,7 @@ def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
     always = sorted({row.name for row in off if row.graphs == "all"})
     text = f"# {_HEADER}\n"
     text += '"""Optimizers of ONNX Runtime: those that sessions run without, and the others."""\n\n'
-    lines = "".join(f'    "{each}",\n' for each in always)
+    lines = "".join(f'    "{name}",\n' for name in always)
     text += f"DISABLED: tuple[str, ...] = (\n{lines})\n\n"
     text += "DISABLED_FOR: dict[str, tuple[str, ...]] = {\n"
     for graphs in _GRAPHS:

@@ -1,5 +1,7 @@
-"""Measure how exactly the kernels of the installed ONNX Runtime compute: sessions of one node are
-fed what `probes.py` lists, and compared with exact arithmetic."""
+"""Measure how exactly the kernels of the installed ONNX Runtime compute.
+
+Sessions of one node run the probes of `probes.py`; results are compared with exact arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 from ortable import dtypes
 from ortablegen.schemas.onnx import OnnxSchema
 
-from .probes import ANYTHING, PROBES, VARIANTS, Array, Maker, Probe, exact, float_info
+from .probes import ANYTHING, PROBES, VARIANTS, Array, Maker, Probe, float_info, to_exact
 
 PROVIDER = "CPUExecutionProvider"
 # What a kernel does that exact arithmetic does not, in the order in which the table says it.
@@ -21,19 +23,21 @@ DEVIATIONS = (
 )  # fmt: skip
 
 
-def deviations(schema: OnnxSchema, element: int, opset: int) -> dict[str, set[str]] | None:
-    """What the operator's kernel for one type does at one opset, by variant ("" for the plain
-    operator); None where it is not measured, or the types do not run."""
+def measure_deviations(schema: OnnxSchema, element: int, opset: int) -> dict[str, set[str]] | None:
+    """Measure the operator's kernel for one type at one opset, by variant ("": plain operator).
+
+    None where it is not measured, or the types do not run.
+    """
     dtype = dtypes.to_numpy(element)
-    found: dict[str, set[str]] = {}
-    for variant, maker in makers(schema):
-        seen = _measured(schema, maker, dtype, opset)
+    by_variant: dict[str, set[str]] = {}
+    for variant, maker in probe_makers(schema):
+        seen = _run_probes(schema, maker, dtype, opset)
         if seen is not None:
-            found[variant] = seen
-    return found or None
+            by_variant[variant] = seen
+    return by_variant or None
 
 
-def makers(schema: OnnxSchema) -> list[tuple[str, Maker]]:
+def probe_makers(schema: OnnxSchema) -> list[tuple[str, Maker]]:
     """The probes of an operator by variant."""
     if schema.domain:
         return []
@@ -41,23 +45,23 @@ def makers(schema: OnnxSchema) -> list[tuple[str, Maker]]:
     return plain + list(VARIANTS.get(schema.op, {}).items())
 
 
-def _measured(
+def _run_probes(
     schema: OnnxSchema, maker: Maker, dtype: np.dtype[Any], opset: int
 ) -> set[str] | None:
-    found: set[str] = set()
+    words: set[str] = set()
     sessions: dict[object, Any] = {}
     ran = False
     with np.errstate(all="ignore"):
         for probe in maker(dtype):
             key = _kind_of(probe)
             if key not in sessions:
-                sessions[key] = _session(schema, probe, opset)
-            got = _run(sessions[key], probe)
+                sessions[key] = _make_session(schema, probe, opset)
+            got = _run_probe(sessions[key], probe)
             if got is None:
                 return None
             ran = True
-            found |= judged(probe, got)
-    return found if ran else None
+            words |= classify_result(probe, got)
+    return words if ran else None
 
 
 def _kind_of(probe: Probe) -> object:
@@ -68,14 +72,14 @@ def _kind_of(probe: Probe) -> object:
 # -- running
 
 
-def _session(schema: OnnxSchema, probe: Probe, opset: int) -> Any:
+def _make_session(schema: OnnxSchema, probe: Probe, opset: int) -> Any:
     from onnx import helper
 
-    given = [(f"x{i}", x) for i, x in enumerate(probe.inputs) if x is not None]
+    feeds = [(f"x{i}", x) for i, x in enumerate(probe.inputs) if x is not None]
     names = [f"x{i}" if x is not None else "" for i, x in enumerate(probe.inputs)]
     inputs = [
         helper.make_tensor_value_info(name, dtypes.from_numpy(x.dtype), [None] * x.ndim)
-        for name, x in given
+        for name, x in feeds
     ]
     outputs = [f"y{i}" for i in range(probe.outputs)]
     extra = {"num_outputs": 1} if schema.op == "Split" else {}
@@ -117,13 +121,13 @@ def run_node(session: Any, feeds: Mapping[str, Array]) -> Any:
         for name, x in feeds.items()
     }
     try:
-        (found,) = session.run_with_ort_values(None, values)
+        (result,) = session.run_with_ort_values(None, values)
     except Exception:  # as above
         return None
-    return torch.from_dlpack(found._ortvalue.to_dlpack())
+    return torch.from_dlpack(result._ortvalue.to_dlpack())
 
 
-def _run(session: Any, probe: Probe) -> Array | None:
+def _run_probe(session: Any, probe: Probe) -> Array | None:
     import torch
 
     if session is None:
@@ -138,25 +142,29 @@ def _run(session: Any, probe: Probe) -> Array | None:
 # -- judging
 
 
-def judged(probe: Probe, got: Array) -> set[str]:
-    """What is wrong with a result, in the words of the table."""
-    given = [None if x is None else exact(x) for x in probe.inputs]
-    wanted = np.asarray(probe.meaning(*given))
-    if wanted.size not in (1, got.size):
+def classify_result(probe: Probe, got: Array) -> set[str]:
+    """Return the deviations of a result, in the words of the table."""
+    operands = [None if x is None else to_exact(x) for x in probe.inputs]
+    expected = np.asarray(probe.meaning(*operands))
+    if expected.size not in (1, got.size):
         return {"wrong"}  # other sizes
-    wanted = np.broadcast_to(wanted, got.shape) if wanted.size == 1 else wanted.reshape(got.shape)
-    own = probe.inputs[1] if got.dtype.kind == "b" and len(probe.inputs) > 2 else probe.inputs[0]
-    assert own is not None
-    if got.dtype.kind == "b" or (got.dtype != own.dtype and got.dtype.kind in "iu"):
-        return _judged_choice(probe, got, wanted)
+    expected = (
+        np.broadcast_to(expected, got.shape) if expected.size == 1 else expected.reshape(got.shape)
+    )
+    typed_input = (
+        probe.inputs[1] if got.dtype.kind == "b" and len(probe.inputs) > 2 else probe.inputs[0]
+    )
+    assert typed_input is not None
+    if got.dtype.kind == "b" or (got.dtype != typed_input.dtype and got.dtype.kind in "iu"):
+        return _classify_choice(probe, got, expected)
     if got.dtype.kind in "iu":
-        return _judged_ints(got, wanted)
-    return _judged_floats(got, wanted)
+        return _classify_ints(got, expected)
+    return _classify_floats(got, expected)
 
 
-def _judged_choice(probe: Probe, got: Array, wanted: Array) -> set[str]:
-    """Truths and places: what is wrong is due to NaN where the numbers without it are right."""
-    if np.array_equal(got.astype(np.int64), wanted.astype(np.int64)):
+def _classify_choice(probe: Probe, got: Array, expected: Array) -> set[str]:
+    """Classify booleans and indices: NaN is to blame where the numbers without it are right."""
+    if np.array_equal(got.astype(np.int64), expected.astype(np.int64)):
         return set()
     first = probe.inputs[0]
     assert first is not None
@@ -164,66 +172,70 @@ def _judged_choice(probe: Probe, got: Array, wanted: Array) -> set[str]:
         lost = np.isnan(first.astype(np.float64))
         rows = lost.any(axis=int(probe.attributes["axis"])) if first.ndim > 1 else lost
         if rows.shape == got.shape and np.array_equal(
-            got[~rows].astype(np.int64), wanted[~rows].astype(np.int64)
+            got[~rows].astype(np.int64), expected[~rows].astype(np.int64)
         ):
             return {"drops NaN"}
     return {"wrong"}
 
 
-def _judged_ints(got: Array, wanted: Array) -> set[str]:
-    """Ints wrap around, as torch's do. What is near is what a float made of it."""
+def _classify_ints(got: Array, expected: Array) -> set[str]:
+    """Classify ints, which wrap around as torch's do; near misses went through a float."""
     low, high = int(np.iinfo(got.dtype).min), int(np.iinfo(got.dtype).max)
-    found = set()
-    for have, want in zip(got.ravel().tolist(), map(int, wanted.ravel().tolist()), strict=True):
+    words = set()
+    for have, want in zip(got.ravel().tolist(), map(int, expected.ravel().tolist()), strict=True):
         off = abs(have - want)
         if (have - want) % (high - low + 1) == 0:
             continue
         if not low <= want <= high:
-            found.add("saturates")
+            words.add("saturates")
         elif off <= abs(want) * 2.0**-48:
-            found.add("via double")
+            words.add("via double")
         else:
-            found.add("via float" if off <= abs(want) * 2.0**-20 else "wrong")
-    return found
+            words.add("via float" if off <= abs(want) * 2.0**-20 else "wrong")
+    return words
 
 
-def _judged_floats(got: Array, wanted: Array) -> set[str]:
-    """What is told apart is the same on every processor: the last digits are not."""
+def _classify_floats(got: Array, expected: Array) -> set[str]:
+    """Classify floats by what is the same on every processor: the last digits are not."""
     info = float_info(got.dtype)
-    have, want = got.astype(np.float64).ravel(), wanted.astype(np.longdouble).ravel()
-    asked = want != ANYTHING
-    have, want = have[asked], want[asked]
+    have, want = got.astype(np.float64).ravel(), expected.astype(np.longdouble).ravel()
+    is_compared = want != ANYTHING
+    have, want = have[is_compared], want[is_compared]
     is_nan, is_inf = np.isnan(want), np.isinf(want)
-    found: set[str] = set()
+    words: set[str] = set()
     if (is_inf & (have != want.astype(np.float64))).any():
-        found.add("drops infinity")
+        words.add("drops infinity")
     zero = (want == 0) & (have == 0)
     if (zero & (np.signbit(have) != np.signbit(want))).any():
-        found.add("drops sign of 0")
+        words.add("drops sign of 0")
     if (is_nan & ~np.isnan(have)).any():
-        return found | {"drops NaN"}  # other numbers may stand elsewhere, as in a sorted row
+        return words | {"drops NaN"}  # other numbers may stand elsewhere, as in a sorted row
     # numbers near the ends of the type may be rounded beyond them
     near = ~is_nan & (np.abs(want) < info.most / 2)
     if (near & ~np.isfinite(have)).any():
-        found.add("overflows")
+        words.add("overflows")
     both = near & np.isfinite(have) & (np.abs(want) >= info.normal)
     if (both & (np.abs(have - want) > np.abs(want) * 2.0 ** (-info.bits // 2))).any():
-        found.add("loses digits")
-    return found
+        words.add("loses digits")
+    return words
 
 
-def measured(
+def measure_operator(
     schema: OnnxSchema, elements: Iterable[int], opset: int
 ) -> dict[str, dict[str, tuple[int, ...]]] | None:
     """Types by deviation and variant of what the kernels for ``elements`` do; None for an operator
     that is not measured, an empty mapping for one that is exact."""
-    found: dict[str, dict[int, set[str]]] = {}
+    by_variant: dict[str, dict[int, set[str]]] = {}
     for element in elements:
-        for variant, words in (deviations(schema, element, opset) or {}).items():
-            found.setdefault(variant, {})[element] = words
-    if not found:
+        for variant, words in (measure_deviations(schema, element, opset) or {}).items():
+            by_variant.setdefault(variant, {})[element] = words
+    if not by_variant:
         return None
-    return {variant: types for variant, each in found.items() if (types := _by_word(each))}
+    return {
+        variant: types
+        for variant, by_element in by_variant.items()
+        if (types := _by_word(by_element))
+    }
 
 
 def _by_word(words_of: Mapping[int, set[str]]) -> dict[str, tuple[int, ...]]:

@@ -1,5 +1,6 @@
-"""What operators are fed to learn how exactly their kernels compute, and what they have to give:
-the meaning of each operator on exact numbers (Python's ints, long doubles). For `precision.py`."""
+"""Probes of how exactly the kernels of operators compute, with the exact results: the meaning
+of each operator on exact numbers (Python's ints, long doubles). For `precision.py`.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +34,13 @@ class Probe:
 Maker = Callable[[DType], Iterator[Probe]]
 
 
-def _maker(probes: Callable[..., Iterator[Probe]]) -> Callable[..., Maker]:
+def _make_factory(probes: Callable[..., Iterator[Probe]]) -> Callable[..., Maker]:
     """Turn a function of a dtype and further arguments into one of these, which gives a `Maker`."""
     return lambda *args, **keywords: lambda dtype: probes(dtype, *args, **keywords)
 
 
-def exact(array: Array) -> Array:
-    """The same numbers, for exact arithmetic: ints of any size, long doubles, bools."""
+def to_exact(array: Array) -> Array:
+    """Convert to numbers for exact arithmetic: ints of any size, long doubles, bools."""
     if array.dtype.kind in "iu":
         return array.astype(object)
     if array.dtype.kind == "b":
@@ -54,22 +55,22 @@ def _is_float(dtype: DType) -> bool:
 # -- numbers
 
 
-def _limits(dtype: DType) -> tuple[int, int]:
-    found = np.iinfo(dtype)
-    return int(found.min), int(found.max)
+def _int_limits(dtype: DType) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
 
 
-def _ints(dtype: DType) -> Array:
+def _int_numbers(dtype: DType) -> Array:
     """Small ints, those around what float32 and float64 hold, and the ends of the type."""
-    low, high = _limits(dtype)
-    wanted = [1, 2, 3, 5, 7, 0, 2**24 + 1, 2**31 + 1, _ODD, 2**62 + 1, high, high - 1, low, low + 1]
-    wanted += [-each for each in wanted[:10]]
+    low, high = _int_limits(dtype)
+    values = [1, 2, 3, 5, 7, 0, 2**24 + 1, 2**31 + 1, _ODD, 2**62 + 1, high, high - 1, low, low + 1]
+    values += [-value for value in values[:10]]
     generator = np.random.default_rng(7)
-    wanted += [int(each) for each in generator.integers(low, high, 13, dtype, endpoint=True)]
-    return np.array([each for each in wanted if low <= each <= high], dtype)
+    values += [int(value) for value in generator.integers(low, high, 13, dtype, endpoint=True)]
+    return np.array([value for value in values if low <= value <= high], dtype)
 
 
-def _floats(dtype: DType) -> Array:
+def _float_numbers(dtype: DType) -> Array:
     """NaN, infinities, both zeros, denormals, the ends of the type, and numbers of all sizes."""
     info = float_info(dtype)
     special = [_NAN, _INF, -_INF, 0.0, -0.0, info.least, -info.least, 37 * info.least, info.normal]
@@ -107,24 +108,24 @@ def float_info(dtype: DType) -> FloatInfo:
     return _FLOATS[dtype.name]
 
 
-def numbers(dtype: DType) -> Array:
-    """The numbers of a type that show most."""
+def probe_numbers(dtype: DType) -> Array:
+    """Return the numbers of a type that show most deviations."""
     if dtype.kind == "b":
         return np.array([False, True, True, False, True])
-    return _floats(dtype) if _is_float(dtype) else _ints(dtype)
+    return _float_numbers(dtype) if _is_float(dtype) else _int_numbers(dtype)
 
 
-def _pairs(dtype: DType) -> Iterator[tuple[Array, Array]]:
+def _operand_pairs(dtype: DType) -> Iterator[tuple[Array, Array]]:
     """Two operands: each number with each, in vectors, and one number with all from either side."""
-    found = numbers(dtype)
-    yield np.repeat(found, len(found)), np.tile(found, len(found))
-    for each in found[:12]:
-        one = np.array([each], dtype)
-        yield one, found
-        yield found, one
+    values = probe_numbers(dtype)
+    yield np.repeat(values, len(values)), np.tile(values, len(values))
+    for value in values[:12]:
+        one = np.array([value], dtype)
+        yield one, values
+        yield values, one
 
 
-def _rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
+def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
     """Matrices whose rows and columns are reduced: numbers, large ones, and the special ones at the
     first, a middle and the last place."""
     if dtype.kind == "b":
@@ -132,7 +133,7 @@ def _rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
     generator = np.random.default_rng(11)
     for length in _LENGTHS:
         if not _is_float(dtype):
-            low, high = _limits(dtype)
+            low, high = _int_limits(dtype)
             for bound in (9, 2**22, _ODD + 2, 2**60):
                 reach = min(bound, high) >> narrow
                 small = generator.integers(max(low, -reach), reach, (4, length), np.int64, True)
@@ -152,88 +153,88 @@ def _rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
 # -- probes of one operand, two, many
 
 
-@_maker
-def _unary(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
-    yield Probe((numbers(dtype),), meaning, attributes)
+@_make_factory
+def _unary_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+    yield Probe((probe_numbers(dtype),), meaning, attributes)
 
 
-@_maker
-def _binary(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
-    for pair in _pairs(dtype):
+@_make_factory
+def _binary_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+    for pair in _operand_pairs(dtype):
         yield Probe(pair, meaning, attributes)
 
 
-@_maker
-def _several(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+@_make_factory
+def _variadic_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
     """Two operands, and three."""
-    for left, right in _pairs(dtype):
+    for left, right in _operand_pairs(dtype):
         yield Probe((left, right), meaning)
         if left.shape == right.shape:
             third = np.roll(left, 5)
             yield Probe((left, right, third), lambda a, b, c: meaning(meaning(a, b), c))
 
 
-@_maker
-def _division(
+@_make_factory
+def _division_probes(
     dtype: DType, meaning: Meaning, ints_only: bool = False, **attributes: Any
 ) -> Iterator[Probe]:
     """Ints are not divided by 0, nor the lowest by -1: torch refuses them, and processors stop."""
     if dtype.kind == "b" or (ints_only and _is_float(dtype)):
         return
-    for left, right in _pairs(dtype):
+    for left, right in _operand_pairs(dtype):
         if not _is_float(dtype):
             refused = (right == 0) | (right == dtype.type(0) - dtype.type(1))
             right = np.where(refused, dtype.type(3), right)
         yield Probe((left, right), meaning, attributes)
 
 
-def _powers(dtype: DType) -> Iterator[Probe]:
+def _power_probes(dtype: DType) -> Iterator[Probe]:
     if dtype.kind == "b":
         return
     if _is_float(dtype):
-        for left, right in _pairs(dtype):
+        for left, right in _operand_pairs(dtype):
             yield Probe((left, right), np.power)
         return
-    found = _ints(dtype)
+    bases = _int_numbers(dtype)
     for power in (0, 1, 2, 3, 5):
-        yield Probe((found, np.full_like(found, power)), lambda a, b: a**b)
-        yield Probe((found, np.array([power], dtype)), lambda a, b: a**b)
+        yield Probe((bases, np.full_like(bases, power)), lambda a, b: a**b)
+        yield Probe((bases, np.array([power], dtype)), lambda a, b: a**b)
 
 
 def _where(condition: Any, left: Any, right: Any) -> Array:
     return np.asarray(np.where(condition, left, right))
 
 
-@_maker
-def _reduction(dtype: DType, meaning: Meaning, floats_only: bool = False) -> Iterator[Probe]:
+@_make_factory
+def _reduction_probes(dtype: DType, meaning: Meaning, floats_only: bool = False) -> Iterator[Probe]:
     """Over rows and over columns: kernels have code of their own for each."""
     if floats_only and not _is_float(dtype):
         return
-    for rows in _rows(dtype):
-        for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
+    for rows in _reduction_rows(dtype):
+        for operand, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
             yield Probe(
-                (held, np.array([axis])),
+                (operand, np.array([axis])),
                 lambda x, axes: meaning(x, axis=int(axes[0])),
                 {"keepdims": 0},
             )
 
 
-@_maker
-def _along(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+@_make_factory
+def _axis_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
     """Operators with the attribute ``axis``."""
-    for rows in _rows(dtype):
-        for held, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
+    for rows in _reduction_rows(dtype):
+        for operand, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
             here = axis
             yield Probe(
-                (held,),
+                (operand,),
                 lambda x, axis=here: meaning(x, axis=axis),
                 {"axis": here, **attributes},
             )
 
 
-@_maker
-def _cumulative(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
-    for rows in _rows(dtype):
+@_make_factory
+def _cumulative_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+    for rows in _reduction_rows(dtype):
         yield Probe((rows, np.array(1)), lambda x, axis: meaning(x, axis=int(axis)))
 
 
@@ -245,29 +246,29 @@ def _positive(x: Array) -> Array:
     return np.where(x > 0, x, np.where(x != x, x, x * 0 + 0 if x.dtype == object else 0.0))
 
 
-def _truncated(left: Array, right: Array) -> Array:
+def _exact_division(left: Array, right: Array) -> Array:
     if left.dtype != object:
         return left / right
-    return np.array([_quotient(a, b) for a, b in np.broadcast(left, right)], object)
+    return np.array([_int_quotient(a, b) for a, b in np.broadcast(left, right)], object)
 
 
-def _quotient(left: int, right: int) -> int:
-    found = abs(left) // abs(right)
-    return found if (left < 0) == (right < 0) else -found
+def _int_quotient(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def _remainder(left: Array, right: Array) -> Array:
+def _exact_fmod(left: Array, right: Array) -> Array:
     """fmod: the sign of the dividend."""
     if left.dtype != object:
         return np.fmod(left, right)
-    return left - _truncated(left, right) * right
+    return left - _exact_division(left, right) * right
 
 
-def _mean(x: Array, axis: int) -> Array:
+def _axis_mean(x: Array, axis: int) -> Array:
     return np.add.reduce(x, axis=axis) / x.shape[axis]
 
 
-def _extreme(largest: bool) -> Meaning:
+def _axis_extreme(largest: bool) -> Meaning:
     one = np.maximum if largest else np.minimum
     return lambda x, axis: one.reduce(x, axis=axis)
 
@@ -278,7 +279,7 @@ def _log_sum_exp(x: Array, axis: int) -> Array:
     return np.log(np.sum(np.exp(x - top), axis=axis)) + np.squeeze(top, axis)
 
 
-def _softmax(x: Array, axis: int) -> Array:
+def _exact_softmax(x: Array, axis: int) -> Array:
     power = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return power / np.sum(power, axis=axis, keepdims=True)
 
@@ -296,8 +297,8 @@ def _first_extreme(largest: bool) -> Meaning:
             return np.apply_along_axis(
                 lambda row: list(row).index(max(row) if largest else min(row)), axis, wide
             )
-        found = np.argmax(wide, axis) if largest else np.argmin(wide, axis)
-        return np.asarray(found)
+        index = np.argmax(wide, axis) if largest else np.argmin(wide, axis)
+        return np.asarray(index)
 
     return meaning
 
@@ -310,7 +311,7 @@ def _erf(x: Array) -> Array:
     import mpmath  # type: ignore[import-untyped]
 
     return np.array(
-        [float(mpmath.erf(float(each))) if each == each else _NAN for each in x], np.longdouble
+        [float(mpmath.erf(float(value))) if value == value else _NAN for value in x], np.longdouble
     )
 
 
@@ -323,45 +324,45 @@ def _gelu(x: Array) -> Array:
     import mpmath  # type: ignore[import-untyped]
 
     root = mpmath.sqrt(2)
-    found = [
-        float(each) if each != each or each == _INF
-        else _NAN if each == -_INF  # -inf times 0, in torch too
-        else float(mpmath.mpf(float(each)) * mpmath.erfc(-mpmath.mpf(float(each)) / root) / 2)
-        for each in x
+    values = [
+        float(value) if value != value or value == _INF
+        else _NAN if value == -_INF  # -inf times 0, in torch too
+        else float(mpmath.mpf(float(value)) * mpmath.erfc(-mpmath.mpf(float(value)) / root) / 2)
+        for value in x
     ]  # fmt: skip
-    return np.array(found, np.longdouble)
+    return np.array(values, np.longdouble)
 
 
 def _mish(x: Array) -> Array:
     return x * np.tanh(_softplus(x))
 
 
-def _clips(dtype: DType) -> Iterator[Probe]:
-    found = numbers(dtype)
+def _clip_probes(dtype: DType) -> Iterator[Probe]:
+    values = probe_numbers(dtype)
     for low, high in ((2, 7), (-_INF, 7), (2, _INF)) if _is_float(dtype) else ((2, 7),):
         bounds = np.array(low, dtype), np.array(high, dtype)
-        yield Probe((found, *bounds), lambda x, a, b: np.minimum(np.maximum(x, a), b))
+        yield Probe((values, *bounds), lambda x, a, b: np.minimum(np.maximum(x, a), b))
 
 
 def _half_clips(dtype: DType) -> Iterator[Probe]:
-    found = numbers(dtype)
+    values = probe_numbers(dtype)
     low, high = np.array(2, dtype), np.array(7, dtype)
-    yield Probe((found, low, None), lambda x, a, _: np.maximum(x, a))
-    yield Probe((found, None, high), lambda x, _, b: np.minimum(x, b))
+    yield Probe((values, low, None), lambda x, a, _: np.maximum(x, a))
+    yield Probe((values, None, high), lambda x, _, b: np.minimum(x, b))
 
 
-def _wheres(dtype: DType) -> Iterator[Probe]:
-    found = numbers(dtype)
-    other = np.roll(found, 5)
-    one = found[3:4]
-    for chosen in (np.arange(len(found)) % 3 == 0, np.arange(len(found)) % 3 != 0):
-        for left, right in ((found, other), (one, other), (found, one)):
-            yield Probe((chosen, left, right), _where)
+def _where_probes(dtype: DType) -> Iterator[Probe]:
+    values = probe_numbers(dtype)
+    other = np.roll(values, 5)
+    one = values[3:4]
+    for condition in (np.arange(len(values)) % 3 == 0, np.arange(len(values)) % 3 != 0):
+        for left, right in ((values, other), (one, other), (values, one)):
+            yield Probe((condition, left, right), _where)
 
 
-def _products(dtype: DType) -> Iterator[Probe]:
+def _product_probes(dtype: DType) -> Iterator[Probe]:
     # factors of half the bits, so that double holds no product of them
-    for rows in _rows(dtype, narrow=1 if not _is_float(dtype) else 0):
+    for rows in _reduction_rows(dtype, narrow=1 if not _is_float(dtype) else 0):
         yield Probe((rows, np.ascontiguousarray(rows.T)), _matrix_product)
 
 
@@ -369,24 +370,24 @@ def _matrix_product(left: Array, right: Array) -> Array:
     return np.add.reduce(left[:, :, None] * right[None, :, :], axis=1)
 
 
-def _einsums(dtype: DType) -> Iterator[Probe]:
+def _einsum_probes(dtype: DType) -> Iterator[Probe]:
     """A product, and a sum: of the kernels that Einsum calls, one each."""
-    for probe in _products(dtype):
+    for probe in _product_probes(dtype):
         yield Probe(probe.inputs, _matrix_product, {"equation": "ij,jk->ik"})
         rows = probe.inputs[0]
         yield Probe((rows,), lambda x: np.add.reduce(x, axis=1), {"equation": "ij->i"})
 
 
-def _sorts(dtype: DType) -> Iterator[Probe]:
+def _sort_probes(dtype: DType) -> Iterator[Probe]:
     """The largest numbers, NaN above all, as torch sorts them."""
-    for rows in _rows(dtype):
+    for rows in _reduction_rows(dtype):
         count = np.array([rows.shape[1]])
         yield Probe((rows, count), lambda x, _: np.sort(x, axis=1)[:, ::-1], {"axis": 1}, 2)
 
 
-@_maker
-def _pools(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
-    for rows in _rows(dtype):
+@_make_factory
+def _pool_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+    for rows in _reduction_rows(dtype):
         yield Probe(
             (rows[None],),
             lambda x: np.stack([meaning(x[..., i : i + 2]) for i in range(x.shape[-1] - 1)], -1),
@@ -394,43 +395,45 @@ def _pools(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
         )
 
 
-@_maker
+@_make_factory
 def _global_pools(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
-    for rows in _rows(dtype):
+    for rows in _reduction_rows(dtype):
         yield Probe((rows[None],), lambda x: meaning(x)[..., None])
 
 
-@_maker
-def _scatters(dtype: DType, reduction: str, meaning: Meaning, nd: bool) -> Iterator[Probe]:
-    found = numbers(dtype)
-    other = np.roll(found, 7)
-    at = np.arange(len(found))
+@_make_factory
+def _scatter_probes(dtype: DType, reduction: str, meaning: Meaning, nd: bool) -> Iterator[Probe]:
+    values = probe_numbers(dtype)
+    other = np.roll(values, 7)
+    at = np.arange(len(values))
     indices = at[:, None] if nd else at
-    yield Probe((found, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction})
+    yield Probe((values, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction})
 
 
-def _ranges(dtype: DType) -> Iterator[Probe]:
+def _range_probes(dtype: DType) -> Iterator[Probe]:
     if dtype.kind == "b":
         return
-    starts = (0, 5) if _is_float(dtype) else (0, _limits(dtype)[1] // 3)
+    starts = (0, 5) if _is_float(dtype) else (0, _int_limits(dtype)[1] // 3)
     for start in starts:
-        ends = [np.array(each, dtype) for each in (start, start + 9, 2)]
+        ends = [np.array(number, dtype) for number in (start, start + 9, 2)]
         yield Probe(tuple(ends), lambda a, b, s: np.array([a + s * i for i in range(5)]))
 
 
-@_maker
-def _moved(dtype: DType, meaning: Meaning, *rest: Array, **attributes: Any) -> Iterator[Probe]:
+@_make_factory
+def _move_probes(
+    dtype: DType, meaning: Meaning, *rest: Array, **attributes: Any
+) -> Iterator[Probe]:
     """Operators that only move what they are given."""
-    found = numbers(dtype)
-    table = np.resize(found, (4, 6 * max(1, len(found) // 6)))
+    values = probe_numbers(dtype)
+    table = np.resize(values, (4, 6 * max(1, len(values) // 6)))
     yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
 
 
 ANYTHING = np.longdouble(-12345.678)  # where no number is expected
 
 
-@_maker
-def _networks(dtype: DType, gates: int) -> Iterator[Probe]:
+@_make_factory
+def _recurrent_probes(dtype: DType, gates: int) -> Iterator[Probe]:
     """One step of a recurrent layer over a row with NaN: all that it gives there is NaN.  Other
     numbers are for sample calls to compare."""
     if not _is_float(dtype):
@@ -447,14 +450,14 @@ def _lost_rows(x: Array, *_: Array) -> Array:
     return np.where(np.broadcast_to(lost, (*lost.shape[:-1], 3)), _NAN, ANYTHING)
 
 
-def _normalised(dtype: DType) -> Iterator[Probe]:
+def _norm_probes(dtype: DType) -> Iterator[Probe]:
     """NaN in a row is NaN in all of the row; other numbers are for sample calls to compare."""
-    for rows in _rows(dtype):
+    for rows in _reduction_rows(dtype):
         gain = np.ones(rows.shape[1], dtype)
-        yield Probe((rows, gain), _spoilt)
+        yield Probe((rows, gain), _nan_rows)
 
 
-def _spoilt(x: Array, *_: Array) -> Array:
+def _nan_rows(x: Array, *_: Array) -> Array:
     lost = np.isnan(x).any(-1, keepdims=True)
     return np.where(np.broadcast_to(lost, x.shape), _NAN, ANYTHING)
 
@@ -481,83 +484,85 @@ _BINARY: dict[str, Meaning] = {
     "PRelu": lambda x, slope: _where(x < 0, x * slope, x),
 }  # fmt: skip
 _MOVED: dict[str, Maker] = {
-    "Transpose": _moved(np.transpose),
-    "Flatten": _moved(np.array),
-    "Squeeze": _moved(np.array),
-    "Reshape": _moved(np.ravel, np.array([-1])),
-    "Unsqueeze": _moved(lambda x: x[None], np.array([0])),
-    "Concat": _moved(np.array, axis=0),
-    "Tile": _moved(lambda x: np.tile(x, (2, 1)), np.array([2, 1])),
-    "Expand": _moved(lambda x: np.stack([x, x]), np.array([2, 1, 1])),
-    "Slice": _moved(lambda x: x[1:3], np.array([1]), np.array([3])),
-    "Pad": _moved(
+    "Transpose": _move_probes(np.transpose),
+    "Flatten": _move_probes(np.array),
+    "Squeeze": _move_probes(np.array),
+    "Reshape": _move_probes(np.ravel, np.array([-1])),
+    "Unsqueeze": _move_probes(lambda x: x[None], np.array([0])),
+    "Concat": _move_probes(np.array, axis=0),
+    "Tile": _move_probes(lambda x: np.tile(x, (2, 1)), np.array([2, 1])),
+    "Expand": _move_probes(lambda x: np.stack([x, x]), np.array([2, 1, 1])),
+    "Slice": _move_probes(lambda x: x[1:3], np.array([1]), np.array([3])),
+    "Pad": _move_probes(
         lambda x: np.pad(x, ((1, 0), (0, 1)), "edge"), np.array([1, 0, 0, 1]), mode="edge"
     ),
-    "Gather": _moved(lambda x: x[[2, 0]], np.array([2, 0])),
-    "GatherElements": _moved(lambda x: x[[[2, 0]], [[0, 1]]], np.array([[2, 0]])),
-    "GatherND": _moved(lambda x: x[[2, 0]], np.array([[2], [0]])),
-    "Compress": _moved(lambda x: x[[0, 2]], np.array([True, False, True, False]), axis=0),
-    "Trilu": _moved(np.triu),
-    "Split": _moved(np.array),
+    "Gather": _move_probes(lambda x: x[[2, 0]], np.array([2, 0])),
+    "GatherElements": _move_probes(lambda x: x[[[2, 0]], [[0, 1]]], np.array([[2, 0]])),
+    "GatherND": _move_probes(lambda x: x[[2, 0]], np.array([[2], [0]])),
+    "Compress": _move_probes(lambda x: x[[0, 2]], np.array([True, False, True, False]), axis=0),
+    "Trilu": _move_probes(np.triu),
+    "Split": _move_probes(np.array),
 }  # fmt: skip
 PROBES: dict[str, Maker] = {
-    **{op: _unary(meaning) for op, meaning in _UNARY.items()},
-    **{op: _binary(meaning) for op, meaning in _BINARY.items()},
+    **{op: _unary_probes(meaning) for op, meaning in _UNARY.items()},
+    **{op: _binary_probes(meaning) for op, meaning in _BINARY.items()},
     **_MOVED,
-    "LeakyRelu": _unary(lambda x: np.where(x < 0, x / 4, x), alpha=0.25),
-    "ThresholdedRelu": _unary(lambda x: np.where(x <= 0.5, 0.0, x), alpha=0.5),
-    "HardSigmoid": _unary(
+    "LeakyRelu": _unary_probes(lambda x: np.where(x < 0, x / 4, x), alpha=0.25),
+    "ThresholdedRelu": _unary_probes(lambda x: np.where(x <= 0.5, 0.0, x), alpha=0.5),
+    "HardSigmoid": _unary_probes(
         lambda x: np.minimum(np.maximum(x / 4 + 0.5, 0), 1), alpha=0.25, beta=0.5
     ),
-    "Max": _several(np.maximum),
-    "Min": _several(np.minimum),
-    "Sum": _several(np.add),
-    "Div": _division(_truncated),
-    "Pow": _powers,
-    "Clip": _clips,
-    "Where": _wheres,
-    "ReduceSum": _reduction(_SUM),
-    "ReduceMean": _reduction(_mean, floats_only=True),
-    "ReduceMax": _reduction(_extreme(True)),
-    "ReduceMin": _reduction(_extreme(False)),
-    "ReduceProd": _reduction(_PRODUCT),
-    "ReduceL1": _reduction(lambda x, axis: _SUM(np.abs(x), axis=axis)),
-    "ReduceL2": _reduction(lambda x, axis: np.sqrt(_SUM(x * x, axis=axis)), floats_only=True),
-    "ReduceSumSquare": _reduction(lambda x, axis: _SUM(x * x, axis=axis)),
-    "ReduceLogSum": _reduction(lambda x, axis: np.log(_SUM(x, axis=axis)), floats_only=True),
-    "ReduceLogSumExp": _reduction(_log_sum_exp, floats_only=True),
-    "ArgMax": _along(_first_extreme(True), keepdims=0),
-    "ArgMin": _along(_first_extreme(False), keepdims=0),
-    "Softmax": _along(_softmax),
-    "LogSoftmax": _along(_log_softmax),
-    "CumSum": _cumulative(np.add.accumulate),
-    "CumProd": _cumulative(np.multiply.accumulate),
-    "MatMul": _products,
-    "Gemm": _products,
-    "Einsum": _einsums,
-    "TopK": _sorts,
-    "MaxPool": _pools(lambda x: np.max(x, -1)),
-    "AveragePool": _pools(lambda x: (x[..., 0] + x[..., 1]) / 2),
+    "Max": _variadic_probes(np.maximum),
+    "Min": _variadic_probes(np.minimum),
+    "Sum": _variadic_probes(np.add),
+    "Div": _division_probes(_exact_division),
+    "Pow": _power_probes,
+    "Clip": _clip_probes,
+    "Where": _where_probes,
+    "ReduceSum": _reduction_probes(_SUM),
+    "ReduceMean": _reduction_probes(_axis_mean, floats_only=True),
+    "ReduceMax": _reduction_probes(_axis_extreme(True)),
+    "ReduceMin": _reduction_probes(_axis_extreme(False)),
+    "ReduceProd": _reduction_probes(_PRODUCT),
+    "ReduceL1": _reduction_probes(lambda x, axis: _SUM(np.abs(x), axis=axis)),
+    "ReduceL2": _reduction_probes(
+        lambda x, axis: np.sqrt(_SUM(x * x, axis=axis)), floats_only=True
+    ),
+    "ReduceSumSquare": _reduction_probes(lambda x, axis: _SUM(x * x, axis=axis)),
+    "ReduceLogSum": _reduction_probes(lambda x, axis: np.log(_SUM(x, axis=axis)), floats_only=True),
+    "ReduceLogSumExp": _reduction_probes(_log_sum_exp, floats_only=True),
+    "ArgMax": _axis_probes(_first_extreme(True), keepdims=0),
+    "ArgMin": _axis_probes(_first_extreme(False), keepdims=0),
+    "Softmax": _axis_probes(_exact_softmax),
+    "LogSoftmax": _axis_probes(_log_softmax),
+    "CumSum": _cumulative_probes(np.add.accumulate),
+    "CumProd": _cumulative_probes(np.multiply.accumulate),
+    "MatMul": _product_probes,
+    "Gemm": _product_probes,
+    "Einsum": _einsum_probes,
+    "TopK": _sort_probes,
+    "MaxPool": _pool_probes(lambda x: np.max(x, -1)),
+    "AveragePool": _pool_probes(lambda x: (x[..., 0] + x[..., 1]) / 2),
     "GlobalMaxPool": _global_pools(lambda x: np.max(x, -1)),
-    "GlobalAveragePool": _global_pools(lambda x: _mean(x, x.ndim - 1)),
-    "Range": _ranges,
-    "LayerNormalization": _normalised,
-    "RMSNormalization": _normalised,
-    "LSTM": _networks(4),
-    "GRU": _networks(3),
-    "RNN": _networks(1),
+    "GlobalAveragePool": _global_pools(lambda x: _axis_mean(x, x.ndim - 1)),
+    "Range": _range_probes,
+    "LayerNormalization": _norm_probes,
+    "RMSNormalization": _norm_probes,
+    "LSTM": _recurrent_probes(4),
+    "GRU": _recurrent_probes(3),
+    "RNN": _recurrent_probes(1),
 }
 # Operators that are measured more than once: an attribute, or an input that is left out, chooses
 # what they do.
 VARIANTS: dict[str, dict[str, Maker]] = {
     "Clip": {"one bound": _half_clips},
     "Mod": {
-        "fmod=0": _division(np.mod, ints_only=True, fmod=0),
-        "fmod=1": _division(_remainder, fmod=1),
+        "fmod=0": _division_probes(np.mod, ints_only=True, fmod=0),
+        "fmod=1": _division_probes(_exact_fmod, fmod=1),
     },
     **{
         name: {
-            f"reduction={word}": _scatters(word, meaning, nd=name == "ScatterND")
+            f"reduction={word}": _scatter_probes(word, meaning, nd=name == "ScatterND")
             for word, meaning in (
                 ("none", lambda x, y: y), ("add", np.add), ("mul", np.multiply),
                 ("max", np.maximum), ("min", np.minimum),

@@ -34,21 +34,21 @@ class Setting:
 
 def read_settings(path: Path, diagnostics: Diagnostics) -> list[Setting]:
     """The rows, in file order; what is wrong with one is an error of ``diagnostics``."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for entry in load(path, f"specs/runtime/{path.name}", diagnostics):
-        row = _row(entry, diagnostics)
+        row = _read_row(entry, diagnostics)
         if row is None:
             continue
-        if row.name in found:
+        if row.name in settings:
             diagnostics.error(entry.span, f"a second row for '{row.name}'")
-        found[row.name] = row
-    return list(found.values())
+        settings[row.name] = row
+    return list(settings.values())
 
 
-def _row(entry: YNode, diagnostics: Diagnostics) -> Setting | None:
+def _read_row(entry: YNode, diagnostics: Diagnostics) -> Setting | None:
     pairs = entry.items() if isinstance(entry, YMap) else ()
     texts = {k.text: v.text for k, v in pairs if isinstance(v, YScalar) and k.text in _TEXTS}
-    lists = {k.text: _numbers(v) for k, v in pairs if isinstance(v, YSeq) and k.text in _LISTS}
+    lists = {k.text: _parse_ints(v) for k, v in pairs if isinstance(v, YSeq) and k.text in _LISTS}
     unknown = sorted({key.text for key, _ in pairs} - set(texts) - set(lists))
     bounds, search = lists.get("range") or [], lists.get("search", [])
     if unknown or len(bounds) != 2 or not all(map(texts.get, ("name", "about", "source"))):
@@ -60,8 +60,11 @@ def _row(entry: YNode, diagnostics: Diagnostics) -> Setting | None:
         )
     if search is None:
         return diagnostics.error(entry.span, "search is a list of whole numbers")
-    given = {key: texts.get(key, "") for key in ("usual", "inference", "training")}
-    values = [*search, *(_number(text) for text in given.values() if text not in ("", _TORCH))]
+    defaults = {key: texts.get(key, "") for key in ("usual", "inference", "training")}
+    values = [
+        *search,
+        *(_parse_int(text) for text in defaults.values() if text not in ("", _TORCH)),
+    ]
     if not all(value is not None and bounds[0] <= value <= bounds[1] for value in values):
         return diagnostics.error(
             entry.span, f"a value outside the range {bounds[0]} to {bounds[1]}"
@@ -72,17 +75,17 @@ def _row(entry: YNode, diagnostics: Diagnostics) -> Setting | None:
         search=tuple(search),
         about=texts["about"],
         source=texts["source"],
-        **given,
+        **defaults,
     )
 
 
-def _number(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None
 
 
-def _numbers(value: YSeq) -> list[int] | None:
-    found = [_number(item.text) if isinstance(item, YScalar) else None for item in value]
-    return None if None in found else [each for each in found if each is not None]
+def _parse_ints(value: YSeq) -> list[int] | None:
+    numbers = [_parse_int(item.text) if isinstance(item, YScalar) else None for item in value]
+    return None if None in numbers else [number for number in numbers if number is not None]
 
 
 def emit_settings(rows: Iterable[Setting]) -> dict[str, str]:
@@ -92,8 +95,8 @@ def emit_settings(rows: Iterable[Setting]) -> dict[str, str]:
     text = f"# {_HEADER}\n"
     text += '"""What sessions of ONNX Runtime are told, and what may be tried."""\n\n'
     for table, key in (("INFERENCE", "inference"), ("TRAINING", "training")):
-        given = [(row.name, getattr(row, key)) for row in rows if getattr(row, key)]
-        lines = "".join(f'    "{name}": "{value}",\n' for name, value in given)
+        values = [(row.name, getattr(row, key)) for row in rows if getattr(row, key)]
+        lines = "".join(f'    "{name}": "{value}",\n' for name, value in values)
         text += f"{table}: dict[str, str] = {{\n{lines}}}\n\n"
     lines = "".join(f'    "{row.name}": {row.search!r},\n' for row in rows if row.search)
     text += f"SEARCHED: dict[str, tuple[int, ...]] = {{\n{lines}}}\n\n"
@@ -145,6 +148,6 @@ def settings_page(rows: Iterable[Setting]) -> str:
     lines = []
     for row in rows:
         tried = ", ".join(map(str, row.search))
-        given = (row.usual, row.inference, row.training, tried, row.about)
-        lines.append(f"| `{row.name}` | {row.range[0]} to {row.range[1]} | {' | '.join(given)} |\n")
+        cells = (row.usual, row.inference, row.training, tried, row.about)
+        lines.append(f"| `{row.name}` | {row.range[0]} to {row.range[1]} | {' | '.join(cells)} |\n")
     return _INTRODUCTION + "".join(lines)

@@ -103,7 +103,9 @@ class OnnxSchema:
 
     def elements(self, type_name: str) -> frozenset[int]:
         """The element types of the tensors among them."""
-        return frozenset(each for each in map(element_type, self.allowed(type_name)) if each)
+        return frozenset(
+            element for element in map(element_type, self.allowed(type_name)) if element
+        )
 
     def input_at(self, place: int) -> Formal | None:
         """The formal input at a position; the last, variadic one repeats."""
@@ -123,7 +125,7 @@ class OnnxSchema:
 
     def signature(self) -> str:
         """``Gemm(A: T, B: T, C?: T) -> (Y: T)``: one line for people."""
-        return f"{self.op}({_formals(self.inputs)}) -> ({_formals(self.outputs)})"
+        return f"{self.op}({_format_formals(self.inputs)}) -> ({_format_formals(self.outputs)})"
 
 
 def key_of(op: str, domain: str = "") -> str:
@@ -137,7 +139,7 @@ def _formal_at(formals: tuple[Formal, ...], place: int) -> Formal | None:
     return formals[-1] if formals and formals[-1].variadic else None
 
 
-def _formals(formals: tuple[Formal, ...]) -> str:
+def _format_formals(formals: tuple[Formal, ...]) -> str:
     marks = {(True, False): "?", (False, True): "*"}
     return ", ".join(
         f"{f.name}{marks.get((f.optional, f.variadic), '')}: {f.type}" for f in formals
@@ -160,7 +162,9 @@ def operators(domain: str = "") -> tuple[str, ...]:
     floor, ceiling = DOMAIN_RANGE[domain]
     return tuple(
         sorted(
-            op for (op, d) in recorded() if d == domain and versions_between(op, d, floor, ceiling)
+            op
+            for (op, d) in recorded_schemas()
+            if d == domain and versions_between(op, d, floor, ceiling)
         )
     )
 
@@ -170,7 +174,7 @@ def schema_at(op: str, domain: str = "", opset: int | None = None) -> OnnxSchema
     """The schema in force at ``opset`` (default: the newest that ONNX Runtime runs); None: unknown
     there, or deprecated."""
     newest = DOMAIN_RANGE[domain][1] if opset is None else opset
-    versions = [s for s in _known(op, domain) if s.since <= newest]
+    versions = [s for s in _find_versions(op, domain) if s.since <= newest]
     return versions[-1] if versions and not versions[-1].deprecated else None
 
 
@@ -188,15 +192,19 @@ def versions_between(
     floor = low if floor is None else floor
     ceiling = high if ceiling is None else ceiling
     first = schema_at(op, domain, floor)
-    later = [s for s in _known(op, domain) if floor < s.since <= ceiling and not s.deprecated]
+    later = [
+        s for s in _find_versions(op, domain) if floor < s.since <= ceiling and not s.deprecated
+    ]
     return ((first,) if first else ()) + tuple(later)
 
 
-def _known(op: str, domain: str) -> tuple[OnnxSchema, ...]:
-    """All versions of an operator, oldest first; those of the installed packages for one that is
-    not recorded, such as a newer ONNX Runtime's."""
-    found = recorded().get((op, domain))
-    return found if found is not None else installed_history().get((op, domain), ())
+def _find_versions(op: str, domain: str) -> tuple[OnnxSchema, ...]:
+    """Return all versions of an operator, oldest first.
+
+    Those of the installed packages for one that is not recorded, such as a newer ONNX Runtime's.
+    """
+    versions = recorded_schemas().get((op, domain))
+    return versions if versions is not None else installed_history().get((op, domain), ())
 
 
 def record_installed() -> None:
@@ -204,16 +212,16 @@ def record_installed() -> None:
     to the ceiling, of every operator that some opset between them knows."""
     import onnxruntime
 
-    kept = []
+    schemas = []
     for (_, domain), versions in installed_history().items():
         floor, ceiling = DOMAIN_RANGE[domain]
         older = [schema for schema in versions if schema.since <= floor][-1:]
         newer = [schema for schema in versions if floor < schema.since <= ceiling]
         if any(not schema.deprecated for schema in older + newer):
-            kept += older + newer
-    write_record(kept, {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
-    for each in (operators, schema_at, versions_between):
-        each.cache_clear()
+            schemas += older + newer
+    write_record(schemas, {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
+    for function in (operators, schema_at, versions_between):
+        function.cache_clear()
 
 
 @cache
@@ -224,33 +232,33 @@ def installed_history() -> dict[tuple[str, str], tuple[OnnxSchema, ...]]:
     every = [(raw, True) for raw in state.get_all_operator_schema()]
     # onnx's word counts where both know a version
     every += [(raw, False) for raw in onnx.defs.get_all_schemas_with_history()]
-    found: dict[tuple[str, str], dict[int, OnnxSchema]] = {}
+    by_key: dict[tuple[str, str], dict[int, OnnxSchema]] = {}
     for raw, of_runtime in every:
         if raw.domain in DOMAIN_RANGE:
-            versions = found.setdefault((raw.name, raw.domain), {})
-            versions[raw.since_version] = _schema(raw, of_runtime)
-    return {key: tuple(v[n] for n in sorted(v)) for key, v in found.items()}
+            versions = by_key.setdefault((raw.name, raw.domain), {})
+            versions[raw.since_version] = _convert_schema(raw, of_runtime)
+    return {key: tuple(v[n] for n in sorted(v)) for key, v in by_key.items()}
 
 
-def _schema(raw: Any, of_runtime: bool) -> OnnxSchema:
+def _convert_schema(raw: Any, of_runtime: bool) -> OnnxSchema:
     """A schema as onnx lists it, or as ONNX Runtime does, which names some fields otherwise."""
 
-    def formal(f: Any) -> Formal:
+    def convert_formal(f: Any) -> Formal:
         kind, alike = (f.typeStr, f.isHomogeneous) if of_runtime else (f.type_str, f.is_homogeneous)
         return Formal(f.name, kind, f.option.name == "Optional", f.option.name == "Variadic", alike)
 
-    def attribute(name: str, a: Any) -> OnnxAttribute:
+    def convert_attribute(name: str, a: Any) -> OnnxAttribute:
         read = onnx.AttributeProto.FromString
         default = read(a._default_value) if of_runtime else a.default_value
-        return OnnxAttribute(name, a.type.name, a.required, _default(default))
+        return OnnxAttribute(name, a.type.name, a.required, _convert_default(default))
 
     return OnnxSchema(
         op=raw.name,
         domain=raw.domain,
         since=raw.since_version,
-        inputs=tuple(map(formal, raw.inputs)),
-        outputs=tuple(map(formal, raw.outputs)),
-        attributes=tuple(attribute(*pair) for pair in sorted(raw.attributes.items())),
+        inputs=tuple(map(convert_formal, raw.inputs)),
+        outputs=tuple(map(convert_formal, raw.outputs)),
+        attributes=tuple(convert_attribute(*pair) for pair in sorted(raw.attributes.items())),
         type_params=tuple(
             (t.type_param_str, tuple(t.allowed_type_strs)) for t in raw.type_constraints
         ),
@@ -263,7 +271,7 @@ def _schema(raw: Any, of_runtime: bool) -> OnnxSchema:
     )
 
 
-def _default(proto: onnx.AttributeProto) -> Any:
+def _convert_default(proto: onnx.AttributeProto) -> Any:
     if proto.type == onnx.AttributeProto.UNDEFINED:
         return None
     value = onnx.helper.get_attribute_value(proto)
@@ -272,7 +280,7 @@ def _default(proto: onnx.AttributeProto) -> Any:
     if proto.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
         return list(value)
     if proto.type == onnx.AttributeProto.STRINGS:
-        return [each.decode() for each in value]
+        return [text.decode() for text in value]
     return value
 
 
@@ -286,42 +294,42 @@ def element_type(text: str) -> int | None:
 
 
 @cache
-def recorded() -> History:
+def recorded_schemas() -> History:
     """(op, domain) -> the recorded versions, oldest first."""
     lines = PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []
-    found: dict[tuple[str, str], tuple[OnnxSchema, ...]] = {}
+    by_key: dict[tuple[str, str], tuple[OnnxSchema, ...]] = {}
     for line in lines[1:]:
-        schema = _read(json.loads(line))
+        schema = _from_row(json.loads(line))
         key = (schema.op, schema.domain)
-        found[key] = (*found.get(key, ()), schema)
-    return found
+        by_key[key] = (*by_key.get(key, ()), schema)
+    return by_key
 
 
 def recorded_versions() -> dict[str, str]:
     """The versions that were read: ``{"onnx": "1.23.2", "onnxruntime": "1.31.1"}``."""
     with PATH.open(encoding="utf-8") as file:
-        found: dict[str, str] = json.loads(file.readline())
-    return found
+        versions: dict[str, str] = json.loads(file.readline())
+    return versions
 
 
 def write_record(schemas: Iterable[OnnxSchema], versions: Mapping[str, str]) -> None:
     """Write the record; ``versions`` are those of the installed packages."""
     rows = sorted(schemas, key=lambda schema: (schema.domain, schema.op, schema.since))
     lines = [json.dumps(dict(sorted(versions.items())))]
-    lines += [json.dumps(_written(schema)) for schema in rows]
+    lines += [json.dumps(_to_row(schema)) for schema in rows]
     PATH.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recorded.cache_clear()
+    recorded_schemas.cache_clear()
 
 
-def _written(schema: OnnxSchema) -> dict[str, Any]:
-    """A schema as a line holds it; what is usual is left out."""
+def _to_row(schema: OnnxSchema) -> dict[str, Any]:
+    """Convert a schema to a row of the record, without default values."""
     row: dict[str, Any] = {"op": schema.op, "domain": schema.domain, "since": schema.since}
-    row["inputs"] = [_formal_written(each) for each in schema.inputs]
-    row["outputs"] = [_formal_written(each) for each in schema.outputs]
+    row["inputs"] = [_formal_written(formal) for formal in schema.inputs]
+    row["outputs"] = [_formal_written(formal) for formal in schema.outputs]
     row["counts"] = [
         schema.min_inputs, schema.max_inputs, schema.min_outputs, schema.max_outputs
     ]  # fmt: skip
-    row["types"] = {name: "|".join(map(_short, types)) for name, types in schema.type_params}
+    row["types"] = {name: "|".join(map(_shorten_type, types)) for name, types in schema.type_params}
     row["attributes"] = {
         a.name: [a.type, "required"] if a.required else [a.type, "default", a.default]
         for a in schema.attributes
@@ -330,8 +338,8 @@ def _written(schema: OnnxSchema) -> dict[str, Any]:
     return row | {name: True for name, flag in flags.items() if flag}
 
 
-def _read(row: Mapping[str, Any]) -> OnnxSchema:
-    fewest_in, most_in, fewest_out, most_out = row["counts"]
+def _from_row(row: Mapping[str, Any]) -> OnnxSchema:
+    min_inputs, max_inputs, min_outputs, max_outputs = row["counts"]
     return OnnxSchema(
         row["op"],
         row["domain"],
@@ -342,11 +350,13 @@ def _read(row: Mapping[str, Any]) -> OnnxSchema:
             OnnxAttribute(name, kind, how == "required", default[0] if default else None)
             for name, (kind, how, *default) in row["attributes"].items()
         ),
-        tuple((name, tuple(map(_long, text.split("|")))) for name, text in row["types"].items()),
-        fewest_in,
-        most_in,
-        fewest_out,
-        most_out,
+        tuple(
+            (name, tuple(map(_expand_type, text.split("|")))) for name, text in row["types"].items()
+        ),
+        min_inputs,
+        max_inputs,
+        min_outputs,
+        max_outputs,
         row.get("deprecated", False),
         row.get("function", False),
     )
@@ -363,11 +373,11 @@ def _formal_read(pair: list[str]) -> Formal:
     return Formal(name, pair[1], "?" in marks, "*" in marks, "!" not in marks)
 
 
-def _short(type_name: str) -> str:
+def _shorten_type(type_name: str) -> str:
     """``tensor(float)`` as ``float``; other types as they are, which have brackets."""
     inner = type_name.removeprefix("tensor(").removesuffix(")")
     return inner if type_name == f"tensor({inner})" and "(" not in inner else type_name
 
 
-def _long(text: str) -> str:
+def _expand_type(text: str) -> str:
     return text if "(" in text else f"tensor({text})"

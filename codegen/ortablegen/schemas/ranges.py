@@ -72,29 +72,28 @@ def parse_range(text: str) -> VersionRange | None:
 
 
 def meet(ranges: Iterable[VersionRange]) -> Version | None:
-    """A version that all of the ranges hold; None when there is none."""
+    """Find a version in all of the ranges; None when there is none."""
     every = list(ranges)
-    bounds = [bound for each in every for _, bound in each.bounds]
+    bounds = [bound for version_range in every for _, bound in version_range.bounds]
     # what holds between two bounds holds beside one of them, or at it
     beside = [(major, minor + step) for major, minor in bounds for step in (-1, 0, 1)]
     beyond = (max(bounds, default=(2, 0))[0] + 1, 0)
     tried = sorted({*(v for v in beside if v[1] >= 0), (0, 0), beyond})
-    return next((v for v in tried if all(each.holds(v) for each in every)), None)
+    return next((v for v in tried if all(version_range.holds(v) for version_range in every)), None)
 
 
 def covers(outer: VersionRange, inner: VersionRange) -> bool:
-    """Whether ``outer`` holds every version that ``inner`` holds."""
+    """Return whether ``outer`` contains every version of ``inner``."""
     opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
     outside = [VersionRange(((opposite[sign], bound),)) for sign, bound in outer.bounds]
-    return all(meet([inner, each]) is None for each in outside)
+    return all(meet([inner, version_range]) is None for version_range in outside)
 
 
 def range_of(inside: Iterable[Version], every: Iterable[Version]) -> str | None:
-    """The text of the range that tells the versions ``inside`` from the others of ``every``; None
-    where one bound does not."""
-    kept, others = sorted(inside), sorted(set(every) - set(inside))
-    if not kept or not others:
+    """Format the range of ``inside`` among ``every``; None where one bound is not enough."""
+    members, others = sorted(inside), sorted(set(every) - set(inside))
+    if not members or not others:
         return None
-    if kept[-1] < others[0]:
+    if members[-1] < others[0]:
         return f"<{dotted(others[0])}"
-    return f">={dotted(kept[0])}" if others[-1] < kept[0] else None
+    return f">={dotted(members[0])}" if others[-1] < members[0] else None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .ranges import Version, dotted, parse_version
-from .registry import NAMESPACES, Record, canonical, import_problem, installed_torch
+from .registry import NAMESPACES, Record, canonical_text, import_problem, installed_torch
 from .torch import key_of_schema
 
 PLACE = Path("specs") / "runtime" / "torch_schemas.txt"
@@ -53,19 +53,19 @@ def parse_record(text: str) -> Record:
         elif line and not line.startswith("#"):
             mark, schema = line[1:].split("] ", 1) if line.startswith("[") else ("", line)
             which = set(map(parse_version, mark.split())) & set(versions) if mark else versions
-            found = texts.setdefault(schema.partition("(")[0], {})
-            found.update((version, schema) for version in which)
-    return Record(versions, {key: found for key, found in texts.items() if found})
+            by_version = texts.setdefault(schema.partition("(")[0], {})
+            by_version.update((version, schema) for version in which)
+    return Record(versions, {key: by_version for key, by_version in texts.items() if by_version})
 
 
 def render_record(record: Record) -> str:
     """The text of the file."""
     lines = [_HEADER + " ".join([_VERSIONS, *map(dotted, record.versions)]), ""]
     for key in sorted(record.texts):
-        found = record.texts[key]
+        by_version = record.texts[key]
         by_text: dict[str, list[Version]] = {}
-        for version in sorted(found):
-            by_text.setdefault(found[version], []).append(version)
+        for version in sorted(by_version):
+            by_text.setdefault(by_version[version], []).append(version)
         for text, which in by_text.items():
             mark = f"[{' '.join(map(dotted, which))}] "
             lines.append((mark if len(which) < len(record.versions) else "") + text)
@@ -81,15 +81,15 @@ def installed_schemas() -> dict[str, str]:
 
     for module in MODULES:
         import_problem(module)
-    found = {}
+    schemas = {}
     for schema in torch._C._jit_get_all_schemas():
         namespace = schema.name.partition("::")[0]
-        if namespace in NAMESPACES and (not schema.is_mutable or _fills(schema)):
-            found[key_of_schema(schema)] = canonical(str(schema))
-    return found
+        if namespace in NAMESPACES and (not schema.is_mutable or _fills_randomly(schema)):
+            schemas[key_of_schema(schema)] = canonical_text(str(schema))
+    return schemas
 
 
-def _fills(schema: Any) -> bool:
+def _fills_randomly(schema: Any) -> bool:
     """Whether the operator draws random numbers into its first argument."""
     import torch
 
@@ -107,7 +107,7 @@ def record_installed(path: Path) -> str:
     before, version = read_record(path), installed_torch()
     after = before.with_version(version, installed_schemas())
     path.write_text(render_record(after), encoding="utf-8")
-    changed = len(_differences(before.of(version), after.of(version)))
+    changed = len(_list_differences(before.of(version), after.of(version)))
     return f"{path.name}: torch {dotted(version)}, {len(after.of(version))} schemas, {changed} new"
 
 
@@ -117,10 +117,10 @@ def compare_installed(record: Record) -> list[str]:
     recorded, installed = record.of(installed_torch()), installed_schemas()
     built = {key.partition("::")[0] for key in installed}
     recorded = {key: text for key, text in recorded.items() if key.partition("::")[0] in built}
-    return _differences(recorded, installed)
+    return _list_differences(recorded, installed)
 
 
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def _list_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     lines = []
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):

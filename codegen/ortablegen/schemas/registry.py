@@ -1,6 +1,7 @@
-"""Which operators torch has, and with which schemas. Two registries answer: the installed torch
-(`InstalledTorch`, for users' specs) and what is recorded of every supported version (`Record`, for
-the specs of this repository: codegen then says the same whichever version is installed)."""
+"""The operators of torch and their schemas, of two registries: the installed torch
+(`InstalledTorch`, for users' specs), and the record of every supported version (`Record`, for
+this repository's specs, so that codegen does not depend on the installed version).
+"""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def registered_schema(key: str) -> Any:
 _ALIASES = re.compile(r"\((\w+(?:\|\w+)+)\)")
 
 
-def canonical(text: str) -> str:
+def canonical_text(text: str) -> str:
     """A schema's text on one line, with its sets of aliases sorted: ``Tensor(a|b)``."""
     return _ALIASES.sub(
         lambda match: "(" + "|".join(sorted(match[1].split("|"))) + ")", " ".join(text.split())
@@ -97,8 +98,8 @@ class InstalledTorch:
         return True
 
     def text(self, key: str, version: Version) -> str | None:
-        found = registered_schema(key)
-        return canonical(str(found)) if found is not None else None
+        schema = registered_schema(key)
+        return canonical_text(str(schema)) if schema is not None else None
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -112,7 +113,7 @@ class InstalledTorch:
         namespace, _, plain = name.partition("::")
         packet: Any = getattr(getattr(torch.ops, namespace), plain, None)
         names = packet.overloads() if packet is not None else ()
-        return tuple(from_torch_schema(getattr(packet, each)._schema) for each in names)
+        return tuple(from_torch_schema(getattr(packet, overload)._schema) for overload in names)
 
     @cached_property
     def argument_names(self) -> frozenset[str]:
@@ -166,31 +167,35 @@ class Record:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for key in sorted(self.texts):
-            found.setdefault(key.partition(".")[0], []).append(key)
-        return found
+            by_name.setdefault(key.partition(".")[0], []).append(key)
+        return by_name
 
     @cached_property
     def argument_names(self) -> frozenset[str]:
         """Every argument name of every operator."""
-        texts = {text for found in self.texts.values() for text in found.values()}
+        texts = {text for by_version in self.texts.values() for text in by_version.values()}
         return frozenset(a.name for text in texts for a in parsed_schema(text).arguments)
 
     def of(self, version: Version) -> dict[str, str]:
         """Operator -> schema text, as torch ``version`` has them."""
-        return {key: found[version] for key, found in self.texts.items() if version in found}
+        return {
+            key: by_version[version]
+            for key, by_version in self.texts.items()
+            if version in by_version
+        }
 
     def with_version(self, version: Version, schemas: Mapping[str, str]) -> Record:
         """The record in which torch ``version`` has ``schemas`` and no others."""
         texts = {
-            key: {v: text for v, text in found.items() if v != version}
-            for key, found in self.texts.items()
+            key: {v: text for v, text in by_version.items() if v != version}
+            for key, by_version in self.texts.items()
         }
         for key, text in schemas.items():
             texts.setdefault(key, {})[version] = text
-        kept = {key: found for key, found in texts.items() if found}
-        return Record(tuple(sorted({*self.versions, version})), kept)
+        present = {key: by_version for key, by_version in texts.items() if by_version}
+        return Record(tuple(sorted({*self.versions, version})), present)
 
 
 # -- the schema of an entry
@@ -227,18 +232,23 @@ def schema_of(
         return own
     if requires is not None and not registry.is_record and import_problem(requires) is not None:
         return own
-    wanted = _wanted(registry, versions)
-    found = {version: registry.text(key, version) for version in wanted}
-    _check_present(key, found, registry)
-    wrong = [v for v in wanted if found[v] != canonical(versions.text(text, v))]
+    entry_versions = _entry_versions(registry, versions)
+    registered = {version: registry.text(key, version) for version in entry_versions}
+    _check_present(key, registered, registry)
+    wrong = [v for v in entry_versions if registered[v] != canonical_text(versions.text(text, v))]
     if not wrong:
         return own
-    texts = {found[version]: [v for v in wrong if found[v] == found[version]] for version in wrong}
+    texts = {
+        registered[version]: [v for v in wrong if registered[v] == registered[version]]
+        for version in wrong
+    }
     if len(wrong) == len(registry.versions) and len(texts) == 1:
-        message, notes = "torch's", tuple(f"torch has: {each}" for each in texts)
+        message, notes = "torch's", tuple(f"torch has: {other_text}" for other_text in texts)
     else:
         message = f"that of torch {listed(wrong)}"
-        notes = tuple(f"in torch {listed(which)} it is: {each}" for each, which in texts.items())
+        notes = tuple(
+            f"in torch {listed(which)} it is: {other_text}" for other_text, which in texts.items()
+        )
     raise SchemaProblem(
         f"the schema of '{key}' differs from {message}",
         notes,
@@ -264,30 +274,30 @@ def schema_of_key(
         fix = "write an op entry: its line is the schema" if problem is None else None
         raise SchemaProblem(f"the schema of '{key}' is unknown", notes, fix)
     problem = import_problem(requires) if requires and not registry.is_record else None
-    found = {v: registry.text(key, v) for v in _wanted(registry, versions)}
-    if registry.is_record and not any(found.values()):
+    registered = {v: registry.text(key, v) for v in _entry_versions(registry, versions)}
+    if registry.is_record and not any(registered.values()):
         # an overload that writes is refused with words of its own
         writing = registered_schema(key)
         if writing is not None and writing.is_mutable:
             return from_torch_schema(writing)
-    if problem is not None and not any(found.values()):
+    if problem is not None and not any(registered.values()):
         raise SchemaProblem(f"the schema of '{key}' is unknown", notes=(problem,))
-    _check_present(key, found, registry)
-    parsed = [parsed_schema(text) for _, text in sorted(found.items()) if text is not None]
+    _check_present(key, registered, registry)
+    parsed = [parsed_schema(text) for _, text in sorted(registered.items()) if text is not None]
     for other in parsed[:-1]:
         _check_other_schema(parsed[-1], other)
     return from_torch_schema(parsed[-1])
 
 
-def _wanted(registry: Registry, versions: TorchVersions) -> list[Version]:
+def _entry_versions(registry: Registry, versions: TorchVersions) -> list[Version]:
     """The versions of the registry that the entry is for."""
-    wanted = [version for version in registry.versions if versions.has(version)]
-    if not wanted and registry.is_record:
+    entry_versions = [version for version in registry.versions if versions.has(version)]
+    if not entry_versions and registry.is_record:
         raise SchemaProblem(
             f"no supported version of torch is in 'torch: {versions.present}'",
             notes=(f"supported are {listed(registry.versions)}",),
         )
-    return wanted
+    return entry_versions
 
 
 def _check_present(key: str, found: dict[Version, str | None], registry: Registry) -> None:

@@ -6,8 +6,8 @@ import keyword
 from dataclasses import dataclass
 from typing import Any
 
-MOST_CHARACTERS = 4000  # torch's longest schema has 605
-MOST_LEVELS = 8  # of parentheses and brackets; torch's schemas have 3
+MAX_CHARACTERS = 4000  # torch's longest schema has 605
+MAX_LEVELS = 8  # of parentheses and brackets; torch's schemas have 3
 
 
 @dataclass(frozen=True)
@@ -88,17 +88,15 @@ def _no_schema(text: str) -> str | None:
     process there."""
     if not text.isascii() or not text.replace("\n", " ").isprintable():
         return "it has characters that are not ASCII"
-    if len(text) > MOST_CHARACTERS:
-        return f"it has more than {MOST_CHARACTERS} characters"
+    if len(text) > MAX_CHARACTERS:
+        return f"it has more than {MAX_CHARACTERS} characters"
     depth = 0
     for character in text:
         depth += (character in "([") - (character in ")]")
-        if depth > MOST_LEVELS:
+        if depth > MAX_LEVELS:
             break
-    lists = "[]" * MOST_LEVELS in text.replace(" ", "")
-    return (
-        f"it is nested in more than {MOST_LEVELS} levels" if depth > MOST_LEVELS or lists else None
-    )
+    lists = "[]" * MAX_LEVELS in text.replace(" ", "")
+    return f"it is nested in more than {MAX_LEVELS} levels" if depth > MAX_LEVELS or lists else None
 
 
 def key_of_schema(schema: Any) -> str:
@@ -109,27 +107,27 @@ def key_of_schema(schema: Any) -> str:
 def from_torch_schema(schema: Any) -> OpSchema:
     """Turn a ``torch._C.FunctionSchema`` into an :class:`OpSchema`."""
     key = key_of_schema(schema)
-    arguments = tuple(_argument(argument) for argument in schema.arguments)
+    arguments = tuple(_convert_argument(argument) for argument in schema.arguments)
     returns = tuple(type_text(result.real_type) for result in schema.returns)
-    written = _written(schema)
+    written = _written_arguments(schema)
     returns += ("Tensor",) * len(written)
     return OpSchema(key, str(schema), arguments, returns, schema.is_mutable, written)
 
 
-def _written(schema: Any) -> tuple[str, ...]:
+def _written_arguments(schema: Any) -> tuple[str, ...]:
     """The arguments that torch functionalises by ``auto_functionalized``: those that a library's
     operator writes into, if each is a tensor and no result is an argument."""
     if schema.name.partition("::")[0] in ("aten", "prims", "prim"):
         return ()
     if any(result.alias_info is not None for result in schema.returns):
         return ()
-    found = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    if any(type_text(argument.real_type) != "Tensor" for argument in found):
+    arguments = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    if any(type_text(argument.real_type) != "Tensor" for argument in arguments):
         return ()
-    return tuple(argument.name for argument in found)
+    return tuple(argument.name for argument in arguments)
 
 
-def _argument(argument: Any) -> Argument:
+def _convert_argument(argument: Any) -> Argument:
     name = argument.name
     if keyword.iskeyword(name):
         name += "_"

@@ -11,7 +11,7 @@ from typing import Any
 
 from ortable.errors import SpecError
 
-MOST_ERRORS = 1000  # of a run: after these it ends, since what is wrong is another thing
+MAX_ERRORS = 1000  # of a run: after these it ends, since what is wrong is another thing
 SHOWN_ROWS = 2  # of an error that stands in what several rows share
 
 
@@ -26,8 +26,8 @@ class Span:
     row: Row | None = field(default=None, compare=False)
 
     @property
-    def given(self) -> Span:
-        """Where the entry of this position is given: its row, or where it stands."""
+    def origin(self) -> Span:
+        """The location of the entry: its row, or the span itself."""
         return self.row.span if self.row is not None else self
 
     def __str__(self) -> str:
@@ -52,14 +52,14 @@ class Diagnostic:
     fix: str | None = None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the known word that is closest, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(word, list(candidates), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 class SpecErrors(SpecError):
-    """All errors that a run of codegen found; ``str()`` is the printed form."""
+    """All errors of a codegen run; ``str()`` is the printed form."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         super().__init__(diagnostics.render())
@@ -67,15 +67,15 @@ class SpecErrors(SpecError):
 
 
 class Diagnostics:
-    """Collects errors and knows the source text that their carets point into.
+    """Collects errors, and the source text for their carets.
 
-    ``most_columns``: how long a line of the language may be; None for a user's file, whose lines
-    are the user's affair. ``folder``: stands before the file's name in what is printed, as the user
-    wrote it.
+    Args:
+        max_columns: the longest allowed line of the language; None for a user's file.
+        folder: printed before the file's name, as the user wrote it.
     """
 
-    def __init__(self, most_columns: int | None = 100, folder: str = "") -> None:
-        self.most_columns = most_columns
+    def __init__(self, max_columns: int | None = 100, folder: str = "") -> None:
+        self.max_columns = max_columns
         self.folder = folder
         self.errors: list[Diagnostic] = []
         self.reports = 0  # those of an error that was recorded before are counted, too
@@ -97,19 +97,19 @@ class Diagnostics:
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
     ) -> Any:
-        """Record an error, and return None, with which most readers end then.
+        """Record an error and return None, which most readers then return.
 
-        Codegen goes on, so that one run shows all of them, up to `MOST_ERRORS`. What several rows
-        of ``for:`` have in common is one error.
+        Codegen goes on, so that one run shows all of them, up to `MAX_ERRORS`. Equal errors of
+        several rows of ``for:`` are one.
         """
         self.reports += 1
-        found = Diagnostic(span, message, tuple(notes), fix)
-        if found not in self._seen:
-            self._seen.add(found)
-            self.errors.append(found)
-        if len(self.errors) > MOST_ERRORS:
+        diagnostic = Diagnostic(span, message, tuple(notes), fix)
+        if diagnostic not in self._seen:
+            self._seen.add(diagnostic)
+            self.errors.append(diagnostic)
+        if len(self.errors) > MAX_ERRORS:
             raise SpecErrors(self)
-        rows = self._rows.setdefault(found, [])
+        rows = self._rows.setdefault(diagnostic, [])
         if span.row is not None and span.row.span not in rows:
             rows.append(span.row.span)
 
@@ -119,7 +119,9 @@ class Diagnostics:
         for name, span in named:
             first = seen.setdefault(name, span)
             if first is not span:
-                self.error(span, f"duplicate entry for '{name}'", [f"first given at {first.given}"])
+                self.error(
+                    span, f"duplicate entry for '{name}'", [f"first given at {first.origin}"]
+                )
 
     def check_sorted(
         self, named: Iterable[tuple[str, Span]], fix: str = "keep the entries of a file sorted"
@@ -137,23 +139,23 @@ class Diagnostics:
     def render(self) -> str:
         """All errors, sorted by file, line and column, as one text."""
         return "\n".join(
-            self._render_one(found)
-            for found in sorted(self.errors, key=lambda e: (e.span, e.message))
+            self._render_one(diagnostic)
+            for diagnostic in sorted(self.errors, key=lambda e: (e.span, e.message))
         )
 
-    def _render_one(self, found: Diagnostic) -> str:
-        at = f"{self.folder}{found.span}"
-        lines = [f"{at}: error: {found.message}"]
-        source = self.source_line(found.span)
+    def _render_one(self, diagnostic: Diagnostic) -> str:
+        at = f"{self.folder}{diagnostic.span}"
+        lines = [f"{at}: error: {diagnostic.message}"]
+        source = self.source_line(diagnostic.span)
         if source is not None:
             lines.append(source)
-            lines.append(" " * (found.span.column - 1) + "^")
-        lines.extend(f"{at}: note: {note}" for note in found.notes)
-        rows = [row for row in self._rows.get(found, ()) if row.line != found.span.line]
+            lines.append(" " * (diagnostic.span.column - 1) + "^")
+        lines.extend(f"{at}: note: {note}" for note in diagnostic.notes)
+        rows = [row for row in self._rows.get(diagnostic, ()) if row.line != diagnostic.span.line]
         shared = "note: with the values of this row"
         lines.extend(f"{self.folder}{row}: {shared}" for row in rows[:SHOWN_ROWS])
         if len(rows) > SHOWN_ROWS:
             lines.append(f"{at}: note: and of {len(rows) - SHOWN_ROWS} rows more")
-        if found.fix:
-            lines.append(f"{at}: fix: {found.fix}")
+        if diagnostic.fix:
+            lines.append(f"{at}: fix: {diagnostic.fix}")
         return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Lay out YAML of specs: break lines of more than `WIDTH` columns, where YAML reads the same then.
+"""Lay out YAML of specs: break lines of more than `WIDTH` columns where the meaning stays the same.
 
 Flow collections are broken at commas of the outermost depth that helps, scalars between words;
-nothing else is touched. `cli` runs it as ``python -m ortablegen format``.
+nothing else changes. `cli` runs it as ``python -m ortablegen format``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .yaml_source import LOADER
 WIDTH = 120
 _BRACKET = re.compile(r"[\[{]")
 _SPACE = re.compile(r"(?<=[^\s\\]) (?=\S)")
-_Place = tuple[int, int]  # line and column, from 0
+_Position = tuple[int, int]  # line and column, from 0
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Break:
 
     column: int
     depth: float
-    anchor: _Place
+    anchor: _Position
     indent: int
     bonus: int = 0
 
@@ -41,12 +41,12 @@ class _Break:
 class _Level:
     """A collection that is open while the events of a text are read."""
 
-    start: _Place
+    start: _Position
     is_flow: bool
     is_mapping: bool
     depth: int
     count: int = 0
-    item: _Place = (0, 0)
+    item: _Position = (0, 0)
 
 
 def format_yaml(text: str) -> str:
@@ -56,7 +56,7 @@ def format_yaml(text: str) -> str:
         yaml.YAMLError: it is no YAML.
     """
     breaks = _find_breaks(text)
-    placed: list[list[_Place]] = []  # for each line, where its parts begin: column, new column
+    placed: list[list[_Position]] = []  # for each line, where its parts begin: column, new column
     lines: list[str] = []
     for number, line in enumerate(text.split("\n")):
         placed.append([(0, 0)])
@@ -68,11 +68,11 @@ def format_yaml(text: str) -> str:
                 break_long_words=False, break_on_hyphens=False,
             )  # fmt: skip
         else:
-            lines += _split(line, breaks.get(number, []), placed)
-    found = "\n".join(lines)
-    if _content(found) != _content(text):
+            lines += _split_line(line, breaks.get(number, []), placed)
+    formatted = "\n".join(lines)
+    if _parse_content(formatted) != _parse_content(text):
         raise AssertionError("a formatted file says another thing than before")
-    return found
+    return formatted
 
 
 def long_lines(text: str) -> list[int]:
@@ -80,38 +80,38 @@ def long_lines(text: str) -> list[int]:
     return [n for n, line in enumerate(text.split("\n"), 1) if len(line) > WIDTH]
 
 
-def _split(line: str, breaks: list[_Break], placed: list[list[_Place]]) -> Iterator[str]:
+def _split_line(line: str, breaks: list[_Break], placed: list[list[_Position]]) -> Iterator[str]:
     """The lines of the new text for one of the old; the places of its parts go to ``placed``."""
     parts = placed[-1]
     while True:
         start, indent = parts[-1]
         shift = indent - start
         fitting = [
-            each
-            for each in breaks
-            if each.column > start
-            and len(line[: each.column].rstrip()) + shift <= WIDTH
-            and _column(each, placed) < each.column + shift
+            candidate
+            for candidate in breaks
+            if candidate.column > start
+            and len(line[: candidate.column].rstrip()) + shift <= WIDTH
+            and _break_column(candidate, placed) < candidate.column + shift
         ]
         if len(line) + shift <= WIDTH or not fitting:
             yield " " * indent + line[start:]
             return
         best = min(fitting, key=lambda each: (each.depth, -each.column - each.bonus))
         yield " " * indent + line[start : best.column].rstrip()
-        parts.append((best.column, _column(best, placed)))
+        parts.append((best.column, _break_column(best, placed)))
 
 
-def _column(found: _Break, placed: list[list[_Place]]) -> int:
+def _break_column(line_break: _Break, placed: list[list[_Position]]) -> int:
     """The column of the new text at which a line after a break begins."""
-    line, column = found.anchor
+    line, column = line_break.anchor
     start, indent = max(part for part in placed[line] if part[0] <= column)
-    return column - start + indent + found.indent
+    return column - start + indent + line_break.indent
 
 
 def _find_breaks(text: str) -> dict[int, list[_Break]]:
     """The places of each line where YAML takes a line break for a space."""
     lines = text.split("\n")
-    found: dict[int, list[_Break]] = defaultdict(list)
+    breaks: dict[int, list[_Break]] = defaultdict(list)
     levels: list[_Level] = []
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.CollectionEndEvent):
@@ -119,29 +119,29 @@ def _find_breaks(text: str) -> dict[int, list[_Break]]:
         if not isinstance(event, yaml.NodeEvent):
             continue
         mark: Any = event.start_mark
-        place = mark.line, mark.column
+        position = mark.line, mark.column
         is_key = False
         if levels:
             level = levels[-1]
             is_key = level.is_mapping and level.count % 2 == 0
             if is_key or not level.is_mapping:
-                level.item = place
+                level.item = position
                 if level.is_flow and level.count:
-                    found[mark.line].append(_Break(mark.column, level.depth, level.start, 1))
+                    breaks[mark.line].append(_Break(mark.column, level.depth, level.start, 1))
             level.count += 1
         if isinstance(event, yaml.CollectionStartEvent):
             is_mapping = isinstance(event, yaml.MappingStartEvent)
             if event.flow_style:  # an anchor may stand before the bracket
                 bracket = _BRACKET.search(lines[mark.line], mark.column)
-                place = mark.line, bracket.start() if bracket is not None else mark.column
-            levels.append(_Level(place, bool(event.flow_style), is_mapping, len(levels)))
+                position = mark.line, bracket.start() if bracket is not None else mark.column
+            levels.append(_Level(position, bool(event.flow_style), is_mapping, len(levels)))
         elif isinstance(event, yaml.ScalarEvent) and levels and not is_key:
-            _add_words(event, levels[-1], lines, found)
-    return found
+            _add_words(event, levels[-1], lines, breaks)
+    return breaks
 
 
 def _add_words(
-    event: yaml.ScalarEvent, level: _Level, lines: list[str], found: dict[int, list[_Break]]
+    event: yaml.ScalarEvent, level: _Level, lines: list[str], breaks: dict[int, list[_Break]]
 ) -> None:
     """Add the places between words of a scalar."""
     start: Any = event.start_mark
@@ -150,17 +150,17 @@ def _add_words(
     is_block = event.style in ("|", ">")
     for number in range(start.line, end.line + 1 - is_block):
         if is_block:
-            found[number] = []  # a line of a block, which may look like a comment
+            breaks[number] = []  # a line of a block, which may look like a comment
             continue
         first = start.column if number == start.line else 0
         last = end.column if number == end.line else len(lines[number])
         for space in _SPACE.finditer(lines[number], first, last):
             bonus = 24 if lines[number][space.start() - 1] == "," else 0
-            place = _Break(space.end(), level.depth + 0.5, level.item, indent, bonus)
-            found[number].append(place)
+            line_break = _Break(space.end(), level.depth + 0.5, level.item, indent, bonus)
+            breaks[number].append(line_break)
 
 
-def _content(text: str) -> object:
+def _parse_content(text: str) -> object:
     """What a text says, with its anchors, and its comments."""
     values = [
         (type(event), getattr(event, "anchor", None), getattr(event, "value", None))

@@ -18,7 +18,7 @@ def header(specs: str) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _jinja_environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
         keep_trailing_newline=True,
@@ -30,4 +30,4 @@ def _environment() -> jinja2.Environment:
 
 def render(template: str, **values: Any) -> str:
     """Fill a file of ``templates``; a name without a value is an error."""
-    return _environment().get_template(template).render(**values)
+    return _jinja_environment().get_template(template).render(**values)

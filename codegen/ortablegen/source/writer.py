@@ -21,9 +21,9 @@ class WriteReport:
 
 def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
     """What :func:`write_tree` would do; touches nothing."""
-    written = [name for name, text in files.items() if _read(root / name) != text.encode()]
+    written = [name for name, text in files.items() if _read_bytes(root / name) != text.encode()]
     return WriteReport(
-        tuple(sorted(written)), tuple(_orphans(files, root)), len(files) - len(written)
+        tuple(sorted(written)), tuple(_find_orphans(files, root)), len(files) - len(written)
     )
 
 
@@ -32,26 +32,26 @@ def write_tree(files: Mapping[str, str], root: Path) -> WriteReport:
     atomically."""
     report = compare_tree(files, root)
     for name in report.written:
-        _replace(root / name, files[name].encode())
+        _replace_file(root / name, files[name].encode())
     for name in report.deleted:
         (root / name).unlink()
         _remove_empty_parents((root / name).parent, root)
     return report
 
 
-def _read(path: Path) -> bytes | None:
+def _read_bytes(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return None
 
 
-def _orphans(files: Mapping[str, str], root: Path) -> list[str]:
+def _find_orphans(files: Mapping[str, str], root: Path) -> list[str]:
     present = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     return sorted(name for name in present if name not in files and "__pycache__" not in name)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace_file(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     with os.fdopen(handle, "wb") as stream:

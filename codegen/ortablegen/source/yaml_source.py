@@ -23,9 +23,9 @@ from .diagnostics import Diagnostics, Span
 
 # A file of entries has a tenth of these at most; what has more is no work of a person, and would
 # keep the checks busy for hours.
-MOST_BYTES = 1 << 20
-MOST_NODES = 50_000
-MOST_LEVELS = 40
+MAX_BYTES = 1 << 20
+MAX_NODES = 50_000
+MAX_LEVELS = 40
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class YScalar:
     def at(self, line: int, column: int) -> Span:
         """The position in the file of a line (from 1) and column (from 0) of the text."""
         column = _written_column(self.pieces, line, column)
-        found = max((n for n, s in enumerate(self.starts) if s[:2] <= (line, column)), default=None)
-        if found is None:
+        index = max((n for n, s in enumerate(self.starts) if s[:2] <= (line, column)), default=None)
+        if index is None:
             return replace(self.span, column=self.span.column + column)
-        _, first, shift = self.starts[found]
-        return replace(self.span, line=self.span.line + found, column=shift + column - first)
+        _, first, shift = self.starts[index]
+        return replace(self.span, line=self.span.line + index, column=shift + column - first)
 
     def is_null(self) -> bool:
         """True for an empty plain scalar, ``null`` or ``~``."""
@@ -132,9 +132,9 @@ def read_utf8(path: Path, what: str) -> str:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES} bytes")
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
         return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -143,16 +143,16 @@ def read_utf8(path: Path, what: str) -> str:
 
 def shown_name(path: Path) -> str:
     """The name of a user's file as messages and the head of compiled text have it: one line."""
-    return _printable(path.name)
+    return _to_printable(path.name)
 
 
 def shown_folder(path: Path) -> str:
     """What stands before the name in a path as the user gave it: ``"ops/"``, or nothing."""
-    return _printable(str(path).removesuffix(path.name))
+    return _to_printable(str(path).removesuffix(path.name))
 
 
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in text)
+def _to_printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:
@@ -166,12 +166,12 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
     diagnostics.add_source(display, text)
     start = Span(display, 1, 1)
     try:
-        node = _read(text, display, diagnostics)
+        node = _parse_nodes(text, display, diagnostics)
     except yaml.MarkedYAMLError as error:
-        _report(error, text, display, diagnostics)
+        _report_error(error, text, display, diagnostics)
         return YSeq((), start)
     except ReaderError as error:
-        span = _place(text, error.position, display)
+        span = _find_position(text, error.position, display)
         diagnostics.error(span, f"YAML takes no character U+{error.character:04X}")
         return YSeq((), start)
     except _Unreadable as error:
@@ -196,12 +196,12 @@ def load_plain(path: Path) -> Any:
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _read(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
+def _parse_nodes(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
     """The node of a YAML text, None when it is empty; libyaml's reader is five times faster than
     the one in Python, whose errors say more."""
     with contextlib.suppress(yaml.YAMLError):
-        return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=LOADER))
-    return _Nodes(display, diagnostics).root(yaml.parse(text, Loader=yaml.SafeLoader))
+        return _Nodes(display, diagnostics).read_root(yaml.parse(text, Loader=LOADER))
+    return _Nodes(display, diagnostics).read_root(yaml.parse(text, Loader=yaml.SafeLoader))
 
 
 # what only an escape can write, and no file or terminal takes
@@ -240,66 +240,68 @@ class _Nodes:
         self.named: dict[str, tuple[YNode, int]] = {}
         self.size = 0
         self.documents = 0
-        self.found: YNode | None = None
+        self.root_node: YNode | None = None
 
-    def root(self, events: Iterable[yaml.Event]) -> YNode | None:
+    def read_root(self, events: Iterable[yaml.Event]) -> YNode | None:
         """The node of the only document; None when it is empty."""
         for event in events:
             if isinstance(event, yaml.ScalarEvent):
-                self.add(self.scalar(event), 1, event.anchor)
+                self.add_node(self.make_scalar(event), 1, event.anchor)
             elif isinstance(event, yaml.CollectionStartEvent):
-                self.start(event)
+                self.start_collection(event)
             elif isinstance(event, yaml.CollectionEndEvent):
-                self.end()
+                self.end_collection()
             elif isinstance(event, yaml.AliasEvent):
-                self.alias(event)
+                self.add_alias(event)
             elif isinstance(event, yaml.DocumentStartEvent):
-                self.document(event)
-        return self.found
+                self.start_document(event)
+        return self.root_node
 
-    def span(self, event: yaml.Event) -> Span:
+    def event_span(self, event: yaml.Event) -> Span:
         mark: Any = event.start_mark
         return Span(self.display, mark.line + 1, mark.column + 1)
 
-    def document(self, event: yaml.Event) -> None:
+    def start_document(self, event: yaml.Event) -> None:
         self.documents += 1
         if self.documents > 1:
             text = "not valid YAML: expected a single document, but found another document"
-            raise _Unreadable(self.span(event), text)
+            raise _Unreadable(self.event_span(event), text)
 
-    def start(self, event: yaml.CollectionStartEvent) -> None:
-        span = self.span(event)
-        if len(self.open) >= MOST_LEVELS:
-            text = f"lists and mappings are nested in more than {MOST_LEVELS} levels"
+    def start_collection(self, event: yaml.CollectionStartEvent) -> None:
+        span = self.event_span(event)
+        if len(self.open) >= MAX_LEVELS:
+            text = f"lists and mappings are nested in more than {MAX_LEVELS} levels"
             raise _Unreadable(span, text)
         self.open.append(_Open(event, span))
 
-    def end(self) -> None:
+    def end_collection(self) -> None:
         closed = self.open.pop()
         node: YNode
         if isinstance(closed.node, yaml.SequenceStartEvent):
             node = YSeq(tuple(closed.items), closed.span)
         else:
-            node = _mapping(closed.items, closed.span, self.diagnostics)
-        self.add(node, closed.size, closed.node.anchor)
+            node = _make_mapping(closed.items, closed.span, self.diagnostics)
+        self.add_node(node, closed.size, closed.node.anchor)
 
-    def alias(self, event: yaml.AliasEvent) -> None:
-        if any(each.node.anchor == event.anchor for each in self.open):
-            raise _Unreadable(self.span(event), f"'*{event.anchor}' is a part of what it names")
+    def add_alias(self, event: yaml.AliasEvent) -> None:
+        if any(collection.node.anchor == event.anchor for collection in self.open):
+            raise _Unreadable(
+                self.event_span(event), f"'*{event.anchor}' is a part of what it names"
+            )
         if event.anchor not in self.named:
             text = f"not valid YAML: found undefined alias {event.anchor!r}"
-            raise _Unreadable(self.span(event), text, fix="quote text that begins with '*'")
+            raise _Unreadable(self.event_span(event), text, fix="quote text that begins with '*'")
         node, size = self.named[event.anchor]
-        self.add(node, size, None, event)
+        self.add_node(node, size, None, event)
 
-    def add(
+    def add_node(
         self, node: YNode, size: int, anchor: str | None, alias: yaml.AliasEvent | None = None
     ) -> None:
         """Puts a complete node where it belongs."""
         self.size += 1 if alias is None else size
-        if self.size > MOST_NODES:
-            span = node.span if alias is None else self.span(alias)
-            text = f"the file has more than {MOST_NODES} values, those that aliases repeat included"
+        if self.size > MAX_NODES:
+            span = node.span if alias is None else self.event_span(alias)
+            text = f"the file has more than {MAX_NODES} values, those that aliases repeat included"
             raise _Unreadable(span, text, fix="make several files of it")
         if anchor is not None:
             self.named[anchor] = node, size
@@ -307,10 +309,10 @@ class _Nodes:
             self.open[-1].items.append(node)
             self.open[-1].size += size
         else:
-            self.found = node
+            self.root_node = node
 
-    def scalar(self, event: yaml.ScalarEvent) -> YScalar:
-        span, style = self.span(event), event.style or ""
+    def make_scalar(self, event: yaml.ScalarEvent) -> YScalar:
+        span, style = self.event_span(event), event.style or ""
         if style in ("'", '"'):
             span = replace(span, column=span.column + 1)
         elif style in ("|", ">"):  # the text of a block starts on the next line
@@ -318,42 +320,44 @@ class _Nodes:
         if not event.value.isascii() and (half := _HALF.search(event.value)) is not None:
             text = f"'\\u{ord(half[0]):04X}' is half a character"
             raise _Unreadable(span, text, fix="write the character itself")
-        return YScalar(event.value, span, style, starts=self.starts(event, span))
+        return YScalar(event.value, span, style, starts=self.line_starts(event, span))
 
-    def starts(self, event: yaml.ScalarEvent, span: Span) -> tuple[tuple[int, int, int], ...]:
+    def line_starts(self, event: yaml.ScalarEvent, span: Span) -> tuple[tuple[int, int, int], ...]:
         """Where the lines of a scalar begin in its text and in the file, if it has several."""
         end: Any = event.end_mark
         if event.style in ("|", ">"):
             first = self.diagnostics.source_line(span) or ""
             column = 1 + len(first) - len(first.lstrip())
             return tuple((n, 0, column) for n in range(1, event.value.count("\n") + 2))
-        found, last, below = [], len(event.value), True
+        starts, last, below = [], len(event.value), True
         for number in range(end.line + 1, span.line, -1):
             line = self.diagnostics.source_line(Span(self.display, number, 1)) or ""
             text = (
                 line[: end.column - bool(event.style)] if number == end.line + 1 else line.rstrip()
             )
-            said = text.lstrip()
-            last -= len(_ESCAPE.sub("x", said) if event.style == '"' else said)
+            stripped = text.lstrip()
+            last -= len(_ESCAPE.sub("x", stripped) if event.style == '"' else stripped)
             line_start = event.value.rfind("\n", 0, last) + 1
             lines = event.value.count("\n", 0, last)
-            found.append((1 + lines, last - line_start, 1 + len(text) - len(said)))
+            starts.append((1 + lines, last - line_start, 1 + len(text) - len(stripped)))
             # the space that a line break stands for; of empty lines all but one are a break, too
-            last -= bool(said) or not below
-            below = bool(said)
-        return ((1, 0, span.column), *reversed(found)) if found else ()
+            last -= bool(stripped) or not below
+            below = bool(stripped)
+        return ((1, 0, span.column), *reversed(starts)) if starts else ()
 
 
 _ESCAPE = re.compile(r"\\(x..|u.{4}|U.{8}|.)")
 
 
-def _place(text: str, position: int, display: str) -> Span:
+def _find_position(text: str, position: int, display: str) -> Span:
     """The line and column of a character of a text."""
     before = text[:position]
     return Span(display, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def _report(error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: Diagnostics) -> None:
+def _report_error(
+    error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: Diagnostics
+) -> None:
     """Say what a person did: a tab, a line that is indented otherwise than its neighbours, or text
     that YAML reads as something else."""
     mark = error.problem_mark or error.context_mark
@@ -394,7 +398,7 @@ def _is_indentation(error: yaml.MarkedYAMLError, text: str) -> bool:
     return starts and ("block" in problem or "block" in (error.context or ""))
 
 
-def _mapping(items: list[YNode], span: Span, diagnostics: Diagnostics) -> YMap:
+def _make_mapping(items: list[YNode], span: Span, diagnostics: Diagnostics) -> YMap:
     """The mapping of keys and values, which alternate."""
     pairs: list[tuple[YScalar, YNode]] = []
     seen: dict[str, Span] = {}

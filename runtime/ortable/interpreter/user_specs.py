@@ -250,7 +250,7 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     file = Path(path)
     text = read_utf8(file, "spec file")
     display = shown_name(file)
-    diagnostics = Diagnostics(most_columns=None, folder=shown_folder(file))
+    diagnostics = Diagnostics(max_columns=None, folder=shown_folder(file))
     specs = read_text(text, display, diagnostics, imports=False)
     existing = _existing_targets(specs, display)
     kernels = Kernels(KERNELS_CPU, WIDER, DTYPE_SENSITIVE)

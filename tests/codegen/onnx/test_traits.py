@@ -27,8 +27,8 @@ def model() -> OnnxModel:
 
 def test_every_trait_has_an_operator_and_a_set(model: OnnxModel) -> None:
     for name in TRAITS:
-        assert model.having(name), name
-        assert getattr(traits, name.upper()) == traits.BY_TRAIT[name] == model.having(name)
+        assert model.operators_with(name), name
+        assert getattr(traits, name.upper()) == traits.BY_TRAIT[name] == model.operators_with(name)
 
 
 def test_random_operators_are_those_that_onnx_calls_non_deterministic() -> None:

@@ -16,8 +16,8 @@ from ortable.ir.casts import HALVES, choose_casts
 from ortable_generated.kernels import KERNELS_CPU, WIDER
 from ortablegen.runtime_tables.kernels import (
     emit_kernels,
+    is_match,
     kernel_matches,
-    matches,
     merge_kernels,
     read_kernels,
 )
@@ -167,7 +167,7 @@ def test_table_says_what_a_session_does(op: str, count: int, opset: int) -> None
         if any(t not in legal[p] for p, t in binding.items()):
             continue
         types = [binding[p.rstrip("*")] if isinstance(p, str) else p for p in formals]
-        expected = any(matches(k, binding) for k in kernels)
+        expected = any(is_match(k, binding) for k in kernels)
         loads = _session_loads(op, types, opset)
         if loads and dtype in HALVES and _has_body(op, opset):
             continue  # it may run and be listed as `rounds`
@@ -184,7 +184,7 @@ def _has_body(op: str, opset: int) -> bool:
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16])
 def test_a_half_float_goes_through_no_body_that_rounds(op: str, dtype: int, opset: int) -> None:
     *_, kernels = _entry(op, opset)
-    body = any(matches(k, {"T": dtype}) for k in kernels)
+    body = any(is_match(k, {"T": dtype}) for k in kernels)
     assert not body or opset > 18
     wide = dtypes.float32
     assert choose_casts(KERNELS_CPU, op, opset, [dtype], [dtype]) == ({} if body else {0: wide})

@@ -13,8 +13,8 @@ import onnxruntime
 import pytest
 import yaml
 
-from ortablegen.runtime_tables.kernels import flat_numbers, numbers_of
-from ortablegen.runtime_tables.precision import DEVIATIONS, judged
+from ortablegen.runtime_tables.kernels import flat_numbers, measure_numbers
+from ortablegen.runtime_tables.precision import DEVIATIONS, classify_result
 from ortablegen.runtime_tables.probes import PROBES, VARIANTS, Probe
 from ortablegen.schemas.onnx import versions_between
 
@@ -52,7 +52,7 @@ def compare(rows: list[Mapping[str, Any]]) -> None:
     """Lines of the table against the installed kernels."""
     for row in rows:
         schema = next(s for s in versions_between(row["op"]) if s.since == row["since"])
-        found = numbers_of(row, schema)
+        found = measure_numbers(row, schema)
         assert found is not None, f"{_key(row)} runs no more"
         assert found == _expected(row), (
             f"{_key(row)}: run `python -m ortablegen kernels`, or `kernel-fixes` under a newer one"
@@ -95,5 +95,5 @@ def test_a_result_is_judged_by_what_is_wrong_with_it(
     got: np.ndarray, wanted: np.ndarray, word: str | None
 ) -> None:
     probe = Probe((got,), lambda _: wanted)
-    assert judged(probe, got) == ({word} if word else set())
+    assert classify_result(probe, got) == ({word} if word else set())
     assert word is None or word in DEVIATIONS

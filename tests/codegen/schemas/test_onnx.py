@@ -20,7 +20,7 @@ from ortablegen.schemas.onnx import (
     installed_history,
     key_of,
     operators,
-    recorded,
+    recorded_schemas,
     recorded_versions,
     schema_at,
     versions_between,
@@ -143,7 +143,7 @@ def test_the_record_is_what_is_installed_or_older() -> None:
         for name, package in (("onnx", onnx), ("onnxruntime", onnxruntime))
     }
     wrong = []
-    for key, schemas in recorded().items():
+    for key, schemas in recorded_schemas().items():
         package = "onnx" if onnx.defs.has(*key) else "onnxruntime"
         for schema in schemas:
             found = next((s for s in installed.get(key, ()) if s.since == schema.since), None)
@@ -158,13 +158,13 @@ def test_the_record_is_what_is_installed_or_older() -> None:
 def test_the_record_is_read_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schemas = [schema for found in recorded().values() for schema in found]
+    schemas = [schema for found in recorded_schemas().values() for schema in found]
     versions = recorded_versions()
     monkeypatch.setattr("ortablegen.schemas.onnx.PATH", tmp_path / "written.jsonl")
     write_record(schemas, versions)
     assert (tmp_path / "written.jsonl").read_text() == PATH.read_text()
-    assert [schema for found in recorded().values() for schema in found] == schemas
-    recorded.cache_clear()
+    assert [schema for found in recorded_schemas().values() for schema in found] == schemas
+    recorded_schemas.cache_clear()
 
 
 def test_what_a_newer_schema_takes_away_is_named() -> None:

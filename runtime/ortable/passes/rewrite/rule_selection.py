@@ -161,7 +161,7 @@ def _compile_to_source(text: str, display: str, folder: str) -> str:
     from ortablegen.rewrites.read import read_rewrites_text
     from ortablegen.source.diagnostics import Diagnostics
 
-    diagnostics = Diagnostics(most_columns=None, folder=folder)
+    diagnostics = Diagnostics(max_columns=None, folder=folder)
     rewrites = read_rewrites_text(text, display, diagnostics, BY_TRAIT)
     diagnostics.raise_if_any()
     check_rewrites(rewrites, diagnostics)
