@@ -95,7 +95,7 @@ def _read(folder: Path) -> Catalog:
     specs = read_folder(folder, ROOT, diagnostics)
     diagnostics.raise_if_any()
     made = Catalog()
-    for entry in specs.operators():
+    for entry in specs.operator_entries():
         if not entry.versions.has(installed_torch()):
             continue
         problem = import_problem(entry.requires) if entry.requires is not None else None

@@ -53,7 +53,7 @@ def exceptions(path: Path = EXCEPTIONS) -> Expectations:
     for group in content["exceptions"] or ():
         outcome, names = group.get("outcome"), group.get("cases") or []
         if outcome not in OUTCOMES or not group.get("reason") or not names:
-            raise ValueError(f"{path.name}: a group needs outcome, reason and samples: {group}")
+            raise ValueError(f"{path.name}: a group needs outcome, reason and cases: {group}")
         for name in names:
             whole = name.count("/") == 2
             found = [name] if whole else [c for c in everything if c.rpartition("/")[0] == name]

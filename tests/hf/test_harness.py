@@ -145,13 +145,13 @@ def test_the_list_of_exceptions_only_shrinks() -> None:
 
 def test_an_exception_has_a_reason_and_one_class(tmp_path: Path) -> None:
     path = tmp_path / "exceptions.yaml"
-    path.write_text("exceptions:\n- {outcome: fault, samples: [bert/BertModel]}\n")
+    path.write_text("exceptions:\n- {outcome: fault, cases: [bert/BertModel]}\n")
     with pytest.raises(ValueError, match="needs outcome, reason and cases"):
         exceptions(path)
-    path.write_text("exceptions:\n- {outcome: fault, reason: x, samples: [bert/Nobody]}\n")
+    path.write_text("exceptions:\n- {outcome: fault, reason: x, cases: [bert/Nobody]}\n")
     with pytest.raises(ValueError, match="no such class"):
         exceptions(path)
-    path.write_text("exceptions:\n- {outcome: fault, reason: x, samples: [bert/BertModel]}\n")
+    path.write_text("exceptions:\n- {outcome: fault, reason: x, cases: [bert/BertModel]}\n")
     assert set(exceptions(path).listed) == {"bert/BertModel/static", "bert/BertModel/dynamic"}
 
 

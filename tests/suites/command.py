@@ -119,7 +119,7 @@ def _report(
     expected: Expectations,
 ) -> None:
     outcomes = Counter(record.outcome for record in records)
-    console.print(f"{len(records)} samples: {dict(outcomes.most_common())}, {dict(counts)}")
+    console.print(f"{len(records)} cases: {dict(outcomes.most_common())}, {dict(counts)}")
     for record in records:
         allowed = UNDEFINED if expected.is_undefined(record.case) else ("exact", *LISTABLE)
         if record.outcome not in allowed:

@@ -54,7 +54,7 @@ def load(name: str) -> Expectations:
     for group in content.get("exceptions") or ():
         outcome, cases = group.get("outcome"), _cases(group.get("cases") or ())
         if not group.get("reason") or not cases or outcome not in (*LISTABLE, *FACTS):
-            raise ValueError(f"{name}.yaml: a group needs outcome, reason and samples: {group}")
+            raise ValueError(f"{name}.yaml: a group needs outcome, reason and cases: {group}")
         known = facts[outcome] if outcome in facts else set(listed)
         twice = [case for case in cases if case in known]
         if twice or len(set(cases)) != len(cases):
@@ -73,7 +73,7 @@ def _undefined(name: str, content: Mapping[str, Any]) -> tuple[str, ...]:
     patterns: list[str] = []
     for group in content.get("undefined") or ():
         if not group.get("reason") or not group.get("cases"):
-            raise ValueError(f"{name}.yaml: a group needs reason and samples: {group}")
+            raise ValueError(f"{name}.yaml: a group needs reason and cases: {group}")
         patterns += group["cases"]
     if len(set(patterns)) != len(patterns):
         raise ValueError(f"{name}.yaml: listed twice as undefined: {patterns}")

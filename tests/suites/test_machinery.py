@@ -82,7 +82,7 @@ def test_a_run_over_nothing_fails():
 
 def test_a_fault_can_not_be_listed(tmp_path, monkeypatch):
     monkeypatch.setattr(expected, "FOLDER", tmp_path)
-    group = "exceptions: [{outcome: %s, reason: %s, samples: [a, {b/c: '0-2,5'}]}]"
+    group = "exceptions: [{outcome: %s, reason: %s, cases: [a, {b/c: '0-2,5'}]}]"
     (tmp_path / "suite.yaml").write_text(group % ("refused", "why"))
     cases = ["a", "b/c/0", "b/c/1", "b/c/2", "b/c/5"]
     assert dict(expected.load("suite").listed) == dict.fromkeys(cases, "refused")

@@ -81,7 +81,7 @@ def load_specs(
             command = f"`ortable specs check {path}`"
             error.advised(f"What to do: {command} shows every error of the file.")
         raise
-    entries = specs.operators()
+    entries = specs.operator_entries()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
     taken += sorted(each.name for each in specs.numbers if each.key in dispatch.PARAMETERS)
     if taken and not override:
@@ -151,7 +151,7 @@ def _add(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], added: _Ad
 
     from .tables import LOADED
 
-    for entry in specs.operators():
+    for entry in specs.operator_entries():
         function = entry.schema.function_name
         in_complex = namespace.get("complex_" + function)
         added.put(dispatch.CONVERTERS, entry.key, namespace.get(function, in_complex))
@@ -196,7 +196,7 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
         SpecError: everything that is wrong with the file.
     """
     specs, _, _ = _checked(path, lowerings)
-    return tuple(entry.key for entry in specs.operators())
+    return tuple(entry.key for entry in specs.operator_entries())
 
 
 def compiled_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> str:
