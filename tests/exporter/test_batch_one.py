@@ -319,7 +319,7 @@ def test_kernels_of_gradients_run_at_no_other_size(monkeypatch: pytest.MonkeyPat
     def run(*given: Any) -> None:
         raise AssertionError("a kernel ran")
 
-    monkeypatch.setattr(small_sizes.GraphAtSizes, "check", check)
+    monkeypatch.setattr(small_sizes.GraphAtSizes, "check_shapes", check)
     monkeypatch.setattr(small_sizes, "check_graph", run)
     call = torch.rand(3, 4), torch.rand(1, 4), torch.rand(1, 4)
     shapes = tuple({0: Dim.AUTO, 1: Dim.AUTO} for _ in call)
@@ -330,14 +330,14 @@ def test_layers_that_are_equal_are_proved_once(monkeypatch: pytest.MonkeyPatch) 
     layers = [torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(3)]
     shapes = ({0: Dim.AUTO},)
     runs: list[str] = []
-    run = graph_at_sizes.GraphAtSizes._run
+    run = graph_at_sizes.GraphAtSizes._run_node
 
     def counted(self: Any, node: Any, known: Any) -> Any:
         runs.append(str(node.target))
         return run(self, node, known)
 
-    monkeypatch.setattr(graph_at_sizes, "_KNOWN", {})
-    monkeypatch.setattr(graph_at_sizes.GraphAtSizes, "_run", counted)
+    monkeypatch.setattr(graph_at_sizes, "_CACHE", {})
+    monkeypatch.setattr(graph_at_sizes.GraphAtSizes, "_run_node", counted)
     counts = []
     for count in (1, 3, 3):
         module = torch.nn.Sequential(*layers[:count]).eval()

@@ -20,7 +20,7 @@ from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.account import resize
 from ortable.exporter.capture import guards
-from ortable.exporter.capture.guard_proofs import implied
+from ortable.exporter.capture.guard_proofs import is_implied
 from ortable.exporter.request.program import Guard, Program
 from tests.modules import FunctionOfX
 
@@ -361,7 +361,7 @@ def test_proofs() -> None:
     from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 
     def proved(relation: Any, least: int = 2, most: int | None = None) -> bool:
-        return implied(relation, {n: (least, most), m: (2, None)})
+        return is_implied(relation, {n: (least, most), m: (2, None)})
 
     assert proved(n > 1) and not proved(n > 2) and proved(n > 2, least=3)
     assert proved(sympy.Ne(n, 1)) and not proved(sympy.Ne(n, 1), least=1)

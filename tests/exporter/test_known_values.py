@@ -9,7 +9,7 @@ import torch
 from ortable import ExportOptions, to_onnx
 from ortable.compat.torch import FakeTensorMode
 from ortable.errors import ExportError
-from ortable.exporter.capture.known_values import Answers, KnownValues
+from ortable.exporter.capture.concrete_values import ConcreteReads, ConcreteValues
 
 from .helpers import assert_same
 
@@ -139,6 +139,6 @@ def test_a_size_in_a_tensor_is_the_size() -> None:
 
 
 def test_random_numbers_are_not_known() -> None:
-    with FakeTensorMode(), KnownValues({}, {}, Answers()) as known:
+    with FakeTensorMode(), ConcreteValues({}, {}, ConcreteReads()) as known:
         drawn, counted = torch.randint(5, (3,)) + 1, torch.arange(3) + 1
-        assert known.of(drawn).value is None and counted.tolist() == [1, 2, 3]
+        assert known.find_value(drawn).value is None and counted.tolist() == [1, 2, 3]

@@ -13,7 +13,7 @@ from torch.export import Dim
 
 from ortable import ExportOptions, export, to_onnx
 from ortable.errors import InputError
-from ortable.exporter.capture.guard_proofs import cases_of, uncovered
+from ortable.exporter.capture.guard_proofs import cases_of, uncovered_sizes
 from tests.modules import FunctionOfX
 
 from .helpers import assert_same
@@ -220,7 +220,7 @@ def test_conditions_that_cover_all_sizes_are_proved() -> None:
         ([[half], [n < 9]], [{n: 9}]),
     ):
         cases = cases_of(conditions, {})
-        assert cases is not None and list(uncovered(conditions, cases)) == expected
+        assert cases is not None and list(uncovered_sizes(conditions, cases)) == expected
     assert cases_of([[n > m]], {}) is None
     assert cases_of([[n > 10**6]], {}) is None and cases_of([[n**2 > 9]], {}) is None
 

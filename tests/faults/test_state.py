@@ -22,7 +22,7 @@ from ortable.compat import torch as compat
 from ortable.compat.torch_explain import own_profile
 from ortable.compat.undone import collections_paused, undone
 from ortable.debug.explain_state import preserve_model, preserve_optimizers
-from ortable.exporter.capture import free_loops, functionalize
+from ortable.exporter.capture import dynamic_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.observing.proof import state_kept
 from ortable.exporter.request import caller_state
@@ -214,7 +214,9 @@ WORKS: dict[str, Callable[[], Any]] = {
     "constants kept": _in(lambda: functionalize._preserve_constants(PROGRAM)),
     "collections_paused": _in(collections_paused),
     "FolderLock": _locked_folder,
-    "loops": _in(lambda: free_loops.watched(free_loops.LoopSession(2, frozenset()), MODULE)),
+    "loops": _in(
+        lambda: dynamic_loops.intercept_loops(dynamic_loops.LoopSession(2, frozenset()), MODULE)
+    ),
 }
 
 

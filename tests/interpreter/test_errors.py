@@ -19,7 +19,7 @@ from .small_tables import TABLES
 
 
 def broken(**converters):
-    return TABLES.extended({name.replace("__", "::"): f for name, f in converters.items()})
+    return TABLES.with_converters({name.replace("__", "::"): f for name, f in converters.items()})
 
 
 class Inner(torch.nn.Module):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from ortable.interpreter.diagnostics.unsupported import collect, not_found_error, skeleton
+from ortable.interpreter.diagnostics.unsupported import draft_entry, group_missing, not_found_error
 from ortable.interpreter.tables import generated_tables
 from ortable.interpreter.user_specs import check_spec_file
 
@@ -83,10 +83,10 @@ def test_an_entry_to_start_from_passes_the_check(name: str, tmp_path: Path) -> N
     program = torch.export.export(Call(), tuple(_tensors(arguments)))
     (node,) = [node for node in program.graph.nodes if node.target is operator]
     path = tmp_path / "entry.yaml"
-    path.write_text("\n".join(skeleton(node)) + "\n")
+    path.write_text("\n".join(draft_entry(node)) + "\n")
     assert check_spec_file(path) == (f"ortable_test_skeletons::{name}",), path.read_text()
     # and so does what the message shows of it: nothing is cut
-    shown = str(not_found_error(collect([node]), generated_tables(), ""))
+    shown = str(not_found_error(group_missing([node]), generated_tables(), ""))
     draft = shown.partition("start from:\n")[2].partition("\nWhat to do")[0]
     assert all(len(line) <= 120 for line in draft.splitlines())
     path.write_text(textwrap.dedent(draft) + "\n")

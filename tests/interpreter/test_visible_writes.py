@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.fx import Graph
 
-from ortable.interpreter.mutation import writes
+from ortable.interpreter.mutation import write_reason
 
 FLAGS = {"aten::batch_norm": "training"}
 
@@ -24,7 +24,7 @@ def test_a_normalisation_writes_the_statistics_that_it_has(
     given = (mean, var) if running else (None, None)
     arguments = (x, None, None, *given, training, 0.1, 1e-5, False)
     node = graph.call_function(torch.ops.aten.batch_norm.default, arguments)
-    found = writes(node, FLAGS)
+    found = write_reason(node, FLAGS)
     assert (found is not None) == told
     if told:
         assert found == "training=True makes it update its running statistics in place"
@@ -33,5 +33,5 @@ def test_a_normalisation_writes_the_statistics_that_it_has(
 def test_an_operator_whose_schema_writes_writes() -> None:
     graph = Graph()
     x = graph.placeholder("x")
-    assert writes(graph.call_function(torch.ops.aten.relu_.default, (x,)), FLAGS)
-    assert writes(graph.call_function(torch.ops.aten.relu.default, (x,)), FLAGS) is None
+    assert write_reason(graph.call_function(torch.ops.aten.relu_.default, (x,)), FLAGS)
+    assert write_reason(graph.call_function(torch.ops.aten.relu.default, (x,)), FLAGS) is None

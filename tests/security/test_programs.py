@@ -18,8 +18,8 @@ from torch.export import Dim
 
 import ortable
 from ortable.errors import ExportError
-from ortable.exporter.capture.pt2 import opened
-from ortable.exporter.capture.pt2_trust import is_arithmetic
+from ortable.exporter.capture.pt2 import load_program
+from ortable.exporter.capture.pt2_validation import is_arithmetic
 
 
 class Small(torch.nn.Module):
@@ -90,7 +90,7 @@ def _first_node(model: Any) -> Any:
 
 
 def test_a_sound_program_is_read(sound: Path) -> None:
-    model = ortable.to_onnx(opened(sound))
+    model = ortable.to_onnx(load_program(sound))
     assert [node.op_type for node in model.graph.node][-1:] == ["Reshape"]
 
 
@@ -110,10 +110,10 @@ def test_texts_that_torch_would_evaluate(text: str, sound: Path, tmp_path: Path)
     edit = _in_model(lambda model: _expressions(model, text))
     path = _changed(sound, tmp_path / "evil.pt2", edit, {})
     with pytest.raises(ExportError, match="no arithmetic of sizes"):
-        opened(path)
+        load_program(path)
     guarded = _in_model(lambda model: model.update(guards_code=[text]))
     with pytest.raises(ExportError, match="no arithmetic of sizes"):
-        opened(_changed(sound, tmp_path / "guard.pt2", guarded, {}))
+        load_program(_changed(sound, tmp_path / "guard.pt2", guarded, {}))
     assert not mark.exists()
 
 
@@ -145,7 +145,7 @@ def test_texts_that_torch_writes(text: str) -> None:
 def test_functions_that_are_no_operators(target: str, sound: Path, tmp_path: Path) -> None:
     edit = _in_model(lambda model: _first_node(model).update(target=target))
     with pytest.raises(ExportError, match="no operator"):
-        opened(_changed(sound, tmp_path / "evil.pt2", edit, {}))
+        load_program(_changed(sound, tmp_path / "evil.pt2", edit, {}))
 
 
 def _saved(value: Any) -> bytes:
@@ -175,7 +175,7 @@ def test_pickles(part: str, kind: str, sound: Path, tmp_path: Path) -> None:
     more = {"m/data/constants/more": evil} if part.endswith("more") else {}
     path = _changed(sound, tmp_path / "evil.pt2", change, more)
     with pytest.raises(ExportError, match="could run code"):
-        opened(path)
+        load_program(path)
     assert not mark.exists()
 
 
@@ -183,7 +183,7 @@ def test_objects_that_only_unpickling_makes(sound: Path, tmp_path: Path) -> None
     more = {"m/data/constants/custom_obj_0": b"x"}
     path = _changed(sound, tmp_path / "evil.pt2", lambda name, content: content, more)
     with pytest.raises(ExportError, match="only unpickling makes"):
-        opened(path)
+        load_program(path)
 
 
 def test_an_archive_that_unpacks_without_end(sound: Path, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_archive_that_unpacks_without_end(sound: Path, tmp_path: Path) -> Non
             new.writestr(info.filename, old.read(info))
         new.writestr("m/data/weights/weight_9", bytes(70 << 20))
     with pytest.raises(ExportError, match="many times its size"):
-        opened(path)
+        load_program(path)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -203,7 +203,7 @@ def test_two_parts_of_one_name(sound: Path, tmp_path: Path) -> None:
     path, kept = tmp_path / "twice.pt2", lambda name, content: content
     _changed(sound, path, kept, {f"{root}/models/model.json": b"{}"})
     with pytest.raises(ExportError, match="one name"):
-        opened(path)
+        load_program(path)
 
 
 @pytest.mark.parametrize("at", [0.1, 0.4, 0.7, 0.99])
@@ -213,12 +213,12 @@ def test_damaged_files(at: float, sound: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.pt2"
     path.write_bytes(content[: int(len(content) * at)])
     with pytest.raises(ExportError, match=re.escape(str(path))):
-        opened(path)
+        load_program(path)
     flipped = bytearray(content)
     flipped[int(len(content) * at)] ^= 0xFF
     path.write_bytes(bytes(flipped))
     try:
-        ortable.to_onnx(opened(path))
+        ortable.to_onnx(load_program(path))
     except ortable.errors.OrtableError as error:
         assert error.message
 

@@ -36,7 +36,7 @@ ALLOWED = {
     "come from a cache have the types that they declare, test_caches.py",
     ("runtime/ortable/backend/execute/call_source.py", "compile"): "as exec",
     ("runtime/ortable/exporter/capture/guards.py", "eval"): "guards of torch, arithmetic of sizes: "
-    "pt2_trust.is_arithmetic is asked first, test_programs.py",
+    "pt2_validation.is_arithmetic is tested first, test_programs.py",
     ("runtime/ortable/exporter/capture/guards.py", "compile"): "as eval",
     ("codegen/ortablegen/language/served.py", "exec"): "generated/ortable_generated/kernels.py",
     ("codegen/ortablegen/language/served.py", "compile"): "as exec",
@@ -44,8 +44,8 @@ ALLOWED = {
     "this repository",
     ("runtime/ortable/backend/precompile/artifact.py", "pickle"): "an artifact of torch's cache "
     "and of aot_compile, which torch unpickles, too: it is code, docs/security.md",
-    ("runtime/ortable/exporter/capture/pt2.py", "torch.export.load"): "after pt2_trust",
-    ("runtime/ortable/exporter/capture/pt2_trust.py", "torch.load"): "weights_only",
+    ("runtime/ortable/exporter/capture/pt2.py", "torch.export.load"): "after pt2_validation",
+    ("runtime/ortable/exporter/capture/pt2_validation.py", "torch.load"): "weights_only",
     ("runtime/ortable/exporter/observing/apart.py", "subprocess"): "this interpreter, for a module "
     "of the caller that may end it",
     ("runtime/ortable/exporter/observing/apart.py", "np.load"): "what the process wrote",

@@ -241,13 +241,13 @@ def exit_status(error: BaseException) -> int:
 def format_error(error: BaseException, command: str = "export", verbose: int = 0) -> str:
     """Format an error: ours with advice, others with the line that raised them."""
     if isinstance(error, OrtableError):
-        from ortable.interpreter.diagnostics.advice import advise, in_words_of_the_shell
+        from ortable.interpreter.diagnostics.advice import attach_advice, format_for_cli
 
         if command in _COMPILE:  # these take options by their names
-            advise(error, "shell compile", verbose)
+            attach_advice(error, "shell compile", verbose)
             return f"error: {error}"
-        advise(error, "shell", verbose)
-        return f"error: {in_words_of_the_shell(str(error))}"
+        attach_advice(error, "shell", verbose)
+        return f"error: {format_for_cli(str(error))}"
     frame = _find_frame(error)
     if isinstance(error, OSError) and (frame is None or not _is_user_frame(frame)):
         return f"error: {_format_os_error(error)}"

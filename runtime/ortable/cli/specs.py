@@ -67,9 +67,9 @@ def _print_missing(path: str, converters: Any) -> int:
     import torch
 
     from ortable.compat.torch import OpOverload
-    from ortable.exporter.capture.pt2 import opened
+    from ortable.exporter.capture.pt2 import load_program
 
-    program = opened(path)
+    program = load_program(path)
     counts: dict[str, int] = {}
     for node in program.graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):

@@ -51,11 +51,11 @@ def load_target(
         flag = "--task" if task else "--config"
         raise OptionError(f"{flag} is for models of transformers: a folder, or the name of a class")
     if words.endswith(".pt2"):
-        from ortable.exporter.capture.pt2 import opened
+        from ortable.exporter.capture.pt2 import load_program
 
         if inputs:
             raise OptionError(f"{words} has example inputs of its own: leave out --inputs")
-        return Target(opened(words))
+        return Target(load_program(words))
     target = _make_target(words, _resolve_target(words))
     if inputs:
         target = replace(make_inputs(inputs), model=target.model)

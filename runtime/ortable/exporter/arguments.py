@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 import torch
 
 from ortable.errors import ArgumentError, ExportError, OptionError
-from ortable.exporter.capture.pt2 import opened
+from ortable.exporter.capture.pt2 import load_program
 from ortable.exporter.dispatchers.dispatcher import Converter, checked_dispatcher
 from ortable.exporter.functions.custom_operators import FunctionBodies
 from ortable.exporter.request.module_calls import function_choices
@@ -30,7 +30,7 @@ from ortable.exporter.request.program import ExportOptions, ExportRecord, Reques
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.outputs import checked_call
 from ortable.interpreter.calls import Dispatcher
-from ortable.interpreter.diagnostics.advice import advising
+from ortable.interpreter.diagnostics.advice import advise_errors
 from ortable.interpreter.tables import generated_tables
 from ortable.ir.versions import (
     CODED_OPSET,
@@ -153,7 +153,7 @@ def checked_request(
     bodies = replace(passes, weight_transposes=False)  # functions hold weights as they are
     _check_validate(validate)
     dispatcher = checked_dispatcher(given["dispatcher"])
-    mod = _checked_model(opened(mod))
+    mod = _checked_model(load_program(mod))
     args, kwargs = checked_call(args, kwargs, mod)
     shapes = given["dynamic_shapes"]
     largest = given["external_threshold"] if given["large_model"] else None
@@ -464,7 +464,7 @@ def answering(keywords: type) -> Callable[[F], F]:
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             verbose = kwargs.get("verbose")
-            with advising("to_onnx", verbose if isinstance(verbose, int) else 0):
+            with advise_errors("to_onnx", verbose if isinstance(verbose, int) else 0):
                 return function(**translated(args, kwargs, wrapped))
 
         return cast(F, called)

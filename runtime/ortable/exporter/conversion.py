@@ -41,7 +41,7 @@ from ortable.exporter.account.validate import (
     validate_model,
 )
 from ortable.exporter.arguments import checked_path, checked_request
-from ortable.exporter.capture.guards import count_guards, tell_guards
+from ortable.exporter.capture.guards import count_guards, report_guards
 from ortable.exporter.capture.sources import make_program
 from ortable.exporter.dispatchers.dispatcher import tell_unused
 from ortable.exporter.functions.custom_operators import add_guards_of_bodies
@@ -124,7 +124,7 @@ def _capture(made: Conversion) -> None:
     program = made.program = make_program(made.request)
     record.steps, record.guards = program.notes, program.guards
     record.assertions = lost_assertions(program.graph_module)
-    tell_guards(program.guards, made.request.options.guards)
+    report_guards(program.guards, made.request.options.guards)
     record.say("export", *filter(None, [record.strategy]), *program.notes)
 
 

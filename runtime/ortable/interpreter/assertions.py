@@ -1,6 +1,7 @@
-"""Run-time checks that torch leaves in a graph (`assert`, `torch._check`): their conditions, and
-what torch says where one is false. ONNX has no operator that raises: the backend returns the
-conditions beside the results and looks at them, an exported model says which it lost."""
+"""Find the run-time checks that torch leaves in a graph (`assert`, `torch._check`): their
+conditions and messages. ONNX has no operator that raises: the backend returns the conditions beside
+the results and tests them; an exported model reports which checks it lost.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def run_time_checks(graph: Graph) -> list[Assertion]:
     targets = {node.target for node in graph.nodes if node.op == "call_function"}
     checks = {target for target in targets if _target_name(target) in traits.CONDITION}
     nodes = [node for node in graph.nodes if node.target in checks] if checks else []
-    assertions = [found for found in map(_assertion, nodes) if found is not None]
+    assertions = [found for found in map(_make_assertion, nodes) if found is not None]
     return [assertion for assertion in assertions if not _is_settled(assertion)]
 
 
@@ -53,20 +54,20 @@ def asserts_inside(graph_module: GraphModule, node: Node) -> bool:
 def lost_assertions(graph_module: GraphModule) -> list[str]:
     """What an ONNX model made of a graph, and of the graphs inside it, does not check, in words
     with the lines of the model."""
-    found = []
+    messages = []
     for module in graph_module.modules():
         checks = run_time_checks(module.graph) if isinstance(module, GraphModule) else []
         for check in checks:
             line = source_line(check.node)
-            found.append(f"{check.message} ({line})" if line else check.message)
-    return list(dict.fromkeys(found))
+            messages.append(f"{check.message} ({line})" if line else check.message)
+    return list(dict.fromkeys(messages))
 
 
 def _target_name(target: Any) -> str:
     return target.name() if isinstance(target, OpOverload) else qualified_name(target)
 
 
-def _assertion(node: Node) -> Assertion | None:
+def _make_assertion(node: Node) -> Assertion | None:
     """The check that a node is; None for one of a value that torch knew: it raises while it traces
     where that is false."""
     values = [*node.args, *node.kwargs.values()]
@@ -87,26 +88,37 @@ def _is_settled(assertion: Assertion) -> bool:
     if condition.target not in (operator.ge, operator.le) or len(condition.args) != 2:
         return False
     size, bound = condition.args
-    if not isinstance(size, Node) or not _has(size, traits.EXTENT) or not isinstance(bound, int):
+    if (
+        not isinstance(size, Node)
+        or not _has_trait(size, traits.EXTENT)
+        or not isinstance(bound, int)
+    ):
         return False
     if condition.target is operator.ge:
         return bound <= 0
     source = size.args[0]
-    if not isinstance(source, Node) or not _has(source, traits.FILTER) or size.args[1:] != (0,):
+    if (
+        not isinstance(source, Node)
+        or not _has_trait(source, traits.FILTER)
+        or size.args[1:] != (0,)
+    ):
         return False
-    chosen_from = [each.meta["val"] for each in source.args if isinstance(each, Node)]
-    most = _elements(chosen_from)
-    if most is not None and most <= bound:
+    chosen_from = [operand.meta["val"] for operand in source.args if isinstance(operand, Node)]
+    max_elements = _count_elements(chosen_from)
+    if max_elements is not None and max_elements <= bound:
         return True
-    return bound == _elements(chosen_from[:1]) and source.stack_trace == assertion.node.stack_trace
+    return (
+        bound == _count_elements(chosen_from[:1])
+        and source.stack_trace == assertion.node.stack_trace
+    )
 
 
-def _has(node: Node, keys: set[str]) -> bool:
+def _has_trait(node: Node, keys: set[str]) -> bool:
     """Whether a node calls an operator of a trait."""
     return isinstance(node.target, OpOverload) and node.target.name() in keys
 
 
-def _elements(tensors: list[Any]) -> int | None:
+def _count_elements(tensors: list[Any]) -> int | None:
     """How many elements tensors have that are broadcast to each other, where that is known."""
     sizes = [tensor.shape for tensor in tensors]
     if not all(isinstance(size, int) for shape in sizes for size in shape):
@@ -115,9 +127,11 @@ def _elements(tensors: list[Any]) -> int | None:
 
 
 def _graphs_of(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
-    for each in node.all_input_nodes:
+    for operand in node.all_input_nodes:
         inner = (
-            find_attribute(graph_module, str(each.target), None) if each.op == "get_attr" else None
+            find_attribute(graph_module, str(operand.target), None)
+            if operand.op == "get_attr"
+            else None
         )
         if isinstance(inner, GraphModule):
             yield from (module for module in inner.modules() if isinstance(module, GraphModule))

@@ -39,7 +39,7 @@ ASSIGNING = frozenset(
     )
 )
 
-_HOMES: tuple[tuple[str, Any], ...] = (
+_PUBLIC_MODULES: tuple[tuple[str, Any], ...] = (
     ("operator", operator),
     ("torch.nn.functional", torch.nn.functional),
     ("torch", torch),
@@ -59,7 +59,7 @@ def qualified_name(target: Any) -> str:
     ``torch.add``."""
     name = getattr(target, "__name__", None)
     if name is not None:
-        for home, module in _HOMES:
+        for home, module in _PUBLIC_MODULES:
             # torch.special.erfcx calls itself special_erfcx
             for public in (name, name.removeprefix(home.rpartition(".")[2] + "_")):
                 if getattr(module, public, None) is target:
@@ -103,10 +103,10 @@ class PacketCall(NamedTuple):
     python_only: dict[str, Any] = {}  # noqa: RUF012 (a NamedTuple's default, never written)
 
 
-def check_kept(graph: Graph, written: Any, returned: Any) -> None:
+def check_dtype_unchanged(graph: Graph, written: Any, returned: Any) -> None:
     """Raise UnsupportedCase when ``x += y`` would give ``x`` another dtype, which torch keeps."""
     if isinstance(written, str) and isinstance(returned, str):
-        kinds = [dtypes.name(graph.get_type(each)) for each in (written, returned)]
+        kinds = [dtypes.name(graph.get_type(name)) for name in (written, returned)]
         if kinds[0] != kinds[1]:
             raise UnsupportedCase(f"an assignment of {kinds[1]} to a tensor of {kinds[0]}")
 
@@ -137,7 +137,7 @@ def resolve_overload(
     kept = _without_python_only(call, kwargs)
     named = {**call.fixed, **_schema_names(kept, packet)}
     if not overload:
-        overload, packed, named = _chosen(graph, packet, packed, named)
+        overload, packed, named = _resolve_arguments(graph, packet, packed, named)
     return getattr(packet, overload or "default"), packed, named
 
 
@@ -148,23 +148,27 @@ def _is_dtype(value: Any) -> bool:
     return isinstance(value, torch.dtype)
 
 
-def _chosen(
+def _resolve_arguments(
     graph: Graph, packet: Any, packed: list[Any], named: dict[str, Any]
 ) -> tuple[str, list[Any], dict[str, Any]]:
     """The name of the overload that torch chooses, and its arguments: as they are given, or with
     lists for the numbers that Python takes for them."""
     name = qualified_op_name(packet)
 
-    def resolved(values: Sequence[Any], words: Mapping[str, Any]) -> str:
+    def resolve_values(values: Sequence[Any], words: Mapping[str, Any]) -> str:
         stand_ins = {key: stand_in(graph, value) for key, value in words.items()}
-        return str(resolve_packet(name, *(stand_in(graph, each) for each in values), **stand_ins))
+        return str(
+            resolve_packet(
+                name, *(stand_in(graph, positional) for positional in values), **stand_ins
+            )
+        )
 
     try:
-        overload = resolved(packed, named)
+        overload = resolve_values(packed, named)
     except RuntimeError as error:
         for values, words in _with_lists(packet, packed, named):
             with contextlib.suppress(RuntimeError):
-                return resolved(values, words), values, words
+                return resolve_values(values, words), values, words
         raise UnsupportedCase(
             f"torch has no overload of {name} for these arguments, which Python's function may "
             "rewrite before it calls one: write them as the operator takes them, or give example "
@@ -174,7 +178,7 @@ def _chosen(
     axes = _numbers_as_lists(getattr(packet, overload or "default"), packed)
     if axes is not None:
         with contextlib.suppress(RuntimeError):  # no other overload: the number is a flag
-            overload = resolved(axes, named)
+            overload = resolve_values(axes, named)
     return overload, packed, named
 
 
@@ -211,8 +215,8 @@ def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
     when there is none. Python takes neither for a bool: ``x.std(0)`` is that of dimension 0, which
     the schemas alone would read as ``unbiased=False``."""
     flags = [
-        place
-        for place, (value, argument) in enumerate(
+        index
+        for index, (value, argument) in enumerate(
             zip(values, overload._schema.arguments, strict=False)
         )
         if (value is None or value.__class__ is int) and argument.type.kind() == "BoolType"
@@ -220,7 +224,7 @@ def _numbers_as_lists(overload: Any, values: Sequence[Any]) -> list[Any] | None:
     if not flags:
         return None
     lists = [[] if value is None else [value] for value in values]
-    return [lists[place] if place in flags else value for place, value in enumerate(values)]
+    return [lists[index] if index in flags else value for index, value in enumerate(values)]
 
 
 def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,8 +234,8 @@ def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]
     """
     accepted = getattr(call, "python_only", {})
     for name, value in kwargs.items():
-        wanted = accepted.get(name, "any")
-        if wanted != "any" and value != wanted:
+        allowed = accepted.get(name, "any")
+        if allowed != "any" and value != allowed:
             raise UnsupportedCase(f"{call.packet} has no argument '{name}', which is {value} here")
     return {name: value for name, value in kwargs.items() if name not in accepted}
 
@@ -247,27 +251,27 @@ def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
         for overload in packet.overloads()
         for argument in getattr(packet, overload)._schema.arguments
     ]
-    known = {argument.name for argument in arguments}
+    schema_names = {argument.name for argument in arguments}
     # Python writes None for a list that it may leave out: F.max_pool2d(x, 2, stride=None)
     defaulted = {
         argument.name
         for argument in arguments
         if argument.has_default_value() and argument.type.kind() == "ListType"
     }
-    found = {}
+    renamed = {}
     for name, value in kwargs.items():
-        spelled = _SPELLINGS.get(name, name) if name not in known else name
-        if spelled not in known and name == "inplace" and value is False:
+        spelled = _SPELLINGS.get(name, name) if name not in schema_names else name
+        if spelled not in schema_names and name == "inplace" and value is False:
             continue
-        if spelled not in known and name == "inplace":
+        if spelled not in schema_names and name == "inplace":
             raise UnsupportedCase(
                 f"inplace={value} writes into the input of the call, which others may read: leave "
                 "it out, or give example inputs (args)"
             )
         if value is None and spelled in defaulted:
             continue
-        found[spelled if spelled in known else name] = value
-    return found
+        renamed[spelled if spelled in schema_names else name] = value
+    return renamed
 
 
 def pack_arguments(pack: str | None, args: Sequence[Any], packet: Any) -> list[Any]:

@@ -26,7 +26,7 @@ from .results import check_and_complete
 from .tables import Converter, ConverterTables
 
 
-def chosen(
+def select_converter(
     tables: ConverterTables,
     key: str,
     converter: Converter,
@@ -45,8 +45,8 @@ def chosen(
     native = tables.converters.get(key) or tables.hops.get(key)
     if converter is complex_getitem or converter is not native:
         return converter
-    found = tables.complex_converters.get(key)
-    if found is None:
+    complex_converter = tables.complex_converters.get(key)
+    if complex_converter is None:
         raise UnsupportedCase(
             f"{key} has no form for complex tensors. Give its entry one:\n"
             "      complex: parts(self)    # when the real lowering serves both parts\n"
@@ -55,7 +55,7 @@ def chosen(
             "        b = ...\n"
             "        return complex_of(a, b)"
         )
-    return found
+    return complex_converter
 
 
 def declare_input(graph: Graph, name: str, dtype: int, shape: tuple[Any, ...]) -> Any:
@@ -68,7 +68,7 @@ def declare_input(graph: Graph, name: str, dtype: int, shape: tuple[Any, ...]) -
     return split_pair(graph, name)
 
 
-def transposed(graph: Graph, value: Any, perm: Sequence[int]) -> Any:
+def transpose_parts(graph: Graph, value: Any, perm: Sequence[int]) -> Any:
     """A result, or both parts of a pair, with permuted axes."""
     if value.__class__ is ComplexValue:
         parts = [
@@ -85,13 +85,13 @@ def real_tensor(tensor: Any) -> Any:
     return tensor
 
 
-def joined(graph: Graph, values: list[Any]) -> list[Any]:
+def join_outputs(graph: Graph, values: list[Any]) -> list[Any]:
     """The values of outputs with every complex one joined; the same one twice is one result."""
-    made: dict[ComplexValue, str] = {}
+    joined_values: dict[ComplexValue, str] = {}
     for value in values:
-        if value.__class__ is ComplexValue and value not in made:
-            made[value] = join_pair(graph, value)
-    return [made[value] if value.__class__ is ComplexValue else value for value in values]
+        if value.__class__ is ComplexValue and value not in joined_values:
+            joined_values[value] = join_pair(graph, value)
+    return [joined_values[value] if value.__class__ is ComplexValue else value for value in values]
 
 
 def complex_getitem(graph: Graph, res: ResultSpec, self: Any, index: Any) -> Any:
@@ -99,15 +99,15 @@ def complex_getitem(graph: Graph, res: ResultSpec, self: Any, index: Any) -> Any
     return each_part(graph, res, lower_getitem, {"self": self}, index=index)
 
 
-def compared(graph: Graph, res: ResultSpec, values: Sequence[Any]) -> list[Any]:
+def compare_parts(graph: Graph, res: ResultSpec, values: Sequence[Any]) -> list[Any]:
     """Compare the parts of complex results with torch; the list that is left has None in their
     places.
 
     Raises BuilderError when a type or shape differs, or when a converter returns a pair where torch
     has a real tensor, or the other way round.
     """
-    left = list(values)
-    for place, (value, dtype) in enumerate(zip(values, res.dtypes, strict=False)):
+    remaining = list(values)
+    for index, (value, dtype) in enumerate(zip(values, res.dtypes, strict=False)):
         is_pair = value.__class__ is ComplexValue
         if dtype is None or not (is_pair or dtypes.is_complex_type(dtype)) or not value:
             continue  # without a dtype it may be a size, whose truth is not known
@@ -115,8 +115,8 @@ def compared(graph: Graph, res: ResultSpec, values: Sequence[Any]) -> list[Any]:
             computed = dtypes.name(value.dtype) if is_pair else "one real result"
             raise BuilderError(f"the ONNX graph computes {computed}, torch {dtypes.name(dtype)}")
         for name in (value.real, value.imag):
-            found = check_and_complete(graph, name, part_type(dtype), res.shapes[place])
-            if found is not None:
-                raise BuilderError(found)
-        left[place] = None
-    return left
+            difference = check_and_complete(graph, name, part_type(dtype), res.shapes[index])
+            if difference is not None:
+                raise BuilderError(difference)
+        remaining[index] = None
+    return remaining

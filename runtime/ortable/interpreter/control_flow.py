@@ -33,8 +33,8 @@ class Call(NamedTuple):
 
 def call_of(name: str) -> Call | None:
     """Where a higher-order operator has the graph that it calls once; None for any other one."""
-    found = traits.TRANSPARENT.get(name)
-    return None if found is None else Call(*found)
+    layout = traits.TRANSPARENT.get(name)
+    return None if layout is None else Call(*layout)
 
 
 def is_token(node: Node) -> bool:
@@ -82,23 +82,25 @@ def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list
     return args[call.before], list(operands[0] if call.packed else operands)
 
 
-def passed_on(name: str, args: Sequence[Any]) -> Any:
+def transparent_result(name: str, args: Sequence[Any]) -> Any:
     """What a higher-order operator that computes nothing returns."""
     kind = traits.RETURNS[name]
     return list(args) if kind == "all" else args[0] if kind == "first" else None
 
 
-def placeholders(graph_module: GraphModule) -> list[Node]:
+def graph_placeholders(graph_module: GraphModule) -> list[Node]:
     """Inputs of a graph, in order."""
     return [node for node in graph_module.graph.nodes if node.op == "placeholder"]
 
 
-def bind(graph_module: GraphModule, operands: Sequence[Any], values: dict[Node, Any]) -> None:
+def bind_placeholders(
+    graph_module: GraphModule, operands: Sequence[Any], values: dict[Node, Any]
+) -> None:
     """Give the placeholders of a graph the values that it is called with.
 
     Raises ConversionError when the numbers differ.
     """
-    inputs = placeholders(graph_module)
+    inputs = graph_placeholders(graph_module)
     if len(inputs) != len(operands):
         raise ConversionError(
             f"a subgraph with {len(inputs)} inputs ({', '.join(node.name for node in inputs)}) "
@@ -140,14 +142,14 @@ def operator_call(
     converter = find(overload) if hasattr(overload, "_schema") else None
     if converter is None:
         return None
-    given, order, rest = functional_arguments(overload._schema, kwargs)
+    arguments, order, rest = functional_arguments(overload._schema, kwargs)
     bases = kwargs.get("_all_bases")
     if rest or (bases is not None and sorted(order) != list(range(len(bases)))):
         raise UnsupportedCase(
             f"{overload.name()} writes into a part of a tensor, or twice into one, which a "
             "converter does not see; copy the part before the call (x[0].clone())"
         )
-    return _arranged(converter, bool(overload._schema.returns), order), [], given
+    return _reorder_results(converter, bool(overload._schema.returns), order), [], arguments
 
 
 def written_overload(node: Node) -> OpOverload | None:
@@ -174,46 +176,46 @@ def functional_arguments(
     which of the new values it is; what is left: sizes and places of views."""
     rest = dict(kwargs)
     bases = rest.pop("_all_bases", None)
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     order: list[int] = []
     for argument in schema.arguments:
         name = argument.name
         if argument.alias_info is None or not argument.alias_info.is_write:
             if name in rest:
-                given[name] = rest.pop(name)
+                arguments[name] = rest.pop(name)
             continue
         if bases is None:
-            given[name] = rest.pop(name, None)
-            if given[name] is not None:
+            arguments[name] = rest.pop(name, None)
+            if arguments[name] is not None:
                 order.append(len(order))
             continue
         index = rest.pop(f"_{name}_base_index", None)
         rest.pop(f"_{name}_alias", None)
-        given[name] = None if index is None else bases[index]
+        arguments[name] = None if index is None else bases[index]
         if index is not None:
             order.append(index)
-    return given, order, rest
+    return arguments, order, rest
 
 
-def _arranged(converter: Converter, has_results: bool, order: Sequence[int]) -> Converter:
+def _reorder_results(converter: Converter, has_results: bool, order: Sequence[int]) -> Converter:
     """``converter``, with its new values in torch's order; torch has a None in front when the
     operator returns nothing."""
 
     def convert(graph: Any, res: ResultSpec, **arguments: Any) -> list[Any]:
         count = len(res) - len(order)
-        places = [*range(count)] if has_results else []
-        places += [count + index for index in order]
+        slots = [*range(count)] if has_results else []
+        slots += [count + index for index in order]
         own = ResultSpec(
-            [res.outputs[i] for i in places],
-            [res.dtypes[i] for i in places],
-            [res.shapes[i] for i in places],
+            [res.outputs[i] for i in slots],
+            [res.dtypes[i] for i in slots],
+            [res.shapes[i] for i in slots],
         )
         returned = converter(graph, own, **arguments)
         names = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        found: list[Any] = [None] * len(res)
-        for place, name in zip(places, names, strict=True):
-            found[place] = name
-        return found
+        results: list[Any] = [None] * len(res)
+        for slot, name in zip(slots, names, strict=True):
+            results[slot] = name
+        return results
 
     return convert
 
@@ -247,36 +249,38 @@ def holds_writes(node: Node) -> bool:
     )
 
 
-def _cond(arguments: dict[str, Any]) -> list[Any]:
-    operands, places = _operands(arguments, "operand")
-    kept = range(len(operands))
+def _convert_cond(arguments: dict[str, Any]) -> list[Any]:
+    operands, places = _split_operands(arguments, "operand")
+    inputs = range(len(operands))
     branches = [
-        _returning(arguments[key], kept, [places[base] for base in sorted(places)])
+        _return_written(arguments[key], inputs, [places[base] for base in sorted(places)])
         for key in ("true_fn", "false_fn")
     ]
     return [arguments["pred"], *branches, operands]
 
 
 def _while_loop(arguments: dict[str, Any]) -> list[Any]:
-    carried, written = _operands(arguments, "carried_input")
+    carried, written = _split_operands(arguments, "carried_input")
     if written:
         raise UnsupportedCase(
             "the body of a while_loop writes into a carried tensor: return the new value instead"
         )
-    captured, places = _operands(arguments, "additional_input")
+    captured, places = _split_operands(arguments, "additional_input")
     mutated = [places[base] for base in sorted(places)]
-    read = [place for place in range(len(captured)) if place not in mutated]
-    inputs = [*range(len(carried)), *(len(carried) + place for place in [*mutated, *read])]
-    condition = _returning(arguments["cond_fn"], inputs, [])
-    body = _returning(arguments["body_fn"], inputs, [len(carried) + place for place in mutated])
-    both = [[captured[place] for place in places] for places in (mutated, read)]
+    read = [index for index in range(len(captured)) if index not in mutated]
+    inputs = [*range(len(carried)), *(len(carried) + index for index in [*mutated, *read])]
+    condition = _return_written(arguments["cond_fn"], inputs, [])
+    body = _return_written(
+        arguments["body_fn"], inputs, [len(carried) + index for index in mutated]
+    )
+    both = [[captured[index] for index in places] for places in (mutated, read)]
     return [condition, body, [*carried, *both[0]], both[1]]
 
 
-_CALLS = {"cond": _cond, "while_loop": _while_loop}
+_CALLS = {"cond": _convert_cond, "while_loop": _while_loop}
 
 
-def _operands(arguments: dict[str, Any], word: str) -> tuple[list[Any], dict[int, int]]:
+def _split_operands(arguments: dict[str, Any], word: str) -> tuple[list[Any], dict[int, int]]:
     """The operands called ``word0``, ``word1``..., and the place of each written one by the index
     of its base."""
     operands: list[Any] = []
@@ -300,23 +304,25 @@ def _operands(arguments: dict[str, Any], word: str) -> tuple[list[Any], dict[int
             return operands, places
 
 
-def _returning(
+def _return_written(
     graph_module: GraphModule, inputs: Sequence[int], written: Sequence[int]
 ) -> GraphModule:
     """A copy of a graph with its inputs in another order, which returns the last values of the
     inputs ``written`` after its own results."""
     graph = Graph()
     nodes = list(graph_module.graph.nodes)
-    given = [node for node in nodes if node.op == "placeholder"]
-    known = {given[place]: graph.node_copy(given[place]) for place in inputs}
+    graph_inputs = [node for node in nodes if node.op == "placeholder"]
+    copies = {graph_inputs[index]: graph.node_copy(graph_inputs[index]) for index in inputs}
     last: dict[Node, Node] = {}
     for node in nodes:
-        if node.target is torch.ops.aten.copy_.default and node.args[0] in given:
-            last[node.args[0]] = known[node.args[1]]
+        if node.target is torch.ops.aten.copy_.default and node.args[0] in graph_inputs:
+            last[node.args[0]] = copies[node.args[1]]
         elif node.op == "output":
-            leaves = [known.get(leaf, leaf) for leaf in flatten_output(node.args[0])]
-            finals = [last.get(given[place], known[given[place]]) for place in written]
+            leaves = [copies.get(leaf, leaf) for leaf in flatten_output(node.args[0])]
+            finals = [
+                last.get(graph_inputs[index], copies[graph_inputs[index]]) for index in written
+            ]
             graph.output((*leaves, *finals))
         elif node.op != "placeholder":
-            known[node] = graph.node_copy(node, known.__getitem__)
+            copies[node] = graph.node_copy(node, copies.__getitem__)
     return GraphModule(graph_module, graph)

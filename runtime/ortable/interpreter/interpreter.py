@@ -45,63 +45,38 @@ Retriever = Callable[[Node], Any]
 
 
 class DynamoInterpreter:
-    """Converts a ``torch.fx.GraphModule`` into nodes of a graph, mostly a GraphBuilder.
+    """Convert a ``torch.fx.GraphModule`` into nodes of a graph, mostly a GraphBuilder.
+
+    After ``run``: ``inputs`` and ``outputs``, a record for each with its role (a tensor, a
+    dimension, None...); ``values``, the result or number of each FX node.
 
     Args:
         builder: the graph that receives the nodes. Its ``rename_dims`` maps torch's symbols to
             names of dimensions.
         retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an
             initializer, None an input.
-        dispatcher: an object with ``find(name, target, native) -> converter or None``, asked for
+        dispatcher: an object with ``find(name, target, native) -> converter or None``, called for
             every overload.
-        module: where ``get_attr`` and ``call_module`` look; the graph module itself unless
-            given.
-        tables: converters and rules; the generated ones unless given.
+        module: where ``get_attr`` and ``call_module`` look; the graph module itself by default.
+        tables: converters and rules; the generated ones by default.
         converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in
             front of the tables'.
         input_names: FX placeholder target -> name of the ONNX input.
-        initializer_names: FX placeholder target -> name of the initializer; the target unless
-            given.
-        output_names: name of each entry of the flattened output, in FX order; ``output_0``...
-            unless given.
+        initializer_names: FX placeholder target -> name of the initializer; the target by default.
+        output_names: name of each entry of the flattened output, in FX order; ``output_0``... by
+            default.
         output_order: the order in which ONNX outputs are declared, as indices of the flattened
             output.
         bypass_outputs: leave numbers, dimensions, None, inputs, initializers and duplicates out
-            of the ONNX outputs: the records say what they are, and the caller hands them back.
+            of the ONNX outputs: the records describe them, and the caller returns them.
         verbose: 2 prints each node.
-
-    After ``run``: ``inputs`` and ``outputs``, a record for each, which says what it is (a tensor, a
-    dimension, None...); ``values``, the result or number of each FX node.
 
     Raises:
         FunctionNotFoundError: operators without a converter, all of them, before anything is
             converted.
-        UnsupportedCase: a converter refuses its arguments.
+        UnsupportedCase: a converter rejects its arguments.
         ConversionError: a converter failed or computes another type or shape than torch, or the
             graph writes in place.
-
-    Arguments of methods:
-        node: the FX node that is converted.
-        target, key: what it calls, and the name of that overload.
-        call: the function of torch that torch itself takes apart.
-        args, kwargs: its arguments, as results, numbers and dimensions.
-        write: how it writes, where nobody else sees that.
-        converter: what converts it.
-        function: a step of a conversion.
-        error: what it raised.
-        res: the names, dtypes and shapes that its results are to have.
-        value, returned: what it became, and what torch says of it.
-        graph_module: a graph of FX nodes.
-        nodes: its nodes.
-        operands: what it is called with: results, numbers and dimensions.
-        outputs: whether its outputs are declared.
-        graph, child: the graph that receives the ONNX nodes.
-        kind, options: the class of an interpreter for a graph inside this one, and its
-            arguments.
-        module: where attributes of the FX graph are looked up.
-        prefix: how names in it begin.
-        rename: names that its symbols have in the graph that receives the nodes.
-        name, tensor: of a weight or of a graph, and the weight.
     """
 
     def __init__(
@@ -124,7 +99,7 @@ class DynamoInterpreter:
         self.retriever = retriever
         self.dispatcher = dispatcher
         self.module = module
-        self.tables = (tables or generated_tables()).extended(converters or {})
+        self.tables = (tables or generated_tables()).with_converters(converters or {})
         self.input_names = dict(input_names or {})
         self.initializer_names = dict(initializer_names or {})
         self.output_names = list(output_names) if output_names is not None else None
@@ -194,7 +169,7 @@ class DynamoInterpreter:
         """Raise for in-place writes, and for every operator without a converter, before anything is
         converted."""
         unsupported.check_writes(graph_module, self.tables, self.owner, self.elidable_in)
-        missing = unsupported.collect(
+        missing = unsupported.group_missing(
             unsupported.missing_nodes(
                 graph_module,
                 self.tables,
@@ -243,47 +218,51 @@ class DynamoInterpreter:
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
             target = str(node.target)
-            wanted = self.initializer_names.get(target, target)
-            made = self._weight(node, wanted, tensor) if node.users else None
-            name = None if made.__class__ is ComplexValue else made
-            return self._record(node, "initializer" if node.users else "unused", name, None, made)
+            weight_name = self.initializer_names.get(target, target)
+            weight = self._make_weight(node, weight_name, tensor) if node.users else None
+            name = None if weight.__class__ is ComplexValue else weight
+            return self._add_record(
+                node, "initializer" if node.users else "unused", name, None, weight
+            )
         value = None if control_flow.is_token(node) else results.node_value(node)
         if value is None or isinstance(value, (bool, int, float, str, enum.Enum)):
-            return self._record(node, "none" if value is None else "constant", None, value, value)
+            return self._add_record(
+                node, "none" if value is None else "constant", None, value, value
+            )
         if isinstance(value, torch.SymInt):
             dim = dims.from_torch(value, self.rename)
             name = self.input_name(node)
             self.graph.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
-            return self._record(node, "dimension", name, dim, dim)
+            return self._add_record(node, "dimension", name, dim, dim)
         if not results.is_tensor_like(value):
-            known = (
+            reason = (
                 "nothing is known about it"
                 if value is results.UNKNOWN
                 else f"it is a {type(value).__name__}"
             )
             raise ConversionError(
-                f"input '{node.target}' of the graph cannot become an ONNX input: {known}. Give "
+                f"input '{node.target}' of the graph cannot become an ONNX input: {reason}. Give "
                 "example inputs "
                 "(`args`), or set node.meta['val'] to a fake tensor."
             )
-        self.guarded(node, results.check_dense, value)
-        dtype, shape = self.guarded(node, results.tensor_type, value, self.rename)
+        self.call_guarded(node, results.check_dense, value)
+        dtype, shape = self.call_guarded(node, results.tensor_type, value, self.rename)
         name = self.input_name(node)
         declared = complex_numbers.declare_input(self.graph, name, dtype, shape)
-        return self._record(node, "tensor", name, None, self.noted(declared))
+        return self._add_record(node, "tensor", name, None, self.note_complex(declared))
 
     def get_attr(self, node: Node) -> Any:
         """An attribute: graphs are returned as they are, tensors become initializers named after
         their path."""
         path = str(node.target)
-        found = find_attribute(self.owner, path, results.UNKNOWN)
-        if found is results.UNKNOWN:
+        value = find_attribute(self.owner, path, results.UNKNOWN)
+        if value is results.UNKNOWN:
             raise ConversionError(
                 f"node '{node.name}' reads '{node.target}', which {type(self.owner).__name__} lacks"
             )
-        if not isinstance(found, torch.Tensor):
-            return found
-        return self._weight(node, self._prefix + path, found) if node.users else None
+        if not isinstance(value, torch.Tensor):
+            return value
+        return self._make_weight(node, self._prefix + path, value) if node.users else None
 
     def call_function(self, node: Node) -> Any:
         """An ATen overload (one look-up), a higher-order operator, or a Python function."""
@@ -340,20 +319,22 @@ class DynamoInterpreter:
         args, kwargs = convert_arguments(node, self.values, self.rename)
         target: Any = node.target
         if target.name() in traits.FUNCTIONALIZED_CALL:
-            call = self.guarded(node, control_flow.operator_call, self.find_converter, args, kwargs)
+            call = self.call_guarded(
+                node, control_flow.operator_call, self.find_converter, args, kwargs
+            )
             if call is not None:
                 return self.convert(node, *call)
         converter = self.find_converter(target)
         if converter is not None and converter is not self.tables.hops.get(target.name()):
             return self.convert(node, converter, args, kwargs)  # the user's
-        called = self.guarded(node, control_flow.transparent_call, node, args)
+        called = self.call_guarded(node, control_flow.transparent_call, node, args)
         if called is not None:
             return self.inline(*called)
         name = target.name()
         if name in traits.RETURNS:
-            return control_flow.passed_on(name, args)
+            return control_flow.transparent_result(name, args)
         if name == control_flow.WRAPPER and control_flow.wraps_control_flow(args):
-            name, args = self.guarded(node, control_flow.control_flow_call, args, kwargs)
+            name, args = self.call_guarded(node, control_flow.control_flow_call, args, kwargs)
             kwargs, converter = {}, self.tables.hops.get(name)
         if converter is None:
             raise self.not_found(node)
@@ -366,7 +347,9 @@ class DynamoInterpreter:
         value = results.node_value(node)
         args, kwargs = convert_arguments(node, self.values, self.rename)
         if outputs.is_number(value):
-            return self.guarded(node, numbers.number, self.graph, node, value, args, self.rename)
+            return self.call_guarded(
+                node, numbers.convert_number, self.graph, node, value, args, self.rename
+            )
         name = calls.qualified_name(target)
         if name == "operator.getitem" and isinstance(args[0], (list, tuple, dict)):
             return args[0][args[1]]
@@ -377,12 +360,12 @@ class DynamoInterpreter:
         if name in traits.ASSERTION:
             return None
         if name == "builtins.getattr" and args[1] in calls.SIZE_PROPERTIES:
-            return self.guarded(node, calls.known_size, self.graph, args[1], args)
+            return self.call_guarded(node, calls.known_size, self.graph, args[1], args)
         if name.startswith(calls.PYTHON) and not contains_result(args):
-            return self.guarded(node, target, *args, **kwargs)
+            return self.call_guarded(node, target, *args, **kwargs)
         returned = self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
         if target in calls.ASSIGNING:
-            self.guarded(node, calls.check_kept, self.graph, args[0], returned)
+            self.call_guarded(node, calls.check_dtype_unchanged, self.graph, args[0], returned)
         return returned
 
     def call_method(self, node: Node) -> Any:
@@ -390,7 +373,7 @@ class DynamoInterpreter:
         name = str(node.target)
         args, kwargs = convert_arguments(node, self.values, self.rename)
         if name in calls.SIZE_METHODS and name not in self.tables.methods:
-            return self.guarded(node, calls.known_size, self.graph, name, args)
+            return self.call_guarded(node, calls.known_size, self.graph, name, args)
         return self.call_alias(node, self.tables.methods.get(name), args, kwargs)
 
     def call_module(self, node: Node) -> Any:
@@ -403,7 +386,7 @@ class DynamoInterpreter:
         if graph_module is None:
             raise self.not_found(node)
         args, kwargs = convert_arguments(node, self.values, self.rename)
-        operands = self.guarded(node, module_operands, graph_module, args, kwargs)
+        operands = self.call_guarded(node, module_operands, graph_module, args, kwargs)
         return self.inline(graph_module, operands, prefix=f"{self._prefix}{node.target}.")
 
     def output(self, node: Node) -> list[OutputRecord]:
@@ -411,8 +394,8 @@ class DynamoInterpreter:
         leaves = list(outputs.flatten_output(node.args[0]))
         values = [convert_argument(leaf, self.values, self.rename) for leaf in leaves]
         if self.has_complex:
-            values = complex_numbers.joined(self.graph, values)
-        self.outputs = outputs.declare(
+            values = complex_numbers.join_outputs(self.graph, values)
+        self.outputs = outputs.declare_outputs(
             self.graph, leaves, values, self.output_names, self.output_order, self.bypass_outputs
         )
         return self.outputs
@@ -441,28 +424,30 @@ class DynamoInterpreter:
                 res = results.record_from_rule(self.graph, node, rule, args, kwargs)
             else:
                 res = results.record_of(self.graph, node, value, self.rename)
-                if results.are_empty(res) and converter is self.tables.native(key):
+                if results.are_empty(res) and converter is self.tables.native_converter(key):
                     self.has_complex |= not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
-                    return results.empty(self.graph, res, isinstance(value, (list, tuple)))
+                    return results.make_empty(self.graph, res, isinstance(value, (list, tuple)))
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
-                found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
-                self.has_complex = self.has_complex or found is not None
-                converter = found or converter
+                complex_converter = complex_numbers.select_converter(
+                    self.tables, key, converter, res, args, kwargs
+                )
+                self.has_complex = self.has_complex or complex_converter is not None
+                converter = complex_converter or converter
             first = len(self.graph.nodes)
             returned = converter(self.graph, res, *args, **kwargs)
             if self.graph.case:
                 self.cases[node] = f"{key}/{self.graph.case}"
-            returned = results.named_as_torch(self.graph, node, res, returned, first)
+            returned = results.use_torch_names(self.graph, node, res, returned, first)
             if value.__class__ is torch.SymInt:
                 return results.adopted_integer(self.graph, value, self.rename, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
-                return numbers.adopt(self.graph, returned, value)
+                return numbers.adopt_number(self.graph, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
-                    results.adopted_integer(self.graph, known, self.rename, found)
-                    if known.__class__ is torch.SymInt
-                    else found
-                    for known, found in itertools.zip_longest(value, returned)
+                    results.adopted_integer(self.graph, expected, self.rename, complex_converter)
+                    if expected.__class__ is torch.SymInt
+                    else complex_converter
+                    for expected, complex_converter in itertools.zip_longest(value, returned)
                 ]
         except Exception as error:
             raise self.failure(error, node) from error
@@ -474,7 +459,7 @@ class DynamoInterpreter:
         overload."""
         if call is None:
             raise self.not_found(node)
-        overload, args, kwargs = self.guarded(
+        overload, args, kwargs = self.call_guarded(
             node, calls.resolve_overload, self.graph, node, call, args, kwargs
         )
         converter = self.find_converter(overload)
@@ -488,7 +473,7 @@ class DynamoInterpreter:
         torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
         if self.has_complex or any(name.__class__ is ComplexValue for name in names):
-            names = self.guarded(node, complex_numbers.compared, self.graph, res, names)
+            names = self.call_guarded(node, complex_numbers.compare_parts, self.graph, res, names)
         for name, dtype, shape in zip(names, res.dtypes, res.shapes, strict=False):
             if dtype is None or not name or name.__class__ is not str:
                 continue
@@ -543,7 +528,7 @@ class DynamoInterpreter:
         with self.inside(graph_module, graph_module, prefix):
             for node in graph_module.graph.nodes:
                 self.values.pop(node, None)  # the same submodule may have been called before
-            control_flow.bind(graph_module, operands, self.values)
+            control_flow.bind_placeholders(graph_module, operands, self.values)
             for node in graph_module.graph.nodes:
                 if node.op != "output":
                     self.run_node(node)
@@ -567,7 +552,7 @@ class DynamoInterpreter:
         inner.enter(graph_module)
         count = control_flow.count_outputs(graph_module)
         inner.output_names = [child.unique_name(f"{name}_output_{index}") for index in range(count)]
-        control_flow.bind(graph_module, operands, inner.values)
+        control_flow.bind_placeholders(graph_module, operands, inner.values)
         for node in graph_module.graph.nodes:
             inner.run_node(node)
         return child
@@ -588,17 +573,17 @@ class DynamoInterpreter:
         inner.rename = {**(self.rename or {}), **(rename or {})} or None
         outer = graph.ctx, graph.origin
         inner.enter(graph_module)
-        found = inner.inline(graph_module, operands)
+        converted = inner.inline(graph_module, operands)
         graph.ctx, graph.origin = outer
-        return found if isinstance(found, list) else [found]
+        return converted if isinstance(converted, list) else [converted]
 
     def elidable_in(self, graph_module: GraphModule) -> dict[Node, ElidableMutation]:
         """The writes of a graph that nobody else sees, looked for once."""
-        found = self._elidable_in.get(graph_module)
-        if found is None:
-            found = elidable_mutations(graph_module, self.tables.converters.__contains__)
-            self._elidable_in[graph_module] = found
-        return found
+        elidable = self._elidable_in.get(graph_module)
+        if elidable is None:
+            elidable = elidable_mutations(graph_module, self.tables.converters.__contains__)
+            self._elidable_in[graph_module] = elidable
+        return elidable
 
     @property
     def owner(self) -> Any:
@@ -619,33 +604,41 @@ class DynamoInterpreter:
     def input_name(self, node: Node) -> str:
         """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's
         parameter."""
-        chosen = self.input_names.get(str(node.target))
-        return chosen if chosen is not None else str(self.graph.unique_name(str(node.target)))
+        name = self.input_names.get(str(node.target))
+        return name if name is not None else str(self.graph.unique_name(str(node.target)))
 
-    def noted(self, value: Any) -> Any:
+    def note_complex(self, value: Any) -> Any:
         """``value``; from the first pair on, arguments are looked at."""
         self.has_complex = self.has_complex or value.__class__ is ComplexValue
         return value
 
-    def _weight(self, node: Node, name: str, tensor: Any) -> Any:
+    def _make_weight(self, node: Node, name: str, tensor: Any) -> Any:
         """The initializer of a weight; UnsupportedCase for one that ONNX cannot hold."""
-        self.guarded(node, results.check_weight, tensor)
+        self.call_guarded(node, results.check_weight, tensor)
         return self.make_initializer(name, tensor)
 
     def make_initializer(self, name: str, tensor: Any) -> Any:
         """An initializer that shares memory with ``tensor``; the graph makes tied weights one.
         A complex tensor is a real one, split."""
-        given = complex_numbers.real_tensor(tensor)
-        found = self.graph.make_initializer(self.graph.unique_name(name), given)
-        return found if given is tensor else self.noted(split_pair(self.graph, found))
+        real = complex_numbers.real_tensor(tensor)
+        initializer = self.graph.make_initializer(self.graph.unique_name(name), real)
+        return (
+            initializer
+            if real is tensor
+            else self.note_complex(split_pair(self.graph, initializer))
+        )
 
-    def _record(self, node: Node, role: Any, name: str | None, value: Any, returned: Any) -> Any:
+    def _add_record(
+        self, node: Node, role: Any, name: str | None, value: Any, returned: Any
+    ) -> Any:
         self.inputs.append(InputRecord(len(self.inputs), node.name, role, name, value))
         return returned
 
     # -- errors
 
-    def guarded(self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call_guarded(
+        self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
         """Call ``function``; whatever it raises is raised again with what ``node`` is."""
         try:
             return function(*args, **kwargs)
@@ -654,17 +647,17 @@ class DynamoInterpreter:
 
     def failure(self, error: Exception, node: Node) -> OrtableError:
         """``error`` with node, operator, arguments, module and source line."""
-        found = failures.wrapped(error, node, self.tables.spec_files, self.graph)
-        found.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
+        failure = failures.wrap_error(error, node, self.tables.spec_files, self.graph)
+        failure.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
         if node.op.startswith("call_"):
-            found.operator = getattr(error, "operator", "")
-            found.converter_name = getattr(error, "converter_name", "")
-            if not found.operator:
-                found.operator = calls.operator_key(node)
-                found.converter_name = calls.converter_name(self.tables, node)
-        return found
+            failure.operator = getattr(error, "operator", "")
+            failure.converter_name = getattr(error, "converter_name", "")
+            if not failure.operator:
+                failure.operator = calls.operator_key(node)
+                failure.converter_name = calls.converter_name(self.tables, node)
+        return failure
 
     def not_found(self, node: Node) -> OrtableError:
         """The error for one node that the first look at the graph could not judge."""
-        missing = unsupported.collect([node])
+        missing = unsupported.group_missing([node])
         return unsupported.not_found_error(missing, self.tables, self.graph.get_debug_msg())

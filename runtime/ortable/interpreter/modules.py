@@ -56,37 +56,37 @@ def module_operands(
     """
     inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     names = [str(node.target) for node in inputs]
-    several = [name for name in names if name.startswith("*")]
-    if several:
+    variadic = [name for name in names if name.startswith("*")]
+    if variadic:
         raise UnsupportedCase(
-            f"the submodule takes any number of arguments ({', '.join(several)}), which its graph "
+            f"the submodule takes any number of arguments ({', '.join(variadic)}), which its graph "
             "does not tell apart; give example inputs (args)"
         )
-    given: dict[str, Any] = {str(node.target): node.args[0] for node in inputs if node.args}
-    given.update(zip(names, args, strict=False))
+    operands: dict[str, Any] = {str(node.target): node.args[0] for node in inputs if node.args}
+    operands.update(zip(names, args, strict=False))
     wrong = {
-        "without": [name for name in names if name not in given and name not in kwargs],
+        "without": [name for name in names if name not in operands and name not in kwargs],
         "with the unknown": [name for name in kwargs if name not in names],
         "twice with": [name for name in kwargs if name in names[: len(args)]],
         "with too many by place:": [str(len(args))] if len(args) > len(names) else [],
     }
-    given.update(kwargs)
+    operands.update(kwargs)
     if any(wrong.values()):
         text = "; ".join(f"{how} {', '.join(which)}" for how, which in wrong.items() if which)
         raise ConversionError(
             f"the submodule takes the arguments ({', '.join(names)}), and is called {text}"
         )
-    return [given[name] for name in names]
+    return [operands[name] for name in names]
 
 
 def find_attribute(module: Any, path: str, default: Any = ...) -> Any:
     """The attribute at a dotted path of ``module``; ``default`` when there is none, if one is
     given."""
-    found = module
+    value = module
     for part in path.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             if default is ...:
                 raise AttributeError(f"{type(module).__name__} has no attribute '{path}'")
             return default
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value

@@ -42,24 +42,24 @@ def elidable_mutations(
     The written tensor was made in the graph, was only read before, has the dtype of every operand,
     and the functional overload has a converter (``has_converter("aten::relu")``).
     """
-    found: dict[Node, ElidableMutation] = {}
+    mutations: dict[Node, ElidableMutation] = {}
     order: dict[Node, int] = {}
-    for place, node in enumerate(graph_module.graph.nodes):
-        order[node] = place
+    for index, node in enumerate(graph_module.graph.nodes):
+        order[node] = index
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            write = _elidable(node, found, order, has_converter)
+            write = _make_elidable(node, mutations, order, has_converter)
             if write is not None:
-                found[node] = write
-    return found
+                mutations[node] = write
+    return mutations
 
 
-def _elidable(
+def _make_elidable(
     node: Node,
     found: dict[Node, ElidableMutation],
     order: dict[Node, int],
     has_converter: Callable[[str], bool],
 ) -> ElidableMutation | None:
-    overload = _functional(node.target)
+    overload = _functional_overload(node.target)
     if overload is None or not has_converter(overload.name()):
         return None
     written = node.args[0] if node.args else None
@@ -75,7 +75,7 @@ def _elidable(
     return ElidableMutation(overload, aliases)
 
 
-def _functional(target: Any) -> Any:
+def _functional_overload(target: Any) -> Any:
     """``aten.relu`` for ``aten.relu_``: same name and arguments, nothing written; None if torch has
     none, or if more than the first argument is written."""
     schema = target._schema
@@ -85,11 +85,11 @@ def _functional(target: Any) -> Any:
         return None
     namespace, _, plain = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), plain[:-1], None)
-    found = getattr(packet, overload or "default", None)
-    if found is None or found._schema.is_mutable:
+    functional = getattr(packet, overload or "default", None)
+    if functional is None or functional._schema.is_mutable:
         return None
-    same = [a.name for a in found._schema.arguments] == [a.name for a in schema.arguments]
-    return found if same else None
+    same = [a.name for a in functional._schema.arguments] == [a.name for a in schema.arguments]
+    return functional if same else None
 
 
 def _same_dtype(node: Node) -> bool:
@@ -107,34 +107,34 @@ def _same_dtype(node: Node) -> bool:
     )
 
 
-_KEPT: dict[tuple[Any, torch.dtype], bool] = {}  # by overload and dtype of the written tensor
+_DTYPE_KEPT: dict[tuple[Any, torch.dtype], bool] = {}  # by overload and dtype of the written tensor
 
 
 def _keeps_dtype(node: Node, overload: Any) -> bool:
     """Whether the functional operator gives the dtype of its operands: a comparison gives bools,
     which the write casts."""
     dtype = node.meta["val"].dtype
-    if (overload, dtype) not in _KEPT:
-        _KEPT[overload, dtype] = _makes_bools(node, overload) == (dtype == torch.bool)
-    return _KEPT[overload, dtype]
+    if (overload, dtype) not in _DTYPE_KEPT:
+        _DTYPE_KEPT[overload, dtype] = _makes_bools(node, overload) == (dtype == torch.bool)
+    return _DTYPE_KEPT[overload, dtype]
 
 
 def _makes_bools(node: Node, overload: Any) -> bool:
     """Whether the operator, of single numbers, gives a bool; operators that do not take these are
     no comparisons."""
 
-    def single(operand: Node) -> Any:
+    def scalar_operand(operand: Node) -> Any:
         value = operand.meta.get("val")
         if not isinstance(value, torch.Tensor):
             return value
         return torch.empty((), dtype=value.dtype, device="meta")
 
-    args, kwargs = map_arg((node.args, node.kwargs), single)
+    args, kwargs = map_arg((node.args, node.kwargs), scalar_operand)
     try:
-        found = overload(*args, **kwargs)
+        result = overload(*args, **kwargs)
     except Exception:
         return bool(node.meta["val"].dtype == torch.bool)
-    return isinstance(found, torch.Tensor) and found.dtype == torch.bool
+    return isinstance(result, torch.Tensor) and result.dtype == torch.bool
 
 
 def _is_fresh(node: Node) -> bool:
@@ -189,7 +189,7 @@ def find_elidable(
     return elidable_mutations(graph_module, tables.converters.__contains__)
 
 
-def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
+def write_reason(node: Node, mutates: Mapping[str, str]) -> str | None:
     """Why ``node`` writes to an argument (the schema, or the argument that says so); None when it
     does not."""
     target = node.target
@@ -199,7 +199,11 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
     if target._schema.is_mutable:
         return None if name in traits.METADATA_ONLY else f"its schema is {target._schema}"
     flag = mutates.get(name)
-    if flag is not None and _argument(node, target._schema, flag) is True and _has_running(node):
+    if (
+        flag is not None
+        and _argument_value(node, target._schema, flag) is True
+        and _has_running(node)
+    ):
         return f"{flag}=True makes it update its running statistics in place"
     return None
 
@@ -214,8 +218,8 @@ def _may_write(target: Any, mutates: Mapping[str, str]) -> bool:
 def _is_unseen(node: Node, tables: ConverterTables) -> bool:
     """Whether ``x += 1`` and the like write to a number, or to a tensor that the graph just made
     and that nobody else reads."""
-    known = node_value(node)
-    if known is not UNKNOWN and not is_tensor_like(known):
+    value = node_value(node)
+    if value is not UNKNOWN and not is_tensor_like(value):
         return True
     written = node.args[0] if node.args else None
     if not isinstance(written, Node) or set(written.users) != {node}:
@@ -240,10 +244,10 @@ def _is_new(node: Node, tables: ConverterTables) -> bool:
     namespace, _, name = call.packet.partition("::")
     packet_name, _, overload = name.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name)
-    for each in [overload] if overload else packet.overloads():
-        schema = getattr(packet, each)._schema
+    for overload_name in [overload] if overload else packet.overloads():
+        schema = getattr(packet, overload_name)._schema
         of_tensors = bool(schema.arguments) and schema.arguments[0].type.kind() == "TensorType"
-        if of_tensors and not schema.is_mutable and not only_reads(getattr(packet, each)):
+        if of_tensors and not schema.is_mutable and not only_reads(getattr(packet, overload_name)):
             return False
     return True
 
@@ -269,7 +273,7 @@ def first_write(
                 continue
             if node.target in ASSIGNING and not _is_unseen(node, tables):
                 return node, "it may be an input, or be read by others"
-            why = writes(node, tables.mutates)
+            why = write_reason(node, tables.mutates)
             if why is None:
                 if not _may_write(node.target, tables.mutates):
                     reading.add(node.target)
@@ -281,20 +285,20 @@ def first_write(
         elif node.op == "get_attr" or node.op == "call_module":
             inner = find_attribute(holder, str(node.target), None)
             if isinstance(inner, GraphModule) and not holds_writes(node):
-                found = first_write(inner, tables, elidable_in=elidable_in)
-                if found is not None:
-                    return found
+                inner_write = first_write(inner, tables, elidable_in=elidable_in)
+                if inner_write is not None:
+                    return inner_write
     return None
 
 
 def _has_running(node: Node) -> bool:
     """Whether a normalisation was given running statistics that it would update."""
     schema: Any = node.target._schema  # type: ignore[union-attr]
-    names = [each.name for each in schema.arguments if each.name.startswith("running_")]
-    return not names or any(_argument(node, schema, name) is not None for name in names)
+    names = [argument.name for argument in schema.arguments if argument.name.startswith("running_")]
+    return not names or any(_argument_value(node, schema, name) is not None for name in names)
 
 
-def _argument(node: Node, schema: Any, name: str) -> Any:
+def _argument_value(node: Node, schema: Any, name: str) -> Any:
     if name in node.kwargs:
         return node.kwargs[name]
     for position, argument in enumerate(schema.arguments):

@@ -28,7 +28,7 @@ _DECIMALS = range(23)  # digits for which the power of ten is a float64
 _SPLIT = 2.0**27 + 1
 
 
-def adopt(graph: Graph, name: str, value: Any) -> str:
+def adopt_number(graph: Graph, name: str, value: Any) -> str:
     """Remember that a 0-d result stands for the Python number ``value`` (a SymFloat or SymBool)."""
     kind = dtypes.float64 if isinstance(value, torch.SymFloat) else dtypes.boolean
     if graph.get_type(name) != kind:
@@ -54,7 +54,7 @@ def as_tensor_argument(graph: Graph, target: Any, args: Sequence[Any]) -> Any:
     return as_tensor(graph, first)
 
 
-def computed(graph: Graph, node: Node, args: Sequence[Any]) -> str:
+def compute_number(graph: Graph, node: Node, args: Sequence[Any]) -> str:
     """The number that a Python function on numbers gives, as a 0-d result of float64 or int64.
 
     Raises ConversionError for a function without an ONNX form.
@@ -63,21 +63,21 @@ def computed(graph: Graph, node: Node, args: Sequence[Any]) -> str:
     if target is operator.getitem:
         return as_number(graph, args[0][args[1]])
     word, value = word_of(target), node.meta["val"]
-    made = None
+    result = None
     if word == "round" and len(args) == 2 and args[1] in _DECIMALS:
         x = cast(graph, as_number(graph, args[0]), dtypes.float64)
-        made = _to_decimals(graph, x, args[1])
+        result = _to_decimals(graph, x, args[1])
     else:
-        given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-        given = [each for each in given if each is not None]
-        made = applied(graph, "number", word, given, isinstance(value, torch.SymFloat))
-    if made is None:
+        operands = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        operands = [item for item in operands if item is not None]
+        result = apply_function(graph, "number", word, operands, isinstance(value, torch.SymFloat))
+    if result is None:
         raise ConversionError(
             f"node '{node.name}' computes {node.meta.get('val')} from sizes by "
             f"'{getattr(target, '__name__', target)}', which has no ONNX form here; make the size "
             "static, or compute with tensors"
         )
-    return cast(graph, made, _kind(value))
+    return cast(graph, result, _number_dtype(value))
 
 
 def word_of(target: Any) -> str:
@@ -86,7 +86,7 @@ def word_of(target: Any) -> str:
     return getattr(target, "__name__", "?").removeprefix("_").removeprefix("sym_")
 
 
-def applied(
+def apply_function(
     graph: Graph, table: str, word: str, args: Sequence[Any], is_float: bool = False
 ) -> str | None:
     """What a ``number`` or a ``condition`` of the specs gives for these arguments; None where there
@@ -104,18 +104,18 @@ def applied(
     if not args or len(parameters) != len(args):
         return None
     function = functions[word]
-    found = [as_number(graph, arg) for arg in args]
-    numbers = [name for name, each in zip(found, parameters, strict=True) if each != "b"]
+    operands = [as_number(graph, arg) for arg in args]
+    numbers = [name for name, item in zip(operands, parameters, strict=True) if item != "b"]
     kinds = {graph.get_type(name) for name in numbers}
     if is_float or len(kinds) > 1:
         kind = dtypes.float64 if is_float or dtypes.float64 in kinds else dtypes.int64
-        found = [
-            name if each == "b" else cast(graph, name, kind)
-            for name, each in zip(found, parameters, strict=True)
+        operands = [
+            name if item == "b" else cast(graph, name, kind)
+            for name, item in zip(operands, parameters, strict=True)
         ]
     if folds:
-        return reduce(partial(function, graph), found)
-    return str(function(graph, *found))
+        return reduce(partial(function, graph), operands)
+    return str(function(graph, *operands))
 
 
 def _to_decimals(graph: Graph, x: str, digits: int) -> str:
@@ -152,7 +152,7 @@ def as_number(graph: Graph, value: Any) -> str:
     return value
 
 
-def _kind(value: Any) -> int:
+def _number_dtype(value: Any) -> int:
     if isinstance(value, torch.SymFloat):
         return dtypes.float64
     return dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.int64
@@ -182,7 +182,7 @@ def only_assertions(node: Node) -> bool:
     return True
 
 
-def number(
+def convert_number(
     graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
     """What a Python operator on numbers became: metadata has the value, only conditions may need
@@ -191,18 +191,18 @@ def number(
     Raises ConversionError for a float or a condition over symbolic sizes that has no ONNX form.
     """
     if isinstance(value, torch.SymInt):
-        return integer(graph, node, value, args, rename)
+        return convert_integer(graph, node, value, args, rename)
     if isinstance(value, torch.SymBool):
         return symbolic_bool(graph, node, args)
     if isinstance(value, torch.SymFloat):
         static = static_value(value)
         if static is not None or only_assertions(node):
             return static
-        return adopt(graph, computed(graph, node, args), value)
+        return adopt_number(graph, compute_number(graph, node, args), value)
     return value
 
 
-def integer(
+def convert_integer(
     graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
     """An integer: the dimension that metadata spells out, or one that nodes compute when it is made
@@ -215,10 +215,10 @@ def integer(
         return dim
     if node.target is operator.getitem or only_assertions(node):
         return dim
-    found = computed(graph, node, args)
+    result = compute_number(graph, node, args)
     if dim is None:
         dim = dims.make_symbol(graph.unique_name(f"dim_{node.name}"))
-    graph.add_dim_source(dim, found, None)
+    graph.add_dim_source(dim, result, None)
     return dim
 
 
@@ -237,9 +237,9 @@ def symbolic_bool(graph: Graph, node: Node, args: list[Any]) -> Any:
     target = node.target
     if target is operator.getitem:
         return args[0][args[1]]
-    found = applied(graph, "condition", word_of(target), args)
-    if found is not None:
-        return found
+    result = apply_function(graph, "condition", word_of(target), args)
+    if result is not None:
+        return result
     raise ConversionError(
         f"node '{node.name}' is a condition over symbolic sizes ({node.meta['val']}) that is not "
         "a comparison; "

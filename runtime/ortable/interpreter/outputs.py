@@ -70,7 +70,9 @@ def flatten_output(value: Any) -> Iterator[Any]:
         yield value
 
 
-def classify(graph: Graph, index: int, leaf: Any, value: Any, seen: dict[str, int]) -> OutputRecord:
+def classify_output(
+    graph: Graph, index: int, leaf: Any, value: Any, seen: dict[str, int]
+) -> OutputRecord:
     """The record of output ``index``, before it has an ONNX name."""
     fx_name = leaf.name if isinstance(leaf, Node) else None
     if value is None:
@@ -100,7 +102,7 @@ def classify(graph: Graph, index: int, leaf: Any, value: Any, seen: dict[str, in
     return OutputRecord(index, role, source=value, fx_name=fx_name)
 
 
-def emit(graph: Graph, record: OutputRecord, name: str) -> str:
+def emit_output(graph: Graph, record: OutputRecord, name: str) -> str:
     """Make the ONNX output ``name`` for one record, and return its name.
 
     Numbers and dimensions are 0-d tensors: int64 for int, bool for bool, float64 for float (torch's
@@ -126,7 +128,7 @@ def is_number(value: Any) -> bool:
     )
 
 
-def declare(
+def declare_outputs(
     graph: Graph,
     leaves: Sequence[Any],
     values: Sequence[Any],
@@ -142,20 +144,20 @@ def declare(
     """
     seen: dict[str, int] = {}
     records = [
-        classify(graph, index, leaf, value, seen)
+        classify_output(graph, index, leaf, value, seen)
         for index, (leaf, value) in enumerate(zip(leaves, values, strict=True))
     ]
-    chosen = names if names is not None else [f"output_{index}" for index in range(len(records))]
-    if len(chosen) != len(records):
+    labels = names if names is not None else [f"output_{index}" for index in range(len(records))]
+    if len(labels) != len(records):
         raise ConversionError(
-            f"{len(chosen)} output names were given for {len(records)} outputs: {list(chosen)}"
+            f"{len(labels)} output names were given for {len(records)} outputs: {list(labels)}"
         )
     for index in order if order is not None else range(len(records)):
         record = records[index]
         if record.role == "none" or (bypass and record.role != "tensor"):
             continue
-        name = chosen[index]
+        name = labels[index]
         if graph.has_name(name):
             name = graph.unique_name(name)
-        records[index] = replace(record, name=emit(graph, record, name))
+        records[index] = replace(record, name=emit_output(graph, record, name))
     return records

@@ -159,8 +159,8 @@ def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | 
     types: list[int | None] = []
     shapes: list[tuple[Any, ...] | None] = []
     for index, item in enumerate(value):
-        known: Any = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
-        dtype, shape = known
+        dtype_and_shape: Any = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
+        dtype, shape = dtype_and_shape
         names.append(graph.unique_name(f"{node.name}_{index}") if used[index] and dtype else "")
         types.append(dtype)
         shapes.append(shape)
@@ -195,44 +195,48 @@ def are_empty(res: ResultSpec) -> bool:
     return bool(res.shapes)
 
 
-def empty(graph: Graph, res: ResultSpec, several: bool) -> Any:
+def make_empty(graph: Graph, res: ResultSpec, several: bool) -> Any:
     """Constants without elements. Nothing is computed for them: kernels refuse sizes of 0 that
     torch takes, and torch's own rules of shapes have exceptions there."""
-    made: list[Any] = []
+    constants: list[Any] = []
     for name, dtype, shape in zip(res.outputs, res.dtypes, res.shapes, strict=True):
         if not name or dtype is None or shape is None:
-            made.append(None)
+            constants.append(None)
             continue
         part = graph.make_initializer("", np.empty(shape, dtypes.to_numpy(part_type(dtype))))
-        made.append(ComplexValue(part, part, dtype) if dtypes.is_complex_type(dtype) else part)
-    return made if several else made[0]
+        constants.append(ComplexValue(part, part, dtype) if dtypes.is_complex_type(dtype) else part)
+    return constants if several else constants[0]
 
 
-def named_as_torch(graph: Graph, node: Node, res: ResultSpec, returned: Any, first: int) -> Any:
+def use_torch_names(graph: Graph, node: Node, res: ResultSpec, returned: Any, first: int) -> Any:
     """What a converter returned; results that it made (in the nodes from place ``first`` on) have
     the names that torch has for them: lowerings name only what they return directly."""
     if returned.__class__ is str:
-        wanted = res.outputs[0]
-        return returned if returned == wanted else _named(graph, node, wanted, returned, first)
+        torch_name = res.outputs[0]
+        return (
+            returned
+            if returned == torch_name
+            else _rename_result(graph, node, torch_name, returned, first)
+        )
     if returned.__class__ in (tuple, list) and len(returned) == len(res.outputs):
         named = [
-            _named(graph, node, wanted, name, first) if name.__class__ is str else name
-            for wanted, name in zip(res.outputs, returned, strict=True)
+            _rename_result(graph, node, torch_name, name, first) if name.__class__ is str else name
+            for torch_name, name in zip(res.outputs, returned, strict=True)
         ]
         return tuple(named) if returned.__class__ is tuple else named
     return returned
 
 
-def _named(graph: Graph, node: Node, wanted: str, name: str, first: int) -> str:
-    if name == wanted or not wanted or not name.startswith(f"{node.name}."):
+def _rename_result(graph: Graph, node: Node, torch_name: str, name: str, first: int) -> str:
+    if name == torch_name or not torch_name or not name.startswith(f"{node.name}."):
         return name  # it has a name of its own, that of an earlier node for instance
-    if not graph.is_own(name) or wanted in graph.values:
+    if not graph.is_own(name) or torch_name in graph.values:
         return name
     producer = graph.values[name].producer
     if producer is None or producer not in graph.nodes[first:]:
         return name
-    editing.rename_new(graph, name, wanted, first)
-    return wanted
+    editing.rename_new(graph, name, torch_name, first)
+    return torch_name
 
 
 def used_results(node: Node, count: int) -> list[bool]:
@@ -275,25 +279,27 @@ def check_and_complete(
         return f"the converter returned '{name}', which is not a result of the graph"
     if dtype is not None and info.dtype != dtype:
         if info.dtype:
-            return _difference(dtypes.name(info.dtype), dtypes.name(dtype))
+            return _describe_difference(dtypes.name(info.dtype), dtypes.name(dtype))
         graph.set_type(name, dtype)
     if shape is None or info.shape == shape:
         return None
     inferred = info.shape
     if inferred is None:
         if info.rank is not None and info.rank != len(shape):
-            return _difference(f"rank {info.rank}", f"rank {len(shape)} ({text_of(shape)})")
-    elif len(inferred) != len(shape) or any(map(_differ, inferred, shape)):
-        return _difference(f"shape {text_of(inferred)}", f"shape {text_of(shape)}")
+            return _describe_difference(
+                f"rank {info.rank}", f"rank {len(shape)} ({text_of(shape)})"
+            )
+    elif len(inferred) != len(shape) or any(map(_dims_differ, inferred, shape)):
+        return _describe_difference(f"shape {text_of(inferred)}", f"shape {text_of(shape)}")
     graph.set_shape(name, shape)
     return None
 
 
-def _differ(a: Any, b: Any) -> bool:
+def _dims_differ(a: Any, b: Any) -> bool:
     return a is not b and dims.always_differ(a, b)
 
 
-def _difference(computed: str, expected: str) -> str:
+def _describe_difference(computed: str, expected: str) -> str:
     return f"the ONNX graph computes {computed}, torch computes {expected}"
 
 
@@ -304,12 +310,12 @@ def text_of(shape: Sequence[Any] | None) -> str:
     return "x".join(str(d) for d in shape) or "scalar"
 
 
-def describe(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """FX metadata for people: ``float32[5x3]``, ``s0``, ``None``, ``(float32[2], ...)``."""
     if value is UNKNOWN:
         return "?"
     if is_tensor_like(value):
         return f"{str(value.dtype).removeprefix('torch.')}[{'x'.join(str(d) for d in value.shape)}]"
     if isinstance(value, (list, tuple)):
-        return "(" + ", ".join(describe(item) for item in value) + ")"
+        return "(" + ", ".join(describe_value(item) for item in value) + ")"
     return str(value)

@@ -45,25 +45,25 @@ class ConverterTables:
     checks: Mapping[str, Function] = field(default_factory=dict)
     given: Mapping[str, Converter] = field(default_factory=dict)
 
-    def native(self, key: str) -> Converter | None:
+    def native_converter(self, key: str) -> Converter | None:
         """The generated converter of an overload or higher order operator; None where the caller
         gave one."""
         if key in self.given:
             return None
         return self.converters.get(key) or self.hops.get(key)
 
-    def extended(self, converters: Mapping[str, Converter]) -> ConverterTables:
+    def with_converters(self, converters: Mapping[str, Converter]) -> ConverterTables:
         """The same tables with ``converters`` added, or put in the place of the entries they
         name."""
         if not converters:
             return self
         # one function of the caller takes every call of its operator, complex tensors included
-        given = dict(converters)
+        overrides = dict(converters)
         return replace(
             self,
-            converters=ChainMap(given, self.converters),  # type: ignore[arg-type]
-            complex_converters=ChainMap(given, self.complex_converters),  # type: ignore[arg-type]
-            given={**self.given, **given},
+            converters=ChainMap(overrides, self.converters),  # type: ignore[arg-type]
+            complex_converters=ChainMap(overrides, self.complex_converters),  # type: ignore[arg-type]
+            given={**self.given, **overrides},
         )
 
 

@@ -72,9 +72,9 @@ def load_specs(
     """
     from ortable_generated.aten import dispatch
 
-    given = dict(lowerings or {})
+    functions = dict(lowerings or {})
     try:
-        specs, display, existing, source = _compiled(path, frozenset(given))
+        specs, display, existing, source = _compile_file(path, frozenset(functions))
     except SpecError as error:
         error.most_lines = MOST_LINES
         if error.message.count("\n") >= MOST_LINES:  # else all of them are here
@@ -82,31 +82,31 @@ def load_specs(
             error.advised(f"What to do: {command} shows every error of the file.")
         raise
     entries = specs.operator_entries()
-    taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
-    taken += sorted(each.name for each in specs.numbers if each.key in dispatch.PARAMETERS)
-    if taken and not override:
+    clashes = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
+    clashes += sorted(item.name for item in specs.numbers if item.key in dispatch.PARAMETERS)
+    if clashes and not override:
         raise SpecError(
-            f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace"
+            f"{display}: converters exist for {', '.join(clashes)}; pass override=True to replace"
             " them"
         )
     namespace: dict[str, Any] = {
         "__name__": f"ortable_specs_{Path(path).stem}",
         **_functions_of(existing),
-        **given,
+        **functions,
     }
     # the text comes from the compiler alone: no text of the file reaches it other than through the
     # checked language
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
     operators = tuple(entry.key for entry in entries)
-    lines = {each.key: (each.span.line,) for each in specs.aliases} | {
-        each.key: (each.span.line, *(case.span.line for case in each.every_case()))
-        for each in specs.ops
+    lines = {item.key: (item.span.line,) for item in specs.aliases} | {
+        item.key: (item.span.line, *(case.span.line for case in item.every_case()))
+        for item in specs.ops
     }
     file = str(Path(path).resolve())
-    made = LoadedSpecs(display, operators, source, tuple(sorted(given)), file, lines)
+    loaded = LoadedSpecs(display, operators, source, tuple(sorted(functions)), file, lines)
     added = _Added()
-    whole(lambda: _add(specs, made, namespace, added), added.take_back)
-    return made
+    whole(lambda: _add_specs(specs, loaded, namespace, added), added.take_back)
+    return loaded
 
 
 class _Added:
@@ -119,24 +119,24 @@ class _Added:
 
     def put(self, table: Any, key: str, value: Any) -> None:
         """``value`` is _ABSENT where nothing is to be there."""
-        self.before.append((table, key, _held(table, key)))
-        _hold(table, key, value)
+        self.before.append((table, key, _table_entry(table, key)))
+        _set_entry(table, key, value)
 
     def take_back(self) -> None:
         from .tables import LOADED
 
         for table, key, value in reversed(self.before):
-            _hold(table, key, value)
-        LOADED[:] = [each for each in LOADED if each not in self.loaded]
+            _set_entry(table, key, value)
+        LOADED[:] = [loaded for loaded in LOADED if loaded not in self.loaded]
 
 
-def _held(table: Any, key: str) -> Any:
+def _table_entry(table: Any, key: str) -> Any:
     if isinstance(table, set):
         return key if key in table else _ABSENT
     return table.get(key, _ABSENT)
 
 
-def _hold(table: Any, key: str, value: Any) -> None:
+def _set_entry(table: Any, key: str, value: Any) -> None:
     if isinstance(table, set):
         table.discard(key) if value is _ABSENT else table.add(key)
     elif value is _ABSENT:
@@ -145,7 +145,7 @@ def _hold(table: Any, key: str, value: Any) -> None:
         table[key] = value
 
 
-def _add(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], added: _Added) -> None:
+def _add_specs(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], added: _Added) -> None:
     """Put a compiled file into the generated tables."""
     from ortable_generated.aten import dispatch
 
@@ -195,7 +195,7 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
     Raises:
         SpecError: everything that is wrong with the file.
     """
-    specs, _, _ = _checked(path, lowerings)
+    specs, _, _ = _check_file(path, lowerings)
     return tuple(entry.key for entry in specs.operator_entries())
 
 
@@ -205,14 +205,16 @@ def compiled_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) ->
     Raises:
         SpecError: everything that is wrong with the file.
     """
-    return _compiled(path, lowerings)[3]
+    return _compile_file(path, lowerings)[3]
 
 
-def _compiled(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any], str]:
+def _compile_file(
+    path: str | Path, lowerings: frozenset[str]
+) -> tuple[Any, str, dict[str, Any], str]:
     """What `_checked` returns, and the text that is compiled of it."""
     from ortablegen.aten.emit import family_text
 
-    specs, display, existing = _checked(path, lowerings)
+    specs, display, existing = _check_file(path, lowerings)
     source = family_text(specs, display, existing) + _traits_text(specs.traits)
     return specs, display, existing, source
 
@@ -223,7 +225,7 @@ def checked_specs(path: str | Path, lowerings: frozenset[str] = frozenset()) -> 
     Raises:
         SpecError: everything that is wrong with the file.
     """
-    specs, _, _ = _checked(path, lowerings)
+    specs, _, _ = _check_file(path, lowerings)
     return specs
 
 
@@ -236,7 +238,7 @@ def supported_ops() -> tuple[SupportedOp, ...]:
     )
 
 
-def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
+def _check_file(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
     """The specs of a file, the file's name for messages, and the supported operators that its
     aliases mean."""
     from ortable_generated.kernels import KERNELS_CPU, WIDER
@@ -259,19 +261,19 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
         text = "a user's file holds op, alias, number and condition entries, and traits"
         diagnostics.error(span, text)
     diagnostics.raise_if_any()
-    return _of_this_torch(specs), display, existing
+    return _for_installed_torch(specs), display, existing
 
 
-def _of_this_torch(specs: Any) -> Any:
+def _for_installed_torch(specs: Any) -> Any:
     """The specs without the entries that are for other versions of torch."""
     from ortablegen.schemas.registry import installed_torch
 
     installed = installed_torch()
     return replace(
         specs,
-        ops=tuple(each for each in specs.ops if each.versions.has(installed)),
-        aliases=tuple(each for each in specs.aliases if each.versions.has(installed)),
-        placed=tuple(each for each in specs.placed if each.present.holds(installed)),
+        ops=tuple(entry for entry in specs.ops if entry.versions.has(installed)),
+        aliases=tuple(entry for entry in specs.aliases if entry.versions.has(installed)),
+        placed=tuple(entry for entry in specs.placed if entry.present.holds(installed)),
     )
 
 
@@ -283,15 +285,15 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     from ortablegen.schemas.registry import schema_of_key
 
     own = {entry.key for entry in specs.ops}
-    wanted = [(alias.of, alias.of_span) for alias in specs.aliases]
-    wanted += operators_called(specs, dispatch.CONVERTERS)
-    found = {}
-    for name, span in wanted:
+    targets = [(alias.of, alias.of_span) for alias in specs.aliases]
+    targets += operators_called(specs, dispatch.CONVERTERS)
+    entries = {}
+    for name, span in targets:
         random = name in dispatch.DRAWS or name in dispatch.PLACE
         if name in own or random or name not in dispatch.CONVERTERS:
             continue
         has_complex = name in dispatch.COMPLEX_CONVERTERS
-        found[name] = OpEntry(
+        entries[name] = OpEntry(
             schema_of_key(name),
             file,
             span,
@@ -300,18 +302,18 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
             samples=(),
             complex=ComplexForm(span) if has_complex else None,
         )
-    return found
+    return entries
 
 
 def _functions_of(existing: Mapping[str, Any]) -> dict[str, Any]:
     """Converters and rules of supported operators, by the names that compiled text calls them."""
     from ortable_generated.aten import dispatch
 
-    found = {}
+    functions = {}
     for key, entry in existing.items():
         function = entry.schema.function_name
-        found[function] = dispatch.CONVERTERS[key]
-        found[f"rule_{function}"] = dispatch.RULES[key]
+        functions[function] = dispatch.CONVERTERS[key]
+        functions[f"rule_{function}"] = dispatch.RULES[key]
         if key in dispatch.COMPLEX_CONVERTERS:
-            found[f"complex_{function}"] = dispatch.COMPLEX_CONVERTERS[key]
-    return found
+            functions[f"complex_{function}"] = dispatch.COMPLEX_CONVERTERS[key]
+    return functions

@@ -48,7 +48,7 @@ from ortable.compat.providers import provider_names
 from ortable.compat.torch import TracingContext, precompiles, unset_fake_temporarily
 from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
-from ortable.interpreter.diagnostics.advice import advise
+from ortable.interpreter.diagnostics.advice import attach_advice
 
 from .compilation import Compiled
 from .events import graph_label, tell_compiled, tell_failed_backward
@@ -72,7 +72,7 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
         with timed("ortable"):
             compiled = compile_at_once(graph, options, runner, static)
     except OrtableError as error:
-        advise(error, "compile", options.verbose, falls_back=options.fallback == "eager")
+        attach_advice(error, "compile", options.verbose, falls_back=options.fallback == "eager")
         if graph.kind != "backward":
             raise
         tell_failed_backward(str(error).partition("\n")[0])

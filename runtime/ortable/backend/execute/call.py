@@ -24,7 +24,7 @@ from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind
 from ortable.compat import onnxruntime as runtime
 from ortable.compat.torch import from_dlpack, to_dlpack
 from ortable.errors import ProviderError
-from ortable.interpreter.diagnostics.runtime_errors import located, place_of
+from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
 from ortable.passes.weight_quantization import WeightOptions
 
 from .call_source import CallSource, code_of, running_in_place, written_in_place
@@ -430,10 +430,14 @@ _DIVISIONS_BY_ZERO = ("Integer division by zero", "Integer modulo by zero")
 
 def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
-    words, lines = located(error, compiled.model)
+    words, lines = locate_error(error, compiled.model)
     if any(text in words for text in _DIVISIONS_BY_ZERO):
-        return RuntimeError(f"ZeroDivisionError{place_of(lines)}")  # the words of torch's kernels
-    headline = f"ONNX Runtime cannot run the graph with these arguments{place_of(lines)}: {words}"
+        return RuntimeError(
+            f"ZeroDivisionError{source_suffix(lines)}"
+        )  # the words of torch's kernels
+    headline = (
+        f"ONNX Runtime cannot run the graph with these arguments{source_suffix(lines)}: {words}"
+    )
     return ProviderError("\n".join([headline, *lines]), details=str(error)).advised(
         "What to do: call the model without torch.compile: eager says what is wrong with them."
     )

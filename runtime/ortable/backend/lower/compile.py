@@ -29,7 +29,7 @@ from ortable.compat.providers import CUDA, provider_names
 from ortable.compat.undone import collections_paused
 from ortable.errors import OptionError
 from ortable.interpreter import numbers
-from ortable.interpreter.complex_numbers import transposed
+from ortable.interpreter.complex_numbers import transpose_parts
 from ortable.interpreter.control_flow import refuse_effects
 from ortable.passes import pipeline
 from ortable.passes.rewrite import rule_selection
@@ -220,7 +220,7 @@ def _declare_output(
     value = node.meta["val"]
     builder.origin = node
     if isinstance(value, torch.SymFloat | torch.SymBool):
-        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
+        number = numbers.adopt_number(builder, numbers.as_number(builder, result), value)
         _name_output(builder, number, name)
         is_bool = isinstance(value, torch.SymBool)
         elem_type = dtypes.boolean if is_bool else dtypes.float64
@@ -237,7 +237,7 @@ def _declare_output(
     identity = tuple(range(len(shape)))
     order = dense_order(shape, strides) if kept else identity
     if order is not None and order != identity:
-        result = transposed(builder, result, order)
+        result = transpose_parts(builder, result, order)
         shape = tuple(shape[axis] for axis in order)
     full = shape
     if is_complex:

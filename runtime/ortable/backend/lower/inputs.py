@@ -13,9 +13,9 @@ from ortable.backend.roles import DimSource, InputRole, InputRoleKind
 from ortable.backend.sessions.providers import check_argument, device_of
 from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError
-from ortable.interpreter.complex_numbers import declare_input, transposed
+from ortable.interpreter.complex_numbers import declare_input, transpose_parts
 from ortable.interpreter.control_flow import is_token
-from ortable.interpreter.numbers import adopt
+from ortable.interpreter.numbers import adopt_number
 from ortable.interpreter.results import ELEMENT_TYPES
 from ortable.ir import editing
 
@@ -129,7 +129,7 @@ def declare_inputs(
         role, bound = _declare(builder, index, node, node in copies)
         roles.append(role)
         if node in copies:
-            interpreter.values[copies[node]] = interpreter.noted(bound)
+            interpreter.values[copies[node]] = interpreter.note_complex(bound)
     return tuple(roles)
 
 
@@ -147,7 +147,9 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
         name = f"input_number_{index}"
         kind = dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.float64
         builder.make_tensor_input(name, kind, ())
-        return InputRole(index, InputRoleKind.NUMBER, name, kind, ()), adopt(builder, name, value)
+        return InputRole(index, InputRoleKind.NUMBER, name, kind, ()), adopt_number(
+            builder, name, value
+        )
     if is_token(node):
         return InputRole(index, InputRoleKind.CONSTANT, ""), None
     if not isinstance(value, torch.Tensor):
@@ -165,7 +167,7 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
         )
         return role, bound
     declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
-    bound = transposed(builder, declared, inverse(order))
+    bound = transpose_parts(builder, declared, inverse(order))
     if isinstance(bound, str):
         readable = builder.unique_name(f"{name}.transpose")
         editing.rename_new(builder, bound, readable, len(builder.nodes) - 1)

@@ -19,7 +19,7 @@ from ortable.errors import ConversionError, FunctionNotFoundError, OrtableError,
 from ortable.interpreter import mutation
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.unsupported import (
-    collect,
+    group_missing,
     is_known,
     missing_nodes,
     not_found_error,
@@ -70,7 +70,7 @@ def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
     missing = missing_nodes(graph.module, tables, _converter, lambda module: module)
     missing = [n for n in missing if n not in in_torch and not graph.is_mutation(n)]
     if missing:
-        raise not_found_error(collect(missing), tables, "")
+        raise not_found_error(group_missing(missing), tables, "")
 
 
 def culprits(error: OrtableError, nodes: Sequence[Node], tried: dict[str, int]) -> dict[Node, str]:
@@ -100,13 +100,13 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
         called: Any = node.args[1]
         if called.name() not in CHECKS:
             return f"{called.name()} has an effect, which an ONNX graph would lose"
-    written = mutation.writes(node, tables.mutates)
+    written = mutation.write_reason(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"
     if not is_known(node, tables, _converter):
         return "no entry of the specs converts it"
     for inner in _graphs(graph_module, node):
-        missing = collect(missing_nodes(inner, tables, _converter, lambda module: module))
+        missing = group_missing(missing_nodes(inner, tables, _converter, lambda module: module))
         if missing:
             return f"no entry of the specs converts {missing[0].name} in a graph that it calls"
     for value in tensors_in([each.meta.get("val") for each in (node, *node.all_input_nodes)]):

@@ -15,7 +15,7 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPack
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.interpreter.diagnostics.unsupported import skeleton
+from ortable.interpreter.diagnostics.unsupported import draft_entry
 from ortable.interpreter.operator_cost import find_cost_ratio, is_costly_somewhere
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
@@ -172,7 +172,9 @@ def list_placements(
         else:
             line = str(source_line(node) or "")
             if node in fell_back:
-                draft = "" if name in generated_tables().converters else "\n".join(skeleton(node))
+                draft = (
+                    "" if name in generated_tables().converters else "\n".join(draft_entry(node))
+                )
                 found.append(Placement(node.name, name, "torch", why, line, "fallback", draft))
             else:
                 found.append(Placement(node.name, name, "torch", why, line))

@@ -12,7 +12,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from ortable.compat.bisector import optimizers_off
 from ortable.compat.providers import apply_settings, check_providers
 from ortable.errors import OptionError, ProviderError
-from ortable.interpreter.diagnostics.runtime_errors import located
+from ortable.interpreter.diagnostics.runtime_errors import locate_error
 
 # Providers that ONNX Runtime asks for all their options; others may report a part of them.
 _REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
@@ -181,7 +181,7 @@ def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> P
     """ONNX Runtime does not take a model."""
     import onnxruntime
 
-    words, lines = located(error, model)
+    words, lines = locate_error(error, model)
     if isinstance(error, MemoryError) or "bad_alloc" in words or "bad allocation" in words:
         missing = "There is not enough memory for a session of ONNX Runtime"
         said = words or type(error).__name__

@@ -18,7 +18,7 @@ from ortable.exporter.request.caller_state import copied_call
 from ortable.exporter.request.program import Program
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor
-from ortable.interpreter.diagnostics.failures import describe_node, shortened
+from ortable.interpreter.diagnostics.failures import describe_node, shorten_line
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables
@@ -92,7 +92,7 @@ def _first(
         if problem:
             about = problem if gap is None else f"by {gap:.3g}, {problem}"
             yield f"the first result that differs is that of FX node '{node_name}': {about}"
-            yield from map(shortened, describe_node(nodes[node_name], tables.spec_files)[:5])
+            yield from map(shorten_line, describe_node(nodes[node_name], tables.spec_files)[:5])
             return
     yield "without ONNX Runtime's optimizers every result is eager's: one of them changes it"
 

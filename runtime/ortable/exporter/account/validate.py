@@ -21,7 +21,7 @@ from ortable.exporter.request.caller_state import autocast_again, copied_call, c
 from ortable.exporter.request.program import Program, Request
 from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
-from ortable.interpreter.diagnostics.runtime_errors import located, place_of
+from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
 
 from .gaps import distances, gap_between
 from .resize import ExampleCall, other_sizes
@@ -239,8 +239,8 @@ def _compared(
     try:
         computed = run_session(session, feeds)[: len(names)]
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        said, lines = located(error, proto_of(model))
-        problem = f"ONNX Runtime cannot run it{place_of(lines)}: {said}"
+        said, lines = locate_error(error, proto_of(model))
+        problem = f"ONNX Runtime cannot run it{source_suffix(lines)}: {said}"
         return [Comparison(words, problem=problem, failed=True)]
     if len(computed) != len(expected):
         raise ExportError(

@@ -38,7 +38,7 @@ from ortable.exporter.request.module_calls import AUTOCAST
 from ortable.exporter.request.program import ExportOptions
 from ortable.interpreter.control_flow import call_of
 from ortable.interpreter.modules import find_attribute
-from ortable.interpreter.mutation import first_write, writes
+from ortable.interpreter.mutation import first_write, write_reason
 from ortable.interpreter.tables import ConverterTables
 from ortable_generated.aten import traits
 
@@ -60,7 +60,7 @@ def implicit_aliases(
         if target in bodies:
             continue
         is_explicit = _is_identity(node) or target.name() in traits.HIDDEN_VIEW
-        if is_composite(target) and writes(node, mutates) is not None:
+        if is_composite(target) and write_reason(node, mutates) is not None:
             bodies[target] = composite_body_of(target)
             continue
         if not is_explicit and not _has_implicit_alias(node):

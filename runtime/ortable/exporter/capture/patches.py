@@ -1,6 +1,6 @@
-"""The patches of bypass_export_some_errors: what fails under torch.export in practice, and what
-is put in its place while the region lasts. Every replacement computes exactly what the original
-does; it only does so in operations that torch.export can follow. Called by bypass.py."""
+"""The patches of bypass_export_some_errors. Every replacement computes exactly what the original
+does, in operations that torch.export can follow. workarounds.py installs them.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ from .tracing import answer_on_sizes
 class Patch:
     """One workaround.
 
-    ``what`` says in a line, for the documentation, what fails without it. ``apply`` puts it in
-    place, all of it or nothing, and returns how to take it away, None when there is nothing to do;
-    taken away twice it is the same. A library that is slow to import, or may not load, is patched
-    ``once_imported``: models of it have imported it. ``of_thread``: torch has what it changes for
-    each thread.
+    ``what`` names for the documentation what fails without it. ``apply`` installs all of it or
+    nothing and returns how to remove it, None when there is nothing to do; removing twice is
+    harmless. A library that is slow to import, or may not load, is patched ``once_imported``:
+    models of it have imported it. ``of_thread``: what it changes is thread-local in torch.
     """
 
     name: str
@@ -52,44 +51,47 @@ class Patch:
     once_imported: bool = False
     of_thread: bool = False
 
-    def available(self) -> bool:
-        """True when the library to patch is installed, or imported."""
+    def is_available(self) -> bool:
+        """Whether the library to patch is installed, or imported."""
         if self.once_imported:
             return f"{self.library}.ops" in sys.modules
         return importlib.util.find_spec(self.library) is not None
 
 
-def _assigned(owner: Any, attribute: str, value: Any) -> Undo:
+def _assign_attribute(owner: Any, attribute: str, value: Any) -> Undo:
     before = getattr(owner, attribute)
     return whole(
         lambda: setattr(owner, attribute, value), lambda: setattr(owner, attribute, before)
     )
 
 
-def _replacing(
+def _make_replacement(
     name: str, owner: Any, attribute: str, make: Callable[[Any], Any]
 ) -> Callable[[], Undo]:
-    """A patch that replaces ``owner.attribute`` by ``make(original)``, in threads with a region
-    that has the patch ``name``, and wherever dynamo reads code meanwhile: it cannot tell threads
-    apart."""
+    """Make a patch that replaces ``owner.attribute`` by ``make(original)``, in threads with a
+    region that has the patch ``name``, and wherever dynamo reads code meanwhile: it cannot tell
+    threads apart.
+    """
 
-    def apply() -> Undo:
+    def apply_patch() -> Undo:
         original = getattr(owner, attribute)
         replacement = make(original)
 
         # no functools.wraps: dynamo knows the functions that it skips by their names
-        def patched(*args: Any, **kwargs: Any) -> Any:
+        def call_patched(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_dynamo_compiling() or name in active_patches():
                 return replacement(*args, **kwargs)
             return original(*args, **kwargs)
 
-        return _assigned(owner, attribute, patched)
+        return _assign_attribute(owner, attribute, call_patched)
 
-    return apply
+    return apply_patch
 
 
-def _one_hot(original: Any) -> Any:
-    """The number of classes is a size that depends on data: torch asks for its value."""
+def _patch_one_hot(original: Any) -> Any:
+    """Compute the number of classes, a size that depends on data, without torch's check of
+    its value.
+    """
 
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if num_classes != -1:
@@ -101,17 +103,21 @@ def _one_hot(original: Any) -> Any:
     return one_hot
 
 
-def _tensor(original: Any) -> Any:
-    """A list of 0-d tensors is stacked; torch would read their values."""
+def _patch_tensor(original: Any) -> Any:
+    """Stack a list of 0-d tensors; torch would read their values."""
 
-    def tensor(data: Any, *, dtype: Any = None, device: Any = None, **others: Any) -> torch.Tensor:
+    def stacked_tensor(
+        data: Any, *, dtype: Any = None, device: Any = None, **others: Any
+    ) -> torch.Tensor:
         if not _has_tensors(data) or any(others.values()):
             return original(data, dtype=dtype, device=device, **others)
-        stacked = _stacked(data)
-        found = functools.reduce(torch.promote_types, _types(data)) if dtype is None else dtype
-        return stacked.to(dtype=found, device=device or "cpu")
+        stacked = _stack_nested(data)
+        result_type = (
+            functools.reduce(torch.promote_types, _element_dtypes(data)) if dtype is None else dtype
+        )
+        return stacked.to(dtype=result_type, device=device or "cpu")
 
-    return tensor
+    return stacked_tensor
 
 
 def _has_tensors(data: Any) -> bool:
@@ -120,9 +126,9 @@ def _has_tensors(data: Any) -> bool:
     return False
 
 
-def _stacked(data: Any) -> torch.Tensor:
+def _stack_nested(data: Any) -> torch.Tensor:
     if isinstance(data, (list, tuple)):
-        items = [_stacked(item) for item in data]
+        items = [_stack_nested(item) for item in data]
         dtype = functools.reduce(torch.promote_types, [item.dtype for item in items])
         return torch.stack([item.to(dtype) for item in items])
     return data.reshape(()) if isinstance(data, torch.Tensor) else torch.scalar_tensor(
@@ -130,9 +136,9 @@ def _stacked(data: Any) -> torch.Tensor:
     )  # fmt: skip
 
 
-def _types(data: Any) -> list[torch.dtype]:
+def _element_dtypes(data: Any) -> list[torch.dtype]:
     if isinstance(data, (list, tuple)):
-        return [dtype for item in data for dtype in _types(item)]
+        return [dtype for item in data for dtype in _element_dtypes(item)]
     return [data.dtype if isinstance(data, torch.Tensor) else _number_type(data)]
 
 
@@ -144,21 +150,21 @@ def _number_type(value: Any) -> torch.dtype:
     return torch.int64
 
 
-def _deepcopy(original: Any) -> Any:
-    """copy.deepcopy reads the storage of a tensor; a clone has the same values."""
+def _patch_deepcopy(original: Any) -> Any:
+    """Clone a fake tensor; copy.deepcopy reads its storage."""
 
-    def deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    def copy_fake_tensor(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
         if not isinstance(self, FakeTensor):
             return original(self, memo)
         if id(self) not in memo:
             memo[id(self)] = self.clone()
         return memo[id(self)]
 
-    return deepcopy
+    return copy_fake_tensor
 
 
-def _jit_isinstance(original: Any) -> Any:
-    """dynamo does not step into torch.jit.isinstance; for a class it is Python's isinstance."""
+def _patch_jit_isinstance(original: Any) -> Any:
+    """Use Python's isinstance for a class; dynamo does not step into torch.jit.isinstance."""
 
     def jit_isinstance(obj: Any, target_type: Any) -> bool:
         if isinstance(target_type, type):
@@ -168,8 +174,8 @@ def _jit_isinstance(original: Any) -> Any:
     return jit_isinstance
 
 
-def _mark_static_address(original: Any) -> Any:
-    """A hint for CUDA graphs, without a meaning in an exported graph."""
+def _patch_mark_static_address(original: Any) -> Any:
+    """Ignore a hint for CUDA graphs."""
 
     def mark_static_address(t: Any, guard: bool = False) -> None:
         return None
@@ -177,9 +183,10 @@ def _mark_static_address(original: Any) -> Any:
     return mark_static_address
 
 
-def _script_call(original: Any) -> Any:
-    """torch.export traces modules behind a stand-in, whose forward TorchScript calls with the
-    module twice. The compiled method of the module runs with fake tensors like any operator."""
+def _patch_script_call(original: Any) -> Any:
+    """Call the compiled method of a ScriptModule with fake tensors, like an operator. torch.export
+    traces modules behind a proxy, whose forward TorchScript calls with the module twice.
+    """
 
     def call_module(self: Any, m: Any, forward: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(m, torch.jit.ScriptModule):
@@ -190,11 +197,11 @@ def _script_call(original: Any) -> Any:
     return call_module
 
 
-def _batched_nms(original: Any) -> Any:
-    """Boxes of other classes are moved away from each other by the greatest coordinate, which no
-    box has when there are none: torchvision asks for their number first. It also asks whether
-    there are more than a thousand, which it then takes class by class, except while it is traced;
-    so it is here."""
+def _patch_batched_nms(original: Any) -> Any:
+    """Offset the boxes of each class by the greatest coordinate, also when there are no boxes:
+    torchvision branches on their number. It also branches on more than a thousand boxes, except
+    while it is traced.
+    """
 
     def batched_nms(
         boxes: torch.Tensor, scores: torch.Tensor, idxs: torch.Tensor, iou_threshold: float
@@ -209,30 +216,33 @@ def _batched_nms(original: Any) -> Any:
     return batched_nms
 
 
-def _boxes() -> Undo:
-    """Both places that models call batched_nms from."""
+def _patch_nms_owners() -> Undo:
+    """Patch both modules that models call batched_nms from."""
     owners = [sys.modules[name] for name in ("torchvision.ops", "torchvision.ops.boxes")]
     undo: list[Undo] = []
 
-    def change() -> None:
+    def replace_all() -> None:
         for owner in owners:
-            undo.append(_replacing("batched_nms", owner, "batched_nms", _batched_nms)())
+            undo.append(
+                _make_replacement("batched_nms", owner, "batched_nms", _patch_batched_nms)()
+            )
 
-    def undone() -> None:
-        for each in undo:
-            each()
+    def undo_all() -> None:
+        for restore in undo:
+            restore()
 
-    return whole(change, undone)
+    return whole(replace_all, undo_all)
 
 
 _NO_SHAPE = torch.Size()
 
 
-def _distribution(original: Any) -> Any:
-    """Distributions that are not asked to check their parameters do not, in the graph: each check
-    is a branch on the values of a tensor, and only raises."""
+def _patch_distribution(original: Any) -> Any:
+    """Skip the default parameter checks of distributions in the graph: each is a branch on the
+    values of a tensor, and only raises.
+    """
 
-    def initialize(
+    def init_distribution(
         self: Any,
         batch_shape: torch.Size = _NO_SHAPE,
         event_shape: torch.Size = _NO_SHAPE,
@@ -242,52 +252,53 @@ def _distribution(original: Any) -> Any:
             validate_args = bool(validate_args)
         original(self, batch_shape, event_shape, validate_args)
 
-    return initialize
+    return init_distribution
 
 
-def _truth(original: Any) -> Any:
-    """A condition on a size that depends on data is answered by the tracing that goes on, which
-    takes both sides and compares them."""
+def _patch_symbolic_bool(original: Any) -> Any:
+    """Let the running tracing decide a condition on a size that depends on data; it takes both
+    sides and compares them.
+    """
 
-    def truth(self: torch.SymBool) -> bool:
+    def decide_bool(self: torch.SymBool) -> bool:
         try:
             return original(self)
         except GuardOnDataDependentSymNode:
             if "sizes of data" not in active_patches():
                 raise
-            found = answer_on_sizes(self)
-            if found is None:
+            answer = answer_on_sizes(self)
+            if answer is None:
                 raise
-            return found
+            return answer
 
-    # torch writes down which code asks, and looks past its own: guards.py tells them apart by it
-    truth.__code__ = truth.__code__.replace(co_filename=torch.__file__)
-    return truth
+    # torch records the deciding code and skips its own files: guards.py relies on that
+    decide_bool.__code__ = decide_bool.__code__.replace(co_filename=torch.__file__)
+    return decide_bool
 
 
-# -- the length of a recurrent layer. torch.export keeps ``aten::lstm`` and ``aten::gru`` whole, but
-# to find the shapes of their results it runs torch's decomposition, a Python loop over the steps:
-# the length becomes a constant. The shapes follow from those of the arguments
+# -- the length of a recurrent layer. torch.export does not decompose ``aten::lstm`` and
+# ``aten::gru``, but infers their shapes by torch's decomposition, a Python loop over the steps: the
+# length becomes a constant. The shapes follow from those of the arguments
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
-def keep_lengths(applies: Callable[[], bool]) -> Undo:
-    """Put the patch in place; returns how to take it away.
+def preserve_lengths(applies: Callable[[], bool]) -> Undo:
+    """Install the patch; return how to remove it.
 
-    It counts for tensors without data only (those of torch.export), in threads in which
-    ``applies()`` is true, and where torch looks for shapes alone: whatever writes a graph, such as
-    a decomposition, gets torch's own function.
+    It affects tensors without data only (those of torch.export), in threads in which ``applies()``
+    is true, and where torch only infers shapes: code that writes a graph, such as a decomposition,
+    gets torch's own function.
     """
-    kept: list[tuple[Any, DispatchKey, Any]] = []
+    replaced: list[tuple[Any, DispatchKey, Any]] = []
     rules: dict[Any, Callable[..., Any] | None] = {}
 
-    def change() -> None:
+    def replace_kernels() -> None:
         for operator in _recurrent_operators():
             for key in _KEYS:
                 original = operator.py_kernels.get(key)
                 if original is not None:
-                    kept.append((operator, key, original))
+                    replaced.append((operator, key, original))
                     operator.py_kernels[key] = _with_shapes(original, applies)
             # looked at before decompositions, when a program with dynamic sizes is traced again
             rules[operator] = fake_rules().get(operator)
@@ -300,11 +311,11 @@ def keep_lengths(applies: Callable[[], bool]) -> Undo:
                 fake_rules().pop(operator, None)
             else:
                 fake_rules()[operator] = rule
-        for operator, key, original in kept:
+        for operator, key, original in replaced:
             operator.py_kernels[key] = original
             forget_dispatch(operator)
 
-    return whole(change, undo)
+    return whole(replace_kernels, undo)
 
 
 def _recurrent_operators() -> tuple[Any, ...]:
@@ -313,19 +324,19 @@ def _recurrent_operators() -> tuple[Any, ...]:
 
 
 def _with_shapes(original: Callable[..., Any], applies: Callable[[], bool]) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def shape_kernel(*args: Any, **kwargs: Any) -> Any:
         shapes_alone = applies() and get_proxy_mode() is None
         if shapes_alone and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
             return _recurrent_results(*args)
         return original(*args, **kwargs)
 
-    return kernel
+    return shape_kernel
 
 
 def _recurrent_rule(operator: Any, applies: Callable[[], bool]) -> Callable[..., Any]:
-    """How fake tensors of dynamic size find the shapes; nothing is written into a graph."""
+    """Return the shape function for fake tensors of dynamic size."""
 
-    def rule(mode: Any, *args: Any, **kwargs: Any) -> Any:
+    def shape_rule(mode: Any, *args: Any, **kwargs: Any) -> Any:
         whole = applies() and not kwargs and len(args) == 9
         with mode:
             return (
@@ -334,7 +345,7 @@ def _recurrent_rule(operator: Any, applies: Callable[[], bool]) -> Callable[...,
                 else decomposition_table[operator](*args, **kwargs)
             )
 
-    return rule
+    return shape_rule
 
 
 def _recurrent_results(
@@ -348,15 +359,15 @@ def _recurrent_results(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[torch.Tensor, ...]:
-    """The output [steps, batch, width] or [batch, steps, width], then the last states."""
-    given = list(states) if isinstance(states, (list, tuple)) else [states]
-    width = given[0].shape[-1] * (2 if bidirectional else 1)
+    """Return the output [steps, batch, width] or [batch, steps, width], then the last states."""
+    initial_states = list(states) if isinstance(states, (list, tuple)) else [states]
+    width = initial_states[0].shape[-1] * (2 if bidirectional else 1)
     first, second = input.shape[:2]
     if batch_first:  # as torch computes it: turned, computed, and turned back
         output = input.new_empty([second, first, width]).transpose(0, 1)
     else:
         output = input.new_empty([first, second, width])
-    return (output, *(state.new_empty(state.shape) for state in given))
+    return (output, *(state.new_empty(state.shape) for state in initial_states))
 
 
 PATCHES: tuple[Patch, ...] = (
@@ -364,68 +375,76 @@ PATCHES: tuple[Patch, ...] = (
         "sizes of 1",
         "torch",
         "a dynamic dimension whose example has size 1: torch takes 1 for a constant",
-        lambda: _assigned(fx_config, "backed_size_oblivious", True),
+        lambda: _assign_attribute(fx_config, "backed_size_oblivious", True),
         of_thread=True,
     ),
     Patch(
         "one_hot",
         "torch",
         "torch.nn.functional.one_hot without num_classes",
-        _replacing("one_hot", torch.nn.functional, "one_hot", _one_hot),
+        _make_replacement("one_hot", torch.nn.functional, "one_hot", _patch_one_hot),
     ),
     Patch(
         "tensor of tensors",
         "torch",
         "torch.tensor([a, b]) of 0-d tensors, with strict=False",
-        _replacing("tensor of tensors", torch, "tensor", _tensor),
+        _make_replacement("tensor of tensors", torch, "tensor", _patch_tensor),
     ),
     Patch(
         "deepcopy",
         "torch",
         "copy.deepcopy of a tensor in forward, with strict=False",
-        _replacing("deepcopy", torch.Tensor, "__deepcopy__", _deepcopy),
+        _make_replacement("deepcopy", torch.Tensor, "__deepcopy__", _patch_deepcopy),
     ),
     Patch(
         "TorchScript modules",
         "torch",
         "a submodule compiled by torch.jit.script, with strict=False and static shapes",
-        _replacing("TorchScript modules", ModuleStackTracer, "call_module", _script_call),
+        _make_replacement(
+            "TorchScript modules", ModuleStackTracer, "call_module", _patch_script_call
+        ),
     ),
     Patch(
         "recurrent layers",
         "torch",
         "torch.nn.LSTM, GRU and RNN with a dynamic number of steps",
-        lambda: keep_lengths(lambda: "recurrent layers" in active_patches()),
+        lambda: preserve_lengths(lambda: "recurrent layers" in active_patches()),
     ),
     Patch(
         "jit.isinstance",
         "torch",
         "torch.jit.isinstance, with strict=True",
-        _replacing("jit.isinstance", torch.jit, "isinstance", _jit_isinstance),
+        _make_replacement("jit.isinstance", torch.jit, "isinstance", _patch_jit_isinstance),
     ),
     Patch(
         "mark_static_address",
         "torch",
         "torch._dynamo.mark_static_address, with strict=True",
-        _replacing("mark_static_address", dynamo, "mark_static_address", _mark_static_address),
+        _make_replacement(
+            "mark_static_address", dynamo, "mark_static_address", _patch_mark_static_address
+        ),
     ),
     Patch(
         "distributions",
         "torch",
         "torch.distributions with its default checks of parameters and values",
-        _replacing("distributions", torch.distributions.Distribution, "__init__", _distribution),
+        _make_replacement(
+            "distributions", torch.distributions.Distribution, "__init__", _patch_distribution
+        ),
     ),
     Patch(
         "sizes of data",
         "torch",
         "a branch on a size that depends on data, whose sides compute the same, with tracing",
-        lambda: _assigned(torch.SymBool, "__bool__", _truth(torch.SymBool.__bool__)),
+        lambda: _assign_attribute(
+            torch.SymBool, "__bool__", _patch_symbolic_bool(torch.SymBool.__bool__)
+        ),
     ),
     Patch(
         "batched_nms",
         "torchvision",
         "torchvision.ops.batched_nms: Faster R-CNN, RetinaNet, FCOS, SSD",
-        _boxes,
+        _patch_nms_owners,
         once_imported=True,
     ),
     Patch(

@@ -1,6 +1,6 @@
-"""Programs saved by torch.export.save: a path in place of a model, which arguments.py and the
-shell open, and the program that a model was made from, which strategies.py writes with its graph
-as text beside it."""
+"""Load and save programs in files of torch.export.save: arguments.py and the command line load a
+path that is given as a model, and strategies.py saves the captured program with its graph as text.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ortable.errors import ExportError
 from ortable.exporter.signature import caches
 from ortable.ir.proto.atomic_files import FolderLock
 
-from .pt2_trust import check_archive, check_sizes
+from .pt2_validation import check_archive, check_sizes
 
 # What zipfile raises of bytes that are damaged, encrypted or packed otherwise; those of ours are
 # RuntimeErrors, too.
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError)
 
 
-def opened(mod: Any) -> Any:
-    """The exported program in the file ``mod``; ``mod`` itself when it is no path.
+def load_program(mod: Any) -> Any:
+    """Load the exported program in the file ``mod``; return ``mod`` itself when it is no path.
 
     Raises ExportError for a missing or broken file, and for other files of torch, by name.
     """
@@ -39,14 +39,14 @@ def opened(mod: Any) -> Any:
         what = "a folder" if path.is_dir() else "missing"
         raise ExportError(f"the program '{path}' to export is {what}: give a file (.pt2) that "
                           "torch.export.save wrote")  # fmt: skip
-    other = _other_kind(path)
+    other = _unsupported_file(path)
     if other is not None:
         raise ExportError(f"'{path}' is {other}")
-    return _load(path)
+    return _load_archive(path)
 
 
-def _other_kind(path: Path) -> str | None:
-    """What the file is, when it is no program of torch.export.save."""
+def _unsupported_file(path: Path) -> str | None:
+    """Describe the file when it is no program of torch.export.save; None for a program."""
     if path.suffix == ".onnx":
         return "an ONNX model already"
     if not zipfile.is_zipfile(path):
@@ -79,7 +79,7 @@ def _other_kind(path: Path) -> str | None:
     return "no program of torch.export.save"
 
 
-def _load(path: Path) -> Any:
+def _load_archive(path: Path) -> Any:
     classes: list[Any] = []
     try:
         with zipfile.ZipFile(path) as archive:
@@ -112,7 +112,9 @@ def _load(path: Path) -> Any:
 
 
 def _cache_classes(path: Path) -> list[Any]:
-    """The classes of transformers' caches, which hold tensors and numbers only; registered."""
+    """Register and return the classes of transformers' caches, which hold tensors and
+    numbers only.
+    """
     try:
         caches.register(static=False)
     except ImportError as error:
@@ -127,11 +129,10 @@ def _cache_classes(path: Path) -> list[Any]:
 
 
 def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> None:
-    """Write ``exported`` to ``path`` and its text to ``<path>.graph``; each file appears whole or
-    not at all.
+    """Write ``exported`` to ``path`` and its text to ``<path>.graph``, each atomically.
 
-    Raises ExportError when the folder is missing, or torch cannot serialise the program (weights
-    without data, inputs of a class without a serialised name).
+    Raises ExportError when the folder is missing, or torch cannot serialize the program (weights
+    without data, inputs of a class without a serialized name).
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -146,7 +147,7 @@ def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> Non
                 f"{type(error).__name__}: {error}"
             ) from error
         text.write_text(str(exported), encoding="utf-8")
-        # Whoever dies in between leaves a program without a text, never with that of another one.
+        # A crash in between leaves a program without a text, never with that of another program.
         lock = FolderLock(target.parent)
         with undone(lock.release):
             lock.acquire()

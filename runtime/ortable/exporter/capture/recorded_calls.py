@@ -1,7 +1,8 @@
-"""Record which torch functions a forward calls, with what, and what they return, and compare two
-records: one of a capture with symbolic sizes, one of a run with fake tensors at other sizes. Where
-they agree, the forward decides nothing at those sizes that it does not decide in the capture.
-strategies.py records captures; small_sizes.py compares."""
+"""Record which torch functions a forward calls, with their arguments and results, and compare two
+records: of a capture with symbolic sizes, and of a run with fake tensors at other sizes. If they
+agree, the forward takes the same branches at those sizes. strategies.py records captures;
+small_sizes.py compares.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ from ortable.exporter.request.caller_state import (
 from ortable.exporter.request.program import Request, UserLine
 from ortable.ir.initializers import is_fake
 
-_PLAIN: dict[Any, Any] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
-_SYMBOLIC: tuple[Any, ...] = tuple(_PLAIN)
+_PYTHON_TYPES: dict[Any, Any] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+_SYMBOLIC: tuple[Any, ...] = tuple(_PYTHON_TYPES)
 
 
 @dataclass(frozen=True)
@@ -58,24 +59,23 @@ class RecordedCall:
 
 @dataclass
 class CallRecord:
-    """The calls of one run of a forward, in order, and the leaves of what it was given and what it
-    returned."""
+    """The calls of one run of a forward, in order, and the leaves of its inputs and outputs."""
 
     calls: list[RecordedCall] = field(default_factory=list)
-    given: tuple[Any, ...] = ()
-    returned: tuple[Any, ...] = ()
+    inputs: tuple[Any, ...] = ()
+    outputs: tuple[Any, ...] = ()
     tensors: dict[int, tuple[torch.Tensor, int]] = field(default_factory=dict)
 
-    def start(self) -> None:
-        """Forward runs from its beginning."""
+    def reset_calls(self) -> None:
+        """Clear the record before forward runs."""
         self.calls.clear()
         self.tensors.clear()
 
     def leaves_of(self, value: Any) -> tuple[Any, ...]:
-        """The leaves of a nest of arguments, with a label for each tensor."""
-        return tuple(map(self._leaf, leaves_of(value)))
+        """Return the leaves of a nest of arguments, with a label for each tensor."""
+        return tuple(map(self._label_leaf, leaves_of(value)))
 
-    def _leaf(self, leaf: Any) -> Any:
+    def _label_leaf(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         # the tensor is kept: another one may get the identity of one that is gone
@@ -84,7 +84,7 @@ class CallRecord:
 
 
 def leaves_of(value: Any) -> Iterator[Any]:
-    """What a call is given or returns, without containers; slices are containers."""
+    """Yield the leaves of arguments or results; slices are containers."""
     for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, slice):
             yield from (leaf.start, leaf.stop, leaf.step)
@@ -92,8 +92,8 @@ def leaves_of(value: Any) -> Iterator[Any]:
             yield leaf
 
 
-class _Recording(TorchFunctionMode):
-    """Adds every call that returns tensors, or nothing, to a record."""
+class _RecordingMode(TorchFunctionMode):
+    """Records every call that returns tensors, or nothing."""
 
     def __init__(self, record: CallRecord) -> None:
         super().__init__()
@@ -108,42 +108,42 @@ class _Recording(TorchFunctionMode):
     ) -> Any:
         if torch.compiler.is_dynamo_compiling():  # of control flow: the call of that is recorded
             return func(*args, **(kwargs or {}))
-        given = self.record.leaves_of((args, kwargs or {}))
+        arguments = self.record.leaves_of((args, kwargs or {}))
         result = func(*args, **(kwargs or {}))
         leaves = self.record.leaves_of(result)
         if result is None or not leaves or any(isinstance(e, RecordedTensor) for e in leaves):
             line = calling_line(1)
-            self.record.calls.append(RecordedCall(func, given, leaves, line))
+            self.record.calls.append(RecordedCall(func, arguments, leaves, line))
         return result
 
 
 @contextmanager
-def recorded(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
-    """In the block the module's forward writes ``record``, anew at each run."""
+def record_calls(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
+    """Record each run of the module's forward in the block; the record has the last run."""
     forward = module.forward
 
     @functools.wraps(forward)
-    def recording(*args: Any, **kwargs: Any) -> Any:
-        record.start()
-        record.given = record.leaves_of((args, kwargs))
-        with _Recording(record):
+    def record_forward(*args: Any, **kwargs: Any) -> Any:
+        record.reset_calls()
+        record.inputs = record.leaves_of((args, kwargs))
+        with _RecordingMode(record):
             result = forward(*args, **kwargs)
-        record.returned = record.leaves_of(result)
+        record.outputs = record.leaves_of(result)
         return result
 
-    with forward_replaced(module, recording):
+    with forward_replaced(module, record_forward):
         yield
 
 
 @dataclass(frozen=True)
-class Parting:
-    """Where two records part: the line of the model, None where it is not known."""
+class Divergence:
+    """Where two records diverge: the line of the model, None where it is not known."""
 
     line: UserLine | None
 
 
 class AtSizes:
-    """What symbolic numbers are at sizes, which are given by the names of torch's symbols."""
+    """Evaluates symbolic numbers at sizes, which are given by the names of torch's symbols."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
@@ -151,111 +151,119 @@ class AtSizes:
         self._shapes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def shape(self, sizes: tuple[Any, ...]) -> tuple[int | None, ...]:
-        """The shape of numbers and expressions, with None for what the sizes do not say."""
+        """Evaluate a shape of numbers and expressions, with None for what the sizes do not
+        determine.
+        """
         if sizes not in self._shapes:
             self._shapes[sizes] = tuple(
-                size if isinstance(size, int) else self._number(torch.SymInt, size)
+                size if isinstance(size, int) else self._evaluate_expression(torch.SymInt, size)
                 for size in sizes
             )
         return self._shapes[sizes]
 
     def __call__(self, value: Any) -> Any:
-        """The number, None where the sizes do not say it; any other value is returned itself."""
+        """Return the number, None where the sizes do not determine it; return any other
+        value itself.
+        """
         if not isinstance(value, _SYMBOLIC):
             return value
         key = type(value), value.node.expr
         if key not in self._known:
-            self._known[key] = self._number(*key)
+            self._known[key] = self._evaluate_expression(*key)
         return self._known[key]
 
-    def _number(self, kind: type, expression: Any) -> Any:
+    def _evaluate_expression(self, kind: type, expression: Any) -> Any:
         free = expression.free_symbols
         if not all(str(symbol) in self.sizes for symbol in free):
             return None  # a size that depends on data
         try:
-            found = expression.subs({symbol: self.sizes[str(symbol)] for symbol in free})
-            return _PLAIN[kind](found)
+            value = expression.subs({symbol: self.sizes[str(symbol)] for symbol in free})
+            return _PYTHON_TYPES[kind](value)
         except (TypeError, ZeroDivisionError):  # a fraction, or no size that the program takes
             return None
 
 
-def parting(general: CallRecord, special: CallRecord, at_sizes: AtSizes) -> Parting | None:
-    """Where a run with plain sizes parts from a capture with symbolic ones, ``general``; None where
-    it does nothing else."""
+def find_divergence(
+    general: CallRecord, special: CallRecord, at_sizes: AtSizes
+) -> Divergence | None:
+    """Find where a run with plain sizes diverges from ``general``, a capture with symbolic ones;
+    None where they agree.
+    """
     comparison, last = _Comparison(at_sizes), None
-    comparison.same_leaves(general.given, special.given, new=True)
+    comparison.same_leaves(general.inputs, special.inputs, new=True)
     for one, other in zip_longest(general.calls, special.calls):
         if one is None or other is None:
-            left = one or other
-            return None if left is None else Parting(left.line)
+            remaining = one or other
+            return None if remaining is None else Divergence(remaining.line)
         last = other.line
         if one.function != other.function or not (
             comparison.same_leaves(one.arguments, other.arguments)
             and comparison.same_leaves(one.results, other.results, new=True)
         ):
-            return Parting(other.line or one.line)
-    return None if comparison.same_leaves(general.returned, special.returned) else Parting(last)
+            return Divergence(other.line or one.line)
+    return None if comparison.same_leaves(general.outputs, special.outputs) else Divergence(last)
 
 
 class _Comparison:
-    """Compares leaves, and remembers which tensor of the run is which of the capture. Two of the
-    capture may be one of the run: dropout returns its argument there."""
+    """Compares leaves, and maps tensors of the capture to tensors of the run. Two of the capture
+    may be one of the run: dropout returns its argument there.
+    """
 
     def __init__(self, at_sizes: AtSizes) -> None:
         self.at_sizes = at_sizes
         self.labels: dict[int, int] = {}
 
     def same_leaves(self, one: Sequence[Any], other: Sequence[Any], new: bool = False) -> bool:
-        """``new``: the tensors are results."""
+        """Whether leaves agree. ``new``: the tensors are results."""
         return len(one) == len(other) and all(
-            self._same(first, second, new) for first, second in zip(one, other, strict=True)
+            self._same_leaf(first, second, new) for first, second in zip(one, other, strict=True)
         )
 
-    def _same(self, one: Any, other: Any, new: bool) -> bool:
+    def _same_leaf(self, one: Any, other: Any, new: bool) -> bool:
         if isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor):
             if new or (one.label not in self.labels and other.label not in self.labels.values()):
                 self.labels[one.label] = other.label
-            known = self.labels.get(one.label) == other.label
+            same_label = self.labels.get(one.label) == other.label
             same_shape = self.same_leaves(one.shape, other.shape)
-            return known and same_shape and one.dtype == other.dtype
+            return same_label and same_shape and one.dtype == other.dtype
         return self._same_value(self.at_sizes(one), other, one is None)
 
-    def _same_value(self, known: Any, other: Any, is_none: bool) -> bool:
-        if (known is None and not is_none) or isinstance(other, _SYMBOLIC):
+    def _same_value(self, value: Any, other: Any, is_none: bool) -> bool:
+        if (value is None and not is_none) or isinstance(other, _SYMBOLIC):
             return True  # a number that depends on data
-        if isinstance(known, float) and isinstance(other, int | float):
-            return math.isclose(known, other, rel_tol=1e-9) or known == other
-        if isinstance(known, bool | int | str | torch.dtype | torch.device | None):
-            return bool(type(known) is type(other) and known == other)
-        return type(known) is type(other)
+        if isinstance(value, float) and isinstance(other, int | float):
+            return math.isclose(value, other, rel_tol=1e-9) or value == other
+        if isinstance(value, bool | int | str | torch.dtype | torch.device | None):
+            return bool(type(value) is type(other) and value == other)
+        return type(value) is type(other)
 
 
 # -- a module, run with fake tensors
 
 
 class FakeCopies:
-    """Fake tensors of one mode for tensors, each made once so that tied weights stay tied."""
+    """Fake copies of tensors in one mode, each made once so that tied weights stay tied."""
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @cached_property
-    def mode(self) -> FakeTensorMode:
+    def fake_mode(self) -> FakeTensorMode:
         """The mode; making one takes as long as a small conversion."""
         return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
 
     def __call__(self, value: Any) -> Any:
-        """The copy of a tensor; other values are returned themselves."""
+        """Return the copy of a tensor; return other values themselves."""
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in self._copies:
-            self._copies[id(value)] = value, self._copy(value)
+            self._copies[id(value)] = value, self._copy_tensor(value)
         return self._copies[id(value)][1]
 
-    def _copy(self, value: torch.Tensor) -> torch.Tensor:
+    def _copy_tensor(self, value: torch.Tensor) -> torch.Tensor:
         if not is_fake(value):
-            return self.mode.from_tensor(value, static_shapes=True)
-        with self.mode:  # of another mode
+            return self.fake_mode.from_tensor(value, static_shapes=True)
+        with self.fake_mode:  # of another mode
             return torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
             )
@@ -264,20 +272,20 @@ class FakeCopies:
 def record_module(
     request: Request, copies: FakeCopies, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> CallRecord:
-    """The calls of the module for arguments that ``copies`` made.
+    """Record the calls of the module for arguments that ``copies`` made.
 
-    Raises whatever the forward does, and what fake tensors lack.
+    Raises the errors of the forward, and of operators that fake tensors lack.
     """
     module, record = request.model, CallRecord()
     with (
         state_restored(module, (request.args, request.kwargs)),
         tensors_replaced(held_tensors(module), copies),
         forward_under_autocast(module),
-        recorded(module, record),
+        record_calls(module, record),
         in_onnx_export(),
         exporting_state(),
         quiet(FAKES),
-        copies.mode,
+        copies.fake_mode,
     ):
         module(*args, **kwargs)
     return record

@@ -1,13 +1,14 @@
-"""Branches on sizes: a program holds for the sizes that take the example's side of every branch,
-``if x.shape[1] > 8``, and its guards say so. In come that program and a way to capture the module
-again, out goes one program that chooses, by a torch.cond on the sizes, among several: that of the
-example, and those of calls on other sides. Called by strategies.py where a fallback is asked for.
+"""Merge programs for the sides of branches on sizes: a program holds for the sizes that take the
+example's side of every branch, ``if x.shape[1] > 8``, and its guards say so. Calls of other sizes
+are captured too, and a torch.cond on the sizes chooses among the programs. sources.py calls it
+where a fallback is enabled.
 
-Nothing is specialised: the programs are tried in turn, each where its guards hold, and the last one
-runs without a question only where it is proved that one of them always holds. Where that is not
-proved, "one of them" remains as a guard of the whole, which is told, kept and checked as others
-are. A branch is a whole program, since torch writes into every line of one what its guards say of
-the sizes; weights are those of the whole."""
+Nothing is specialized: the programs are tried in turn, each where its guards hold, and the last one
+is unconditional only where it is proved that one of them always holds. Otherwise "one of them"
+remains as a guard of the whole program, which is reported and checked like others. A branch is a
+whole program, since torch writes into every line of one what its guards say of the sizes; the
+programs share weights.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +30,21 @@ from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import value_of
 
 from .exported_program import requested_dims
-from .guard_proofs import Range, cases_of, uncovered
+from .guard_proofs import Range, cases_of, uncovered_sizes
 from .guards import ranges_of_sizes
 
-MOST_PROGRAMS = 4
-_MOST_FAILURES = 2  # captures that fail: each takes as long as one that does not
-_MOST_TRIED = 2000
-_MOST_BYTES = 2**28  # of matrices, which a side may store in its own form
-_FURTHER = (1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1000)  # sizes besides the example's
+MAX_PROGRAMS = 4
+_MAX_FAILURES = 2  # captures that fail: each takes as long as one that does not
+_MAX_TRIED = 2000
+_MAX_BYTES = 2**28  # of matrices, which a side may store in its own form
+_SIZE_STEPS = (1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1000)  # sizes besides the example's
 
 
 @dataclass(frozen=True)
-class Sides:
-    """The programs of several sides, and what is said of them: ``conditions`` are each one's
-    relations, ``proved`` says whether they cover all sizes, ``notes`` what failed."""
+class BranchVariants:
+    """The programs of several sides: ``conditions`` are the relations of each, ``proved`` says
+    whether they cover all sizes, ``notes`` what failed.
+    """
 
     programs: list[Program]
     conditions: list[list[Any]]
@@ -50,24 +52,25 @@ class Sides:
     notes: list[str]
 
 
-def with_every_side(
+def merge_branch_variants(
     program: Program, request: Request, capture: Callable[[Request], Program]
 ) -> Program:
-    """The program that holds for the sizes of several calls, ``program`` itself where it holds for
-    all of them or no other call can be captured; its notes say what was done.
-    ``capture`` makes the program of a request that differs in the sizes of the example."""
-    if any(guard.condition is None for guard in program.guards) or not _conditions(program):
+    """Return the program that holds for the sizes of several calls; ``program`` itself where it
+    holds for all sizes or no other call can be captured. Its notes say what was done. ``capture``
+    makes the program of a request that differs in the sizes of the example.
+    """
+    if any(guard.condition is None for guard in program.guards) or not _branch_conditions(program):
         return program
     try:
         _check_weights(program)
-        sides = _sides(program, request, capture)
-        if len(sides.programs) == 1:
-            program.notes += sides.notes
+        variants = _capture_variants(program, request, capture)
+        if len(variants.programs) == 1:
+            program.notes += variants.notes
             return program
-        joined = _joined(sides)
-        request.record.sides = len(sides.programs)
-        return joined
-    except Exception as error:  # torch's words on sizes; the program of the example is there
+        merged = _join_variants(variants)
+        request.record.sides = len(variants.programs)
+        return merged
+    except Exception as error:  # torch's errors about sizes; the program of the example is valid
         reason = str(error).partition("\n")[0]
         program.notes.append(f"branches on sizes have one side: {reason}")
         return program
@@ -76,65 +79,76 @@ def with_every_side(
 # -- calls of other sizes
 
 
-def _sides(program: Program, request: Request, capture: Callable[[Request], Program]) -> Sides:
+def _capture_variants(
+    program: Program, request: Request, capture: Callable[[Request], Program]
+) -> BranchVariants:
     leaves, structure = pytree.tree_flatten((request.args, request.kwargs))
     if len(leaves) != len(program.user_inputs) or program.exported is None:
         raise ExportError("the inputs of the program are not those of the call")
     sizes = [sizes_of(node.meta.get("val")) for node in program.user_inputs]
-    for size in itertools.chain.from_iterable(each for each in sizes if isinstance(each, list)):
+    for size in itertools.chain.from_iterable(
+        size_list for size_list in sizes if isinstance(size_list, list)
+    ):
         if len(getattr(size, "free_symbols", ())) > 1:
             raise ExportError(f"the size {size} of an input is no size by itself")
     hints = example_sizes(leaves, sizes)
     ranges = ranges_of_sizes(program.exported, requested_dims(program, program.exported, request))
-    programs, conditions = [program], [_conditions(program)]
+    programs, conditions = [program], [_branch_conditions(program)]
     notes: list[str] = []
     failures: list[dict[Any, int]] = []
     while True:
         cases = cases_of(conditions, ranges)
-        missing = [] if cases is None else list(itertools.islice(uncovered(conditions, cases), 1))
+        missing = (
+            [] if cases is None else list(itertools.islice(uncovered_sizes(conditions, cases), 1))
+        )
         if cases is not None and not missing:
-            return Sides(programs, conditions, True, notes)
-        if len(programs) == MOST_PROGRAMS or len(failures) == _MOST_FAILURES:
-            return Sides(programs, conditions, False, notes)
-        values = _next(program, hints, ranges, conditions, cases, failures)
+            return BranchVariants(programs, conditions, True, notes)
+        if len(programs) == MAX_PROGRAMS or len(failures) == _MAX_FAILURES:
+            return BranchVariants(programs, conditions, False, notes)
+        values = _next_sizes(program, hints, ranges, conditions, cases, failures)
         if values is None:
-            return Sides(programs, conditions, False, notes)
-        moved = [resized(leaf, dims, values) for leaf, dims in zip(leaves, sizes, strict=True)]
-        args, kwargs = pytree.tree_unflatten(moved, structure)
+            return BranchVariants(programs, conditions, False, notes)
+        resized_leaves = [
+            resized(leaf, dims, values) for leaf, dims in zip(leaves, sizes, strict=True)
+        ]
+        args, kwargs = pytree.tree_unflatten(resized_leaves, structure)
         try:
-            found = capture(replace(request, args=args, kwargs=kwargs))
-            _check_alike(program, found)
+            variant = capture(replace(request, args=args, kwargs=kwargs))
+            _check_compatible(program, variant)
         except Exception as error:  # forward is any Python code, torch.export raises many types
             failures.append(values)
-            words = str(error).partition("\n")[0]
-            notes.append(f"sizes {_words(values, program)} are left out: {words}")
+            reason = str(error).partition("\n")[0]
+            notes.append(f"sizes {_format_sizes(values, program)} are left out: {reason}")
             continue
-        condition = _conditions(found)
+        condition = _branch_conditions(variant)
         if not _all_hold(condition, values):
-            raise ExportError(f"the program of {_words(values, program)} does not hold for it")
-        if _holds_once(condition, values, ranges):
             raise ExportError(
-                f"the code fixes sizes: a program holds for {_words(values, program)}"
+                f"the program of {_format_sizes(values, program)} does not hold for it"
             )
-        programs.append(found)
+        if _holds_at_one_size(condition, values, ranges):
+            raise ExportError(
+                f"the code fixes sizes: a program holds for {_format_sizes(values, program)}"
+            )
+        programs.append(variant)
         conditions.append(condition)
 
 
-def _holds_once(
+def _holds_at_one_size(
     conditions: Sequence[Any], values: Mapping[Any, int], ranges: Mapping[Any, Range]
 ) -> bool:
     """Whether a program holds for one size alone of those near it: the code does not branch on a
-    size, it computes with the number."""
-    free = {symbol for each in conditions for symbol in each.free_symbols}
+    size, it computes with the number.
+    """
+    free = {symbol for condition in conditions for symbol in condition.free_symbols}
     for moved in free:
         for together in (False, True):  # sizes that are equal may be so for a reason
-            for step in (*_FURTHER, *(-step for step in _FURTHER)):
+            for step in (*_SIZE_STEPS, *(-step for step in _SIZE_STEPS)):
                 near = {
                     symbol: values[symbol] + step * (symbol == moved or together) for symbol in free
                 }
-                if all(map(_inside, near.values(), (ranges.get(s) for s in near))) and _all_hold(
-                    conditions, near
-                ):
+                if all(
+                    map(_is_in_range, near.values(), (ranges.get(s) for s in near))
+                ) and _all_hold(conditions, near):
                     break
             else:
                 continue
@@ -144,34 +158,35 @@ def _holds_once(
     return False
 
 
-def _inside(size: int, span: Range | None) -> bool:
+def _is_in_range(size: int, span: Range | None) -> bool:
     least, most = span or (2, None)
     return least <= size and (most is None or size <= most)
 
 
 def _check_weights(program: Program) -> None:
-    """Raises ExportError where the weights that another side would store again are large."""
-    again = sum(each.nbytes for each in program.weights.values() if each.ndim == 2)
-    if again > _MOST_BYTES:
+    """Raise ExportError where the weights that another side would store again are large."""
+    again = sum(weight.nbytes for weight in program.weights.values() if weight.ndim == 2)
+    if again > _MAX_BYTES:
         raise ExportError(f"each side would store {again / 2**20:.0f} MiB of weights again")
 
 
-def _branching(program: Program) -> list[Guard]:
-    """The guards that are decided by one size. One that relates two sizes says that inputs fit
-    each other, and remains a guard of the whole."""
+def _branch_guards(program: Program) -> list[Guard]:
+    """Return the guards on one size. A guard that relates two sizes says that inputs fit each
+    other, and remains a guard of the whole program.
+    """
     return [guard for guard in program.guards if len(guard.condition.free_symbols) == 1]
 
 
-def _conditions(program: Program) -> list[Any]:
-    return [guard.condition for guard in _branching(program)]
+def _branch_conditions(program: Program) -> list[Any]:
+    return [guard.condition for guard in _branch_guards(program)]
 
 
-def _relations(program: Program) -> list[Guard]:
-    branching = _branching(program)
+def _relation_guards(program: Program) -> list[Guard]:
+    branching = _branch_guards(program)
     return [guard for guard in program.guards if guard not in branching]
 
 
-def _next(
+def _next_sizes(
     program: Program,
     hints: Mapping[Any, int],
     ranges: Mapping[Any, Range],
@@ -179,71 +194,87 @@ def _next(
     cases: Mapping[Any, range] | None,
     failures: Sequence[Mapping[Any, int]],
 ) -> dict[Any, int] | None:
-    """Sizes near the example at which none of the conditions holds, larger ones first: those are
-    on the side that most sizes are on. Sizes of one name are one size. None where there are none.
+    """Find sizes near the example at which none of the conditions holds, larger ones first: those
+    are on the side that most sizes are on. Sizes of one name are one size. None where there are
+    none.
     """
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
-    free = {symbol for each in conditions for one in each for symbol in one.free_symbols}
-    related = {symbol for each in _relations(program) for symbol in each.condition.free_symbols}
+    free = {
+        symbol
+        for variant_conditions in conditions
+        for condition in variant_conditions
+        for symbol in condition.free_symbols
+    }
+    related = {
+        symbol
+        for variant_conditions in _relation_guards(program)
+        for symbol in variant_conditions.condition.free_symbols
+    }
     moving = [symbol for symbol in hints if symbol in free | related]
-    fitting = [guard.condition for guard in _relations(program)]
-    for values in itertools.chain(_together(hints, moving), _apart(hints, moving, ranges, cases)):
-        whole = _by_name({**hints, **values}, hints, names)
-        inside = all(_inside(whole[symbol], ranges.get(symbol)) for symbol in moving)
-        inside = inside and _all_hold(fitting, whole)
+    fitting = [guard.condition for guard in _relation_guards(program)]
+    for values in itertools.chain(
+        _move_equal_sizes(hints, moving), _move_sizes(hints, moving, ranges, cases)
+    ):
+        sizes = _by_name({**hints, **values}, hints, names)
+        inside = all(_is_in_range(sizes[symbol], ranges.get(symbol)) for symbol in moving)
+        inside = inside and _all_hold(fitting, sizes)
         if (
             inside
-            and whole not in failures
+            and sizes not in failures
             and any(
-                uncovered(conditions, {symbol: [whole[symbol]] for symbol in free & whole.keys()})
+                uncovered_sizes(
+                    conditions, {symbol: [sizes[symbol]] for symbol in free & sizes.keys()}
+                )
             )
         ):
-            return whole
+            return sizes
     return None
 
 
-def _together(hints: Mapping[Any, int], moving: Sequence[Any]) -> Iterator[dict[Any, int]]:
-    """Sizes of which those that are equal in the example stay so: they may be equal for a
-    reason."""
+def _move_equal_sizes(hints: Mapping[Any, int], moving: Sequence[Any]) -> Iterator[dict[Any, int]]:
+    """Yield sizes of which those that are equal in the example stay equal: that may have a
+    reason.
+    """
     for size in dict.fromkeys(hints[symbol] for symbol in moving):
-        for other in [*(size + step for step in _FURTHER), size * 2, *range(size - 1, 1, -1)]:
+        for other in [*(size + step for step in _SIZE_STEPS), size * 2, *range(size - 1, 1, -1)]:
             yield {symbol: other for symbol in moving if hints[symbol] == size}
 
 
-def _apart(
+def _move_sizes(
     hints: Mapping[Any, int],
     moving: Sequence[Any],
     ranges: Mapping[Any, Range],
     cases: Mapping[Any, range] | None,
 ) -> Iterator[dict[Any, int]]:
-    chosen = []
+    candidates = []
     for symbol in moving:
         least, _ = ranges.get(symbol, (2, None))
         hint = hints[symbol]
-        sizes = [hint, *(hint + step for step in _FURTHER), *range(hint - 1, least - 1, -1)]
-        chosen.append(dict.fromkeys([*sizes, *(cases or {}).get(symbol, ())]))
-    for combination in itertools.islice(itertools.product(*chosen), _MOST_TRIED):
+        sizes = [hint, *(hint + step for step in _SIZE_STEPS), *range(hint - 1, least - 1, -1)]
+        candidates.append(dict.fromkeys([*sizes, *(cases or {}).get(symbol, ())]))
+    for combination in itertools.islice(itertools.product(*candidates), _MAX_TRIED):
         yield dict(zip(moving, combination, strict=True))
 
 
 def _by_name(
     values: Mapping[Any, int], hints: Mapping[Any, int], names: Mapping[Any, str]
 ) -> dict[Any, int]:
-    """One value for the symbols that have one name: that which is not the example's. What a name
-    like ``past + new`` comes to is computed."""
+    """Use one value for the symbols of one name, preferring one that is not the example's; compute
+    that of a name like ``past + new``.
+    """
     by_name: dict[str, int] = {}
     for symbol, value in values.items():
         name = names[symbol]
         if name not in by_name or value != hints[symbol]:
             by_name[name] = value
-    found = {}
+    sizes = {}
     for symbol in values:
-        whole = value_of(names[symbol], by_name)
-        found[symbol] = by_name[names[symbol]] if whole is None else whole
-    return found
+        derived = value_of(names[symbol], by_name)
+        sizes[symbol] = by_name[names[symbol]] if derived is None else derived
+    return sizes
 
 
-def _words(values: Mapping[Any, int], program: Program) -> str:
+def _format_sizes(values: Mapping[Any, int], program: Program) -> str:
     names = program.symbol_names
     return ", ".join(
         dict.fromkeys(f"{names.get(str(symbol), symbol)}={size}" for symbol, size in values.items())
@@ -251,15 +282,16 @@ def _words(values: Mapping[Any, int], program: Program) -> str:
 
 
 def _all_hold(conditions: Sequence[Any], values: Mapping[Any, int]) -> bool:
-    return all(bool(each.subs(values) == True) for each in conditions)  # noqa: E712  (sympy's)
+    return all(bool(condition.subs(values) == True) for condition in conditions)  # noqa: E712  (sympy's)
 
 
 # -- what can be joined
 
 
-def _check_alike(one: Program, other: Program) -> None:
-    """Raises ExportError for programs that cannot be branches of one graph: their inputs have other
-    symbols, their results are others in kind, or they make sizes of data."""
+def _check_compatible(one: Program, other: Program) -> None:
+    """Raise ExportError for programs that cannot be branches of one graph: their inputs have other
+    symbols, their results other types, or they make sizes of data.
+    """
     for program in (one, other):
         for module in program.graph_module.modules():
             if isinstance(module, GraphModule) and any(
@@ -267,116 +299,118 @@ def _check_alike(one: Program, other: Program) -> None:
             ):
                 raise ExportError("a size depends on data, on a side of a branch on a size")
     for first, second in zip(one.user_inputs, other.user_inputs, strict=True):
-        ours, theirs = (sizes_of(each.meta.get("val")) for each in (first, second))
+        ours, theirs = (sizes_of(item.meta.get("val")) for item in (first, second))
         if str(ours) != str(theirs):
             raise ExportError(
                 f"input '{first.name}' has sizes {ours} on one side of a branch, {theirs} on the "
                 "other"
             )
     kinds = [
-        [(each.kind, each.target, each.is_none, each.label) for each in program.outputs]
+        [(item.kind, item.target, item.is_none, item.label) for item in program.outputs]
         for program in (one, other)
     ]
     if kinds[0] != kinds[1]:
         raise ExportError("the sides of a branch on a size return, or write to, other things")
-    for first, second in zip(_returned(one), _returned(other), strict=True):
-        left, right = (_value(each) for each in (first, second))
+    for first, second in zip(_output_values(one), _output_values(other), strict=True):
+        left, right = (_node_value(item) for item in (first, second))
         tensors = isinstance(left, torch.Tensor), isinstance(right, torch.Tensor)
         if tensors == (True, True):
             if (left.dtype, left.ndim) != (right.dtype, right.ndim):
                 raise ExportError("a result has another dtype or rank by the size of an input")
-        elif any(isinstance(each, Node) for each in (first, second)) or left != right:
+        elif any(isinstance(item, Node) for item in (first, second)) or left != right:
             raise ExportError("a result that is no tensor depends on the size of an input")
 
 
-def _returned(program: Program) -> list[Any]:
+def _output_values(program: Program) -> list[Any]:
     output: Any = program.graph_module.graph.output_node().args[0]
     return list(output)
 
 
-def _value(result: Any) -> Any:
+def _node_value(result: Any) -> Any:
     return result.meta.get("val") if isinstance(result, Node) else result
 
 
 # -- one graph of them
 
 
-def _joined(sides: Sides) -> Program:
-    first = sides.programs[0]
-    shared = _shared(sides.programs)
+def _join_variants(variants: BranchVariants) -> Program:
+    first = variants.programs[0]
+    shared = _make_shared_graph(variants.programs)
     operands, graph = shared.operands, shared.graph
     inputs = {node.name for node in first.user_inputs}
-    emitter = _Conditions(graph, [node for node in operands if node.name in inputs])
-    asked = [emitter.all_of(each) for each in sides.conditions[:-1]]
-    wanted = [
+    emitter = _ConditionEmitter(graph, [node for node in operands if node.name in inputs])
+    conditions = [emitter.emit_all(item) for item in variants.conditions[:-1]]
+    indices = [
         index
-        for index, each in enumerate(_returned(first))
-        if isinstance(_value(each), torch.Tensor)
+        for index, item in enumerate(_output_values(first))
+        if isinstance(_node_value(item), torch.Tensor)
     ]
-    results = _results(sides.programs, wanted)
+    results = _result_values(variants.programs, indices)
     modules: dict[str, Any] = {}
-    taken = [*operands, *asked[1:]]
+    branch_operands = [*operands, *conditions[1:]]
     branches = [
-        _branch(program, places, len(taken), wanted)
-        for program, places in zip(sides.programs, shared.places, strict=True)
+        _make_branch(program, operand_indices, len(branch_operands), indices)
+        for program, operand_indices in zip(variants.programs, shared.operand_indices, strict=True)
     ]
-    node = _chain(graph, modules, branches, taken, asked)
+    node = _chain_branches(graph, modules, branches, branch_operands, conditions)
     node.meta["val"] = results
-    returned = _returned(first)
-    for position, index in enumerate(wanted):
+    returned = _output_values(first)
+    for position, index in enumerate(indices):
         returned[index] = graph.call_function(operator.getitem, (node, position))
         returned[index].meta["val"] = results[position]
     graph.output(tuple(returned))
-    whole = GraphModule(modules, graph, type(first.graph_module).__name__)
-    return _account(sides, whole, shared, results)
+    module = GraphModule(modules, graph, type(first.graph_module).__name__)
+    return _joined_program(variants, module, shared, results)
 
 
 @dataclass
-class _Shared:
-    """The whole graph, its placeholders, and which of them each placeholder of each program is."""
+class _SharedGraph:
+    """The merged graph, its placeholders, and the index among them of each program's
+    placeholders.
+    """
 
     graph: Graph
     operands: list[Node]
-    places: list[list[int]]
+    operand_indices: list[list[int]]
     weights: dict[str, Any]
     paths: dict[str, str]
 
 
-def _shared(programs: Sequence[Program]) -> _Shared:
+def _make_shared_graph(programs: Sequence[Program]) -> _SharedGraph:
     first = programs[0]
-    shared = _Shared(Graph(), [], [], {}, {})
-    known: dict[str, int] = {}
+    shared = _SharedGraph(Graph(), [], [], {}, {})
+    indices: dict[str, int] = {}
     for program in programs:
         inputs = [node.name for node in program.user_inputs]
-        found = []
-        for node in _placeholders(program.graph_module):
+        operand_indices = []
+        for node in _graph_inputs(program.graph_module):
             name = node.name
             if name in inputs:
                 name = first.user_inputs[inputs.index(name)].name
             elif name in program.weights:
                 name = _weight_of(program, name, shared)
-            if name not in known:
-                known[name] = len(shared.operands)
-                shared.operands.append(_placeholder(shared.graph, name, node))
-            found.append(known[name])
-        shared.places.append(found)
+            if name not in indices:
+                indices[name] = len(shared.operands)
+                shared.operands.append(_add_placeholder(shared.graph, name, node))
+            operand_indices.append(indices[name])
+        shared.operand_indices.append(operand_indices)
     return shared
 
 
-def _branch(
-    program: Program, places: Sequence[int], count: int, wanted: Sequence[int]
+def _make_branch(
+    program: Program, operand_indices: Sequence[int], count: int, indices: Sequence[int]
 ) -> GraphModule:
-    """A program as a branch of torch.cond, which takes all operands, and returns new tensors."""
+    """Make a program a branch of torch.cond, which takes all operands, and returns new tensors."""
     graph = Graph()
     operands = [graph.placeholder(f"operand_{index}") for index in range(count)]
     values: dict[Node, Any] = {
-        node: operands[place]
-        for node, place in zip(_placeholders(program.graph_module), places, strict=True)
+        node: operands[position]
+        for node, position in zip(_graph_inputs(program.graph_module), operand_indices, strict=True)
     }
     graph.graph_copy(program.graph_module.graph, values)
     copies = []
-    for index in wanted:
-        result = _returned(program)[index]
+    for index in indices:
+        result = _output_values(program)[index]
         copy = graph.call_function(
             torch.ops.aten.clone.default,
             (values[result],),
@@ -388,37 +422,47 @@ def _branch(
     return GraphModule(program.graph_module, graph)
 
 
-def _chain(
+def _chain_branches(
     graph: Graph,
     modules: dict[str, Any],
     branches: Sequence[GraphModule],
     operands: Sequence[Node],
-    asked: Sequence[Node],
+    conditions: Sequence[Node],
 ) -> Node:
-    """The torch.cond of the first question, whose other branch asks the next one. Questions that
-    are asked inside are the last operands."""
-    yes, no = branches[0], branches[1]
+    """Emit the torch.cond of the first condition, whose other branch tests the next one. Conditions
+    of inner branches are the last operands.
+    """
+    first_branch, other_branch = branches[0], branches[1]
     if len(branches) > 2:
         inner = Graph()
-        inside: dict[str, Any] = {}
-        taken = [inner.placeholder(f"operand_{index}") for index in range(len(operands))]
-        node = _chain(inner, inside, branches[1:], taken, taken[len(taken) - len(asked) + 1 :])
-        output: Any = yes.graph.output_node().args[0]
-        node.meta["val"] = [each.meta.get("val") for each in output]
+        inner_modules: dict[str, Any] = {}
+        inner_operands = [inner.placeholder(f"operand_{index}") for index in range(len(operands))]
+        node = _chain_branches(
+            inner,
+            inner_modules,
+            branches[1:],
+            inner_operands,
+            inner_operands[len(inner_operands) - len(conditions) + 1 :],
+        )
+        output: Any = first_branch.graph.output_node().args[0]
+        node.meta["val"] = [result.meta.get("val") for result in output]
         parts = [inner.call_function(operator.getitem, (node, i)) for i in range(len(output))]
         inner.output(tuple(parts))
-        no = GraphModule(inside, inner)
-    modules["side"], modules["others"] = yes, no
+        other_branch = GraphModule(inner_modules, inner)
+    modules["side"], modules["others"] = first_branch, other_branch
     branch_nodes = (graph.get_attr("side"), graph.get_attr("others"))
     return graph.call_function(
-        torch.ops.higher_order.cond, (asked[0], *branch_nodes, tuple(operands))
+        torch.ops.higher_order.cond, (conditions[0], *branch_nodes, tuple(operands))
     )
 
 
-def _account(
-    sides: Sides, whole: GraphModule, shared: _Shared, results: Sequence[torch.Tensor]
+def _joined_program(
+    variants: BranchVariants,
+    module: GraphModule,
+    shared: _SharedGraph,
+    results: Sequence[torch.Tensor],
 ) -> Program:
-    first = sides.programs[0]
+    first = variants.programs[0]
     named = dict(first.symbol_names)
     for symbol in (s for value in results for size in value.shape for s in free_symbols(size)):
         if symbol in named:
@@ -427,80 +471,93 @@ def _account(
         while f"size_{number}" in named.values():
             number += 1
         named[symbol] = f"size_{number}"
-    texts = [" and ".join(guard.text for guard in _branching(each)) for each in sides.programs]
-    note = f"branches on sizes: a program each for {'; '.join(each or 'all' for each in texts)}"
+    texts = [
+        " and ".join(guard.text for guard in _branch_guards(program))
+        for program in variants.programs
+    ]
+    note = (
+        f"branches on sizes: a program each for {'; '.join(program or 'all' for program in texts)}"
+    )
     nodes = {node.name: node for node in shared.operands}
-    relations = {guard.text: guard for each in sides.programs for guard in _relations(each)}
+    relations = {
+        guard.text: guard for program in variants.programs for guard in _relation_guards(program)
+    }
     return replace(
         first,
-        graph_module=whole,
+        graph_module=module,
         weights=shared.weights,
         paths=shared.paths,
         user_inputs=[nodes[node.name] for node in first.user_inputs],
         symbol_names=named,
-        notes=[*first.notes, note, *sides.notes],
-        guards=[*([] if sides.proved else [_any_of(sides)]), *relations.values()],
-        ranges=_ranges(sides.programs),
+        notes=[*first.notes, note, *variants.notes],
+        guards=[*([] if variants.proved else [_any_of(variants)]), *relations.values()],
+        ranges=_merge_ranges(variants.programs),
     )
 
 
-def _any_of(sides: Sides) -> Guard:
-    """The guard of the whole: that of one of the programs."""
-    guards = [_branching(program) for program in sides.programs]
-    text = " or ".join(" and ".join(f"({guard.text})" for guard in each) for each in guards if each)
+def _any_of(variants: BranchVariants) -> Guard:
+    """Return the guard of the merged program: that of one of the programs."""
+    guards = [_branch_guards(program) for program in variants.programs]
+    text = " or ".join(
+        " and ".join(f"({guard.text})" for guard in terms) for terms in guards if terms
+    )
     line = guards[0][0].line
 
-    def holds(values: Mapping[str, int]) -> bool:
-        return any(all(guard.holds(values) for guard in each) for each in guards)
+    def is_met(values: Mapping[str, int]) -> bool:
+        return any(
+            all(guard.holds(values) for guard in variant_guards) for variant_guards in guards
+        )
 
-    return Guard(text, line, holds)
+    return Guard(text, line, is_met)
 
 
-def _ranges(programs: Sequence[Program]) -> dict[Any, Any]:
-    """The smallest and the largest size that one of the programs takes."""
-    found: dict[Any, Any] = {}
+def _merge_ranges(programs: Sequence[Program]) -> dict[Any, Any]:
+    """Return the smallest and the largest size that one of the programs accepts."""
+    ranges: dict[Any, Any] = {}
     for program in programs:
-        each = program.exported.range_constraints if program.exported is not None else {}
-        for symbol, span in each.items():
-            before = next((s for s in found if str(s) == str(symbol)), None)
+        constraints = program.exported.range_constraints if program.exported is not None else {}
+        for symbol, span in constraints.items():
+            before = next((s for s in ranges if str(s) == str(symbol)), None)
             if before is None:
-                found[symbol] = span
+                ranges[symbol] = span
             else:
-                old = found[before]
-                found[before] = type(span)(min(old.lower, span.lower), max(old.upper, span.upper))
-    return found
+                old = ranges[before]
+                ranges[before] = type(span)(min(old.lower, span.lower), max(old.upper, span.upper))
+    return ranges
 
 
-def _placeholders(module: GraphModule) -> list[Node]:
+def _graph_inputs(module: GraphModule) -> list[Node]:
     return [node for node in module.graph.nodes if node.op == "placeholder"]
 
 
-def _placeholder(graph: Graph, name: str, like: Node) -> Node:
-    made = graph.placeholder(name)
-    made.meta.update(like.meta)
-    if made.name != name:
+def _add_placeholder(graph: Graph, name: str, like: Node) -> Node:
+    placeholder = graph.placeholder(name)
+    placeholder.meta.update(like.meta)
+    if placeholder.name != name:
         raise ExportError(f"two inputs of the program are called '{name}'")
-    return made
+    return placeholder
 
 
-def _weight_of(program: Program, name: str, shared: _Shared) -> str:
-    """The name of a weight in the whole graph: that of the same one, or a new name."""
+def _weight_of(program: Program, name: str, shared: _SharedGraph) -> str:
+    """Return the name of a weight in the merged graph: that of an equal one, or a new name."""
     tensor, path = program.weights[name], program.paths.get(name)
-    for known, other in shared.weights.items():
-        if other is tensor or (shared.paths.get(known) == path and _equal(other, tensor)):
-            return known
-    taken = {node.name for node in shared.operands}
-    found, number = name, 0
-    while found in taken:
+    for existing, other in shared.weights.items():
+        if other is tensor or (
+            shared.paths.get(existing) == path and _is_same_weight(other, tensor)
+        ):
+            return existing
+    names = {node.name for node in shared.operands}
+    unique, number = name, 0
+    while unique in names:
         number += 1
-        found = f"{name}_{number}"
-    shared.weights[found] = tensor
+        unique = f"{name}_{number}"
+    shared.weights[unique] = tensor
     if path is not None:
-        shared.paths[found] = path
-    return found
+        shared.paths[unique] = path
+    return unique
 
 
-def _equal(one: torch.Tensor, other: Any) -> bool:
+def _is_same_weight(one: torch.Tensor, other: Any) -> bool:
     return (
         isinstance(other, torch.Tensor)
         and one.dtype == other.dtype
@@ -509,24 +566,25 @@ def _equal(one: torch.Tensor, other: Any) -> bool:
     )
 
 
-def _results(programs: Sequence[Program], wanted: Sequence[int]) -> list[torch.Tensor]:
-    """What the whole returns, without data: a size is the programs' where it is the same in all of
-    them, and a new symbol elsewhere."""
-    found = []
-    for index in wanted:
-        values = [_value(_returned(program)[index]) for program in programs]
+def _result_values(programs: Sequence[Program], indices: Sequence[int]) -> list[torch.Tensor]:
+    """Return the results of the merged program, without data: a size that differs between the
+    programs is a new symbol.
+    """
+    results = []
+    for index in indices:
+        values = [_node_value(_output_values(program)[index]) for program in programs]
         first = values[0]
         shapes = [[str(size) for size in value.shape] for value in values]
         if all(shape == shapes[0] for shape in shapes):
-            found.append(first)
+            results.append(first)
             continue
         sizes = [
             size if len({shape[axis] for shape in shapes}) == 1 else _new_size(programs[0])
             for axis, size in enumerate(first.shape)
         ]
         with first.fake_mode:
-            found.append(torch.empty(sizes, dtype=first.dtype, device=first.device))
-    return found
+            results.append(torch.empty(sizes, dtype=first.dtype, device=first.device))
+    return results
 
 
 def _new_size(program: Program) -> Any:
@@ -538,8 +596,8 @@ def _new_size(program: Program) -> Any:
     raise ExportError("no input of the program has a free size")
 
 
-class _Conditions:
-    """Writes conditions on sizes into a graph: Python's operators on the sizes of the inputs."""
+class _ConditionEmitter:
+    """Emits conditions on sizes into a graph: Python's operators on the sizes of the inputs."""
 
     def __init__(self, graph: Graph, inputs: Sequence[Node]) -> None:
         self.graph = graph
@@ -553,42 +611,45 @@ class _Conditions:
                     if isinstance(size, torch.SymInt):
                         self.sizes.setdefault(str(size.node.expr), (node, axis))
 
-    def size(self, node: Node, axis: int | None) -> Node:
-        """A size of an input, or an input that is one."""
+    def emit_size(self, node: Node, axis: int | None) -> Node:
+        """Emit a size of an input, or an input that is one."""
         if axis is None:
             return node
-        made = self.graph.call_function(torch.ops.aten.sym_size.int, (node, axis))
-        made.meta["val"] = node.meta["val"].shape[axis]
-        return made
+        size = self.graph.call_function(torch.ops.aten.sym_size.int, (node, axis))
+        size.meta["val"] = node.meta["val"].shape[axis]
+        return size
 
-    def all_of(self, conditions: Sequence[Any]) -> Node:
-        """A condition that holds where all of them do.
+    def emit_all(self, conditions: Sequence[Any]) -> Node:
+        """Emit the conjunction of conditions.
 
-        Raises ExportError for an expression that has no form here.
+        Raises ExportError for an unsupported expression.
         """
-        found = reduce(
-            lambda one, other: self.call(operator.and_, one, other), map(self.written, conditions)
+        condition = reduce(
+            lambda one, other: self.emit_call(operator.and_, one, other),
+            map(self.emit_expression, conditions),
         )
-        if not isinstance(found, Node) or not isinstance(found.meta["val"], torch.SymBool):
+        if not isinstance(condition, Node) or not isinstance(condition.meta["val"], torch.SymBool):
             raise ExportError("torch takes a condition on sizes for settled")
-        return found
+        return condition
 
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """A node, or the number that a function on numbers gives."""
-        values = [each.meta["val"] if isinstance(each, Node) else each for each in args]
+    def emit_call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Emit a call; return the node, or the number if all arguments are numbers."""
+        values = [
+            argument.meta["val"] if isinstance(argument, Node) else argument for argument in args
+        ]
         value = function(*values)
-        if not any(isinstance(each, Node) for each in args):
+        if not any(isinstance(argument, Node) for argument in args):
             return value
         node = self.graph.call_function(function, args)
         node.meta["val"] = value
         return node
 
-    def written(self, expression: Any) -> Any:
-        """An expression of sympy as a node or a number."""
+    def emit_expression(self, expression: Any) -> Any:
+        """Emit an expression of sympy as a node or a number."""
         if expression.is_Symbol:
             if str(expression) not in self.sizes:
                 raise ExportError(f"no input of the program has the size {expression}")
-            return self.size(*self.sizes[str(expression)])
+            return self.emit_size(*self.sizes[str(expression)])
         if expression.is_Integer:
             return int(expression)
         function = _FUNCTIONS.get(type(expression).__name__)
@@ -596,11 +657,11 @@ class _Conditions:
             raise ExportError(f"a condition on sizes has {type(expression).__name__} in it")
         return (
             reduce(
-                lambda one, other: self.call(function, one, other),
-                map(self.written, expression.args),
+                lambda one, other: self.emit_call(function, one, other),
+                map(self.emit_expression, expression.args),
             )
             if len(expression.args) > 1
-            else self.call(function, self.written(expression.args[0]))
+            else self.emit_call(function, self.emit_expression(expression.args[0]))
         )
 
 

@@ -1,11 +1,12 @@
-"""Prove that a program, captured at sizes of 2 and more, holds for 1 and 0. torch.export takes for
-granted that a free size is neither, and keeps no condition of that.
+"""Prove that a program, captured at sizes of 2 and more, holds for 1 and 0. torch.export assumes
+that a dynamic size is neither, and keeps no condition of that.
 
-A module runs with fake tensors at the small size, and has to call the same functions, on the same
-tensors, with results of the same shapes as in the capture (recorded_calls.py). Where it does not,
-or raises, the numbers decide: the program and the module run with data. An exported program runs
-as it is, and its results have to have the shapes that it says. strategies.py and sources.py call
-it; `Program.smallest` has what was found."""
+A module runs with fake tensors at the small size, and must call the same functions, on the same
+tensors, with results of the same shapes as in the capture (recorded_calls.py). If it does not, or
+raises, the numbers decide: the program and the module run with data. An exported program runs as it
+is, and its results must have the recorded shapes. sources.py calls it; `Program.smallest` has the
+result.
+"""
 
 from __future__ import annotations
 
@@ -32,27 +33,27 @@ from ortable.ir.initializers import is_fake
 
 from .export_failures import error_headline, lines_in, user_line
 from .exported_program import example_call, requested_dims
-from .graph_at_sizes import FailingNode, GraphAtSizes, PartingNode, check_graph
+from .graph_at_sizes import DivergentNode, FailingNode, GraphAtSizes, check_graph
 from .program_check import find_differences, results_of
-from .recorded_calls import AtSizes, CallRecord, parting
+from .recorded_calls import AtSizes, CallRecord, find_divergence
 
-_SMALL = (1, 0)
+_SMALL_SIZES = (1, 0)
 _MAX_CODE = 80  # characters of a line in a message
-_OPEN = 2  # torch's smallest size of a dimension of which nobody says one
+_DEFAULT_MINIMUM = 2  # torch's smallest size of a dimension of which nobody says one
 
 
 def prove_small_sizes(program: Program, request: Request, capture: Capture | None) -> None:
-    """Fill ``program.smallest`` for the dimensions of which the caller gave no larger one.
+    """Fill ``program.smallest`` for the dimensions without a requested minimum.
 
     Nothing is proved without an example. ``capture`` is None for an exported program.
     """
-    trials = _Trials.of(program, request, capture)
+    trials = _SizeTrials.make_trials(program, request, capture)
     if trials is None:
         return
     refused: set[Any] = set()
     divisors = _numbers_of_heads(program)
-    for size in _SMALL:
-        moving = [
+    for size in _SMALL_SIZES:
+        symbols = [
             symbol
             for symbol, least in _least_sizes(program, request, trials.hints).items()
             if least <= size < trials.hints[symbol]
@@ -61,28 +62,34 @@ def prove_small_sizes(program: Program, request: Request, capture: Capture | Non
         ]
         groups = [
             group
-            for group in _groups(moving, trials.names)
+            for group in _group_by_name(symbols, trials.names)
             if trials.meets_guards(dict.fromkeys(group, size))  # which refuse it otherwise
         ]
-        every = dict.fromkeys((symbol for group in groups for symbol in group), size)
-        together = trials.reason(every) if every and trials.meets_guards(every) else None
+        all_sizes = dict.fromkeys((symbol for group in groups for symbol in group), size)
+        joint_reason = (
+            trials.failure_reason(all_sizes)
+            if all_sizes and trials.meets_guards(all_sizes)
+            else None
+        )
         for group in groups:
-            alone = together
-            if together != "" and len(group) < len(every):
-                alone = trials.reason(dict.fromkeys(group, size))
+            group_reason = joint_reason
+            if joint_reason != "" and len(group) < len(all_sizes):
+                group_reason = trials.failure_reason(dict.fromkeys(group, size))
             for symbol in group:
-                if alone == "":
+                if group_reason == "":
                     program.smallest[str(symbol)] = SmallestSize(size)
                     continue
                 refused.add(symbol)
-                if alone is not None:
-                    program.smallest[str(symbol)] = SmallestSize(size + 1, f"at {size} {alone}")
+                if group_reason is not None:
+                    program.smallest[str(symbol)] = SmallestSize(
+                        size + 1, f"at {size} {group_reason}"
+                    )
                 elif _is_open(program, symbol):  # as without a proof
                     program.smallest.pop(str(symbol), None)
 
 
 def _numbers_of_heads(program: Program) -> set[Any]:
-    """The symbols by which torch's grouped attention divides: 0 would end the process."""
+    """Return the symbols by which torch's grouped attention divides: 0 would crash the process."""
     symbols: set[Any] = set()
     for node in program.graph_module.graph.nodes:
         for operand in node.all_input_nodes if node.kwargs.get("enable_gqa") else ():
@@ -96,16 +103,16 @@ def _numbers_of_heads(program: Program) -> set[Any]:
 def check_example(program: Program, request: Request, capture: Capture) -> None:
     """Raise ExportError where the program does not hold for its example, which has a dynamic
     dimension of size 0 or 1."""
-    trials = _Trials.of(program, request, capture)
+    trials = _SizeTrials.make_trials(program, request, capture)
     if trials is None or all(size > 1 for size in trials.hints.values()):
         return
-    reason = trials.reason({})
+    reason = trials.failure_reason({})
     if not reason:
         return
     sizes = {name: trials.hints[symbol] for symbol, name in trials.names.items()}
-    words = ", ".join(f"{name}={size}" for name, size in sizes.items() if size < _OPEN)
+    text = ", ".join(f"{name}={size}" for name, size in sizes.items() if size < _DEFAULT_MINIMUM)
     raise ExportError(
-        f"the model is another one for {words}, the example, than for larger sizes: there {reason}"
+        f"the model is another one for {text}, the example, than for larger sizes: there {reason}"
     ).advised(
         "What to do: give an example of 2 or more, and the model takes these; or leave the "
         "dimension out of dynamic_shapes."
@@ -127,37 +134,41 @@ def holds_for(program: Program, request: Request) -> bool:
             return False
     hints = example_sizes(leaves, sizes)
     names = program.symbol_names
-    proved = {names.get(symbol, symbol): each.size for symbol, each in program.smallest.items()}
+    proved = {
+        names.get(symbol, symbol): smallest.size for symbol, smallest in program.smallest.items()
+    }
     for symbol, size in hints.items():
-        found = program.exported.range_constraints.get(symbol)
-        if found is not None and size > found.upper:
+        span = program.exported.range_constraints.get(symbol)
+        if span is not None and size > span.upper:
             return False
-        if size < _OPEN and size < proved.get(names.get(str(symbol), str(symbol)), _OPEN):
+        if size < _DEFAULT_MINIMUM and size < proved.get(
+            names.get(str(symbol), str(symbol)), _DEFAULT_MINIMUM
+        ):
             return False
     by_name = {str(symbol): size for symbol, size in hints.items()}
     return all(guard.holds(by_name) for guard in program.guards)
 
 
 def _least_sizes(program: Program, request: Request, hints: Mapping[Any, int]) -> dict[Any, int]:
-    """The smallest size that the caller has in mind, of each symbol that may have a small one."""
+    """Return the smallest requested size of each symbol that may have a small one."""
     assert program.exported is not None
     ranges = program.exported.range_constraints
-    found = {
-        symbol: 0 if ranges[symbol].lower == _OPEN else int(ranges[symbol].lower)
+    least_sizes = {
+        symbol: 0 if ranges[symbol].lower == _DEFAULT_MINIMUM else int(ranges[symbol].lower)
         for symbol in hints
-        if symbol in ranges and ranges[symbol].lower in (0, 1, _OPEN)
+        if symbol in ranges and ranges[symbol].lower in (0, 1, _DEFAULT_MINIMUM)
     }
-    asked = requested_dims(program, program.exported, request) or ()
-    for node, leaf in zip(program.user_inputs, asked, strict=False):
+    requested = requested_dims(program, program.exported, request) or ()
+    for node, leaf in zip(program.user_inputs, requested, strict=False):
         sizes = sizes_of(node.meta.get("val"))
         for axis, dim in leaf.dims().items():
             symbol = sizes[axis] if isinstance(sizes, list) else sizes
             least = getattr(dim, "min", None)
-            if isinstance(least, int) and not hasattr(dim, "root") and symbol in found:
-                found[symbol] = max(found[symbol], least)
+            if isinstance(least, int) and not hasattr(dim, "root") and symbol in least_sizes:
+                least_sizes[symbol] = max(least_sizes[symbol], least)
     return {
         symbol: least
-        for symbol, least in found.items()
+        for symbol, least in least_sizes.items()
         if program.symbol_names.get(str(symbol), "s").isidentifier()
     }
 
@@ -169,24 +180,25 @@ def _is_open(program: Program, symbol: Any) -> bool:
     return lower == 0 or str(symbol) in program.open_dims
 
 
-def _groups(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[list[Any]]:
+def _group_by_name(symbols: Sequence[Any], names: Mapping[Any, str]) -> list[list[Any]]:
     """The symbols by their names."""
-    found: dict[str, list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     for symbol in symbols:
-        found.setdefault(names[symbol], []).append(symbol)
-    return list(found.values())
+        groups.setdefault(names[symbol], []).append(symbol)
+    return list(groups.values())
 
 
 class Capture:
-    """What a capture of a module left: torch's program, and the calls of the forward, None where
-    they were not recorded."""
+    """The result of a capture of a module: torch's program, and the calls of the forward, None
+    where they were not recorded.
+    """
 
     def __init__(self, exported: ExportedProgram, record: CallRecord | None) -> None:
         self.exported, self.record = exported, record
 
 
-class _Trials:
-    """Calls of other sizes, and what a program is there.
+class _SizeTrials:
+    """Calls of other sizes, and the program's results there.
 
     ``hints`` are the sizes of the example by symbol, ``names`` those of the dimensions.
     """
@@ -207,8 +219,12 @@ class _Trials:
         return GraphAtSizes(self.program, self.copies)
 
     @classmethod
-    def of(cls, program: Program, request: Request, capture: Capture | None) -> _Trials | None:
-        """The trials of a program; None where its example is not there, or is of another form."""
+    def make_trials(
+        cls, program: Program, request: Request, capture: Capture | None
+    ) -> _SizeTrials | None:
+        """Make the trials of a program; None where its example is missing, or has another
+        structure.
+        """
         if program.exported is None:
             return None
         call = (request.args, request.kwargs)
@@ -220,45 +236,49 @@ class _Trials:
             return None
         return cls(program, request, capture, call)
 
-    def _values(self, moved: Mapping[Any, int]) -> dict[Any, int]:
+    def _sizes_with(self, moved: Mapping[Any, int]) -> dict[Any, int]:
         return sizes_by_name({**self.hints, **moved}, self.names, min)
 
     def meets_guards(self, moved: Mapping[Any, int]) -> bool:
         """Whether the conditions of the program hold where these sizes are others."""
-        sizes = {str(symbol): size for symbol, size in self._values(moved).items()}
+        sizes = {str(symbol): size for symbol, size in self._sizes_with(moved).items()}
         return all(guard.holds(sizes) for guard in self.program.guards)
 
-    def reason(self, moved: Mapping[Any, int]) -> str | None:
-        """Why the program does not hold where these sizes are others; empty where it does, None
-        where that is not known."""
-        values = self._values(moved)
+    def failure_reason(self, moved: Mapping[Any, int]) -> str | None:
+        """Return why the program does not hold at these sizes; empty where it does, None
+        where that is unknown.
+        """
+        values = self._sizes_with(moved)
         if self.capture is None:
             return self._by_shapes(values)
         if self.capture.record is None:
             return self._by_numbers(self.capture.exported, values, None)
         try:
-            with self.copies.mode:
-                fakes = self._moved(values, self.copies)
+            with self.copies.fake_mode:
+                fakes = self._resized_leaves(values, self.copies)
             args, kwargs = pytree.tree_unflatten(fakes, self.structure)
             run = record_module(self.request, self.copies, args, kwargs)
         except Exception:  # forward is any Python code; fake tensors lack some of it
             return self._by_numbers(self.capture.exported, values, None)
-        part = parting(self.capture.record, run, _at_sizes(values))
+        part = find_divergence(self.capture.record, run, _at_sizes(values))
         if part is None:
             return ""
         return self._by_numbers(
-            self.capture.exported, values, _at("the module does something else", part.line)
+            self.capture.exported,
+            values,
+            _with_location("the module does something else", part.line),
         )
 
     def _by_shapes(self, values: Mapping[Any, int]) -> str | None:
-        """The same of the graph of the program: whether its results have the shapes that it
-        says."""
+        """Return the reason by the graph of the program: a result has another shape than
+        recorded.
+        """
         try:
-            self.graph.check(self.leaves, self.sizes, values, _at_sizes(values))
+            self.graph.check_shapes(self.leaves, self.sizes, values, _at_sizes(values))
             return ""
         except FailingNode as error:  # fake tensors raise where kernels do not, too
             return self._by_running(values, error)
-        except PartingNode as error:
+        except DivergentNode as error:
             return _at_node(error)
         except Exception:  # what fake tensors lack
             return self._by_running(values)
@@ -266,8 +286,9 @@ class _Trials:
     def _by_running(
         self, values: Mapping[Any, int], failed: FailingNode | None = None
     ) -> str | None:
-        """The same with data; None for a program that calls kernels of gradients, which trust the
-        sizes that autograd gives them, and may write where no tensor is."""
+        """Return the reason by running the graph with data; None for a program that calls backward
+        kernels, which trust the sizes of autograd, and may write out of bounds.
+        """
         if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
             return None
         nodes = self.program.graph_module.graph.nodes
@@ -276,13 +297,13 @@ class _Trials:
         if failed is not None and failed.is_of_shapes():
             return _at_node(failed)
         try:
-            given = copied_call(self._moved(values), {})[0]
-            check_graph(self.program, given, _at_sizes(values))
-        except PartingNode as error:
+            inputs = copied_call(self._resized_leaves(values), {})[0]
+            check_graph(self.program, inputs, _at_sizes(values))
+        except DivergentNode as error:
             return _at_node(error)
         return ""
 
-    def _moved(
+    def _resized_leaves(
         self, values: Mapping[Any, int], copy: Callable[[Any], Any] = lambda leaf: leaf
     ) -> list[Any]:
         return [
@@ -293,30 +314,32 @@ class _Trials:
     def _by_numbers(
         self, exported: ExportedProgram, values: Mapping[Any, int], without: str | None
     ) -> str | None:
-        """The same, by a comparison of the program with the module; ``without`` where there is no
-        data."""
+        """Return the reason by comparing the program with the module; ``without`` where
+        there is no data.
+        """
         model = self.request.model
         if any(map(is_fake, (*self.leaves, *exported.state_dict.values()))):
             return without
-        call = pytree.tree_unflatten(self._moved(values), self.structure)
+        call = pytree.tree_unflatten(self._resized_leaves(values), self.structure)
         try:
             with autocast_again():
                 expected = results_of(copied_module(model, dict(model.named_buffers())), call)
         except Exception as error:  # forward is any Python code
-            return _at(f"the module raises {error_headline(error)}", user_line(error))
+            return _with_location(f"the module raises {error_headline(error)}", user_line(error))
         try:
-            found = results_of(_module_of(exported), call)
+            results = results_of(_module_of(exported), call)
         except Exception:  # operators raise many types
             return without or "the program of torch.export fails, and the module does not"
         problem = "the program of torch.export differs from the module"
-        if not find_differences(found, expected):
+        if not find_differences(results, expected):
             problem = self._by_shapes(values) or ""
         return problem and (without or problem)
 
 
 def _module_of(exported: ExportedProgram) -> torch.nn.Module:
-    """A module that computes the program, with buffers of its own, at any size: torch's check of
-    inputs would refuse those below the ranges that this module proves."""
+    """Return a module of the program with buffers of its own and no check of inputs, which would
+    reject sizes below the ranges.
+    """
     module = exported.module(check_guards=False)
     forget_pre_hook(module)
     for part in module.modules():
@@ -334,12 +357,12 @@ def _at_sizes(values: Mapping[Any, int]) -> AtSizes:
     return AtSizes({str(symbol): size for symbol, size in values.items()})
 
 
-def _at_node(error: PartingNode) -> str:
+def _at_node(error: DivergentNode) -> str:
     lines = lines_in(error.node.meta.get("stack_trace") or "")
-    return _at(error.words, lines[-1] if lines else None)
+    return _with_location(error.message, lines[-1] if lines else None)
 
 
-def _at(words: str, line: UserLine | None) -> str:
+def _with_location(text: str, line: UserLine | None) -> str:
     if line is None:
-        return words
-    return f"{words} ({Path(line.file).name}:{line.line}: {line.code:.{_MAX_CODE}})"
+        return text
+    return f"{text} ({Path(line.file).name}:{line.line}: {line.code:.{_MAX_CODE}})"

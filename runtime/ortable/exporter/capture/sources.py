@@ -1,9 +1,9 @@
-"""The program of whatever to_onnx is given. Modules go through torch.export, or another of
-`strategies.py`; exported programs and graphs of ATen operators are taken as they are.
+"""Make the `Program` of the model given to to_onnx: modules go through torch.export, or another of
+`strategies.py`; exported programs and graphs of ATen operators are used directly.
 
-Each strategy captures the model again, so after a failure only those are tried that may end
-otherwise: a branch on data, an operator without a converter or a bug of the model are the same in
-all of them. In comes the request, out goes a `Program`. Called by conversion.py.
+Each strategy captures the model again, so after a failure only those are tried that may succeed: a
+branch on data, an operator without a converter or a bug of the model fail in all of them.
+conversion.py calls `make_program`.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ from . import export_failures
 from .enlarged_example import enlarged_requests
 from .exported_program import add_guards, program_of
 from .functionalize import FunctionalizationError
+from .loop_capture import check_other_sizes
 from .program_check import check_program
 from .pt2 import save_program
-from .rolled import check_other_sizes
-from .size_branches import with_every_side
+from .size_branches import merge_branch_variants
 from .small_sizes import Capture, check_example, holds_for, prove_small_sizes
-from .strategies import Attempts, Strategy, strategies
+from .strategies import Attempts, Strategy, select_strategies
 
 
 def make_program(request: Request) -> Program:
-    """The program of an nn.Module, an ExportedProgram or a GraphModule.
+    """Make the program of an nn.Module, an ExportedProgram or a GraphModule.
 
     Raises:
         ExportError: not one of these, or torch cannot export it, or the dynamic shapes do not fit.
@@ -76,7 +76,7 @@ def make_program(request: Request) -> Program:
         prove_small_sizes(program, request, None)
         return program
     if isinstance(mod, GraphModule):
-        reason = why_export(mod, request.tables)
+        reason = export_reason(mod, request.tables)
         if reason is None:
             return _from_graph(request)
         if request.args or request.kwargs:
@@ -98,9 +98,10 @@ def make_program(request: Request) -> Program:
     )
 
 
-def why_export(graph_module: GraphModule, tables: ConverterTables) -> str | None:
-    """Why a GraphModule should go through torch.export: it holds torch functions or modules,
-    writes, or has no metadata."""
+def export_reason(graph_module: GraphModule, tables: ConverterTables) -> str | None:
+    """Return why a GraphModule should go through torch.export: it holds torch functions or modules,
+    writes, or has no metadata; None otherwise.
+    """
     for node in graph_module.graph.nodes:
         if node.op == "call_method":
             return f"node '{node.name}' calls the method '{node.target}'"
@@ -121,8 +122,8 @@ def why_export(graph_module: GraphModule, tables: ConverterTables) -> str | None
                 return f"node '{node.name}' has no metadata"
         if node.op == "placeholder" and node.users and results.node_value(node) is results.UNKNOWN:
             return f"input '{node.name}' has no metadata"
-    found = first_write(graph_module, tables)
-    return None if found is None else f"node '{found[0].name}' writes to its argument, {found[1]}"
+    write = first_write(graph_module, tables)
+    return None if write is None else f"node '{write[0].name}' writes to its argument, {write[1]}"
 
 
 def _from_module(request: Request, notes: list[str]) -> Program:
@@ -148,8 +149,8 @@ def _from_graph(request: Request) -> Program:
         if dynamic_shapes is not None and args
         else None
     )
-    asked = shapes.call_leaves(dynamic_shapes, arguments, {}) if arguments is not None else None
-    name_dimensions(program, asked)
+    requested = shapes.call_leaves(dynamic_shapes, arguments, {}) if arguments is not None else None
+    name_dimensions(program, requested)
     return program
 
 
@@ -157,17 +158,17 @@ def _from_graph(request: Request) -> Program:
 
 
 def module_program(request: Request) -> Program:
-    """The program of a module, by the strategy that the options name, or by the first that works
-    when a fallback is asked for.
+    """Make the program of a module, by the strategy that the options select, or by the first that
+    works when a fallback is enabled.
 
-    Raises ExportError: torch cannot make the graph (with the line of the model, and what may help),
-    or a dynamic dimension cannot vary (with the input and the dimension). InputError: a tensor is
-    not dense.
+    Raises ExportError: torch cannot make the graph (with the line of the model and advice), or a
+    dynamic dimension cannot vary (with the input and the dimension). InputError: a tensor is not
+    dense.
     """
     check_layouts(request)
     with (
         without_inference_tensors(request) as ordinary,
-        without_meta(_distinct(ordinary)) as fitted,
+        without_meta(_copy_repeated(ordinary)) as fitted,
     ):
         for enlarged in enlarged_requests(fitted) if fitted.dynamic_shapes is not None else ():
             program = _enlarged_program(enlarged, fitted)
@@ -176,14 +177,16 @@ def module_program(request: Request) -> Program:
         return _first_program(fitted)
 
 
-def _enlarged_program(request: Request, own: Request) -> Program | None:
-    """The program of an enlarged example, where it holds for the caller's ``own``, too."""
+def _enlarged_program(request: Request, original: Request) -> Program | None:
+    """Capture an enlarged example; None unless the program also holds for the ``original``
+    request.
+    """
     try:
         with quiet(GUARDS, TRACING, FAKES):
             program = _first_program(request)
     except Exception:  # sizes that do not fit each other, or what the caller's own example says
         return None
-    return program if holds_for(program, own) else None
+    return program if holds_for(program, original) else None
 
 
 def _first_program(request: Request) -> Program:
@@ -191,8 +194,8 @@ def _first_program(request: Request) -> Program:
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     normalized = shapes.normalized(request.dynamic_shapes, arguments)
     attempts = Attempts(request, arguments, normalized)
-    for strategy in strategies(request.options):
-        if strategy.way not in attempts.ways:
+    for strategy in select_strategies(request.options):
+        if strategy.approach not in attempts.approaches:
             attempts.left_out.append(strategy.name)
             continue
         try:
@@ -202,7 +205,7 @@ def _first_program(request: Request) -> Program:
             _note_failure(attempts, strategy, error)
             continue
         request.record.strategy = strategy.name
-        capture = Capture(attempts.made[-1][1], attempts.record)
+        capture = Capture(attempts.programs[-1][1], attempts.record)
         program = _with_other_sides(program, strategy, attempts)
         if request.record.sides == 1:
             check_example(program, request, capture)
@@ -211,45 +214,46 @@ def _first_program(request: Request) -> Program:
     first = attempts.failures[0][1]
     if isinstance(first, OrtableError) and not request.options.fallback:
         raise first
-    raise _failure(attempts) from first
+    raise _make_failure(attempts) from first
 
 
 def _note_failure(attempts: Attempts, strategy: Strategy, error: Exception) -> None:
-    error, runs = in_eager(error, attempts.request)
-    attempts.followed += (export_failures.RUNS,) * runs
+    error, runs = check_eager(error, attempts.request)
+    attempts.followed_advice += (export_failures.RUNS,) * runs
     attempts.failures.append((strategy.name, error))
-    if strategy.way != "loops":  # that a loop is not one step says nothing of the other ways
-        attempts.ways &= fallbacks_after(error, attempts.request.options.fallback)
+    if strategy.approach != "loops":  # that a loop is not one step says nothing of the other ways
+        attempts.approaches &= fallbacks_after(error, attempts.request.options.fallback)
 
 
 def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) -> Program:
     """The program with the other sides of its branches on sizes, where a fallback is asked for."""
     options = attempts.request.options
-    if not (options.fallback or options.tracing) or strategy.way not in ("capture", "tracing"):
+    if not (options.fallback or options.tracing) or strategy.approach not in ("capture", "tracing"):
         return program
 
-    def capture(request: Request) -> Program:
+    def capture_sizes(request: Request) -> Program:
         arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
         unsaved = replace(request, options=replace(options, save_ep=None))
         with quiet(GUARDS):
             again = Attempts(unsaved, arguments, attempts.dynamic_shapes)
             return _program_by(strategy, again)
 
-    return with_every_side(program, attempts.request, capture)
+    return merge_branch_variants(program, attempts.request, capture_sizes)
 
 
-def _distinct(request: Request) -> Request:
-    """The request with a copy of every tensor that is given twice: torch.export takes arguments
-    that are one object for one input, and the model would read one for the other."""
+def _copy_repeated(request: Request) -> Request:
+    """Copy every tensor that is given twice: torch.export takes arguments that are one object for
+    one input, and the model would read one for the other.
+    """
     seen: set[int] = set()
 
-    def once(leaf: Any) -> Any:
+    def copy_seen(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor) and id(leaf) in seen:
             return leaf.clone()
         seen.add(id(leaf))
         return leaf
 
-    args, kwargs = pytree.tree_map(once, (request.args, request.kwargs))
+    args, kwargs = pytree.tree_map(copy_seen, (request.args, request.kwargs))
     if len(seen) == len(pytree.tree_leaves((args, kwargs))):
         return request
     return replace(request, args=args, kwargs=kwargs)
@@ -266,7 +270,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     ):
         attempts.paths, attempts.record = [], None
         exported, notes = strategy.run(attempts)
-        attempts.made.append((strategy.name, exported))
+        attempts.programs.append((strategy.name, exported))
     if strategy.table is not None:
         request = replace(
             request, options=replace(request.options, decomposition_table=strategy.table)
@@ -275,7 +279,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     add_guards(program, attempts.paths, request)
     if request.options.fallback and attempts.request.options.table() is None:
         _refuse_missing(program, request, strategy.table)
-    if strategy.way == "loops":
+    if strategy.approach == "loops":
         notes = [*notes, *check_other_sizes(program, exported, request)]
     if request.options.validate:
         check_program(exported, request)
@@ -285,7 +289,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     if request.options.save_ep is not None:
         save_program(exported, request.options.save_ep)
     tried = [
-        f"exported with {strategy.name}, because {name} failed: {_reason(error)}"
+        f"exported with {strategy.name}, because {name} failed: {_error_summary(error)}"
         for name, error in attempts.failures
     ]
     patched = active_patches()
@@ -296,17 +300,18 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
 
 
 def _refuse_missing(program: Program, request: Request, table: str | None) -> None:
-    """Raise MissingConverters when a table of decompositions may mend it; if not, the conversion
-    says more about what is missing."""
-    known = traits.ASSERTION | traits.SIZE | traits.METADATA_ONLY
+    """Raise MissingConverters when a decomposition table may help; if not, the conversion reports
+    more about what is missing.
+    """
+    ignored = traits.ASSERTION | traits.SIZE | traits.METADATA_ONLY
     missing: dict[str, OpOverload] = {}
     modules = program.graph_module.modules()
-    for module in (each for each in modules if isinstance(each, GraphModule)):
+    for module in (inner for inner in modules if isinstance(inner, GraphModule)):
         for node in module.graph.nodes:
             target = node.target
             if not isinstance(target, OpOverload) or target._schema.is_mutable:
                 continue  # writes that are still there are harmless, see functionalize.py
-            if target.name() not in known:
+            if target.name() not in ignored:
                 name = target.name()
                 if find_converter(request.tables, name, target, request.dispatcher) is None:
                     missing[name] = target
@@ -314,21 +319,23 @@ def _refuse_missing(program: Program, request: Request, table: str | None) -> No
         raise MissingConverters(f"no converter for {', '.join(missing)}")
 
 
-def _failure(attempts: Attempts) -> ExportError:
+def _make_failure(attempts: Attempts) -> ExportError:
     mod, failures = attempts.request.model, attempts.failures
     fallback = attempts.request.options.fallback
-    followed = attempts.followed
+    followed = attempts.followed_advice
     if len(failures) > 1 and not fallback:
         followed += (export_failures.STRICT,)
     first = _one_failure(type(mod).__name__, failures[0][1], attempts, followed)
     text, details = first.message, first.details
     if not fallback:
-        after = [f"\n{n} was tried after that: {_reason(error)}" for n, error in failures[1:]]
+        after = [
+            f"\n{n} was tried after that: {_error_summary(error)}" for n, error in failures[1:]
+        ]
         return ExportError(text + "".join(after), details=details + "".join(after)).advised(
             *first.remedies
         )
     lines = [f"no strategy could export {type(mod).__name__}:"]
-    lines += [f"  {name}: {_reason(error)}" for name, error in failures]
+    lines += [f"  {name}: {_error_summary(error)}" for name, error in failures]
     if attempts.left_out:
         lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
     if len(failures) > 1:
@@ -345,16 +352,17 @@ def _one_failure(
         return ExportError(error.message, details=error.details).advised(*error.remedies)
     kind = export_failures.kind_of(error)
     if kind in export_failures.ABOUT_ARGUMENTS:
-        found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
+        explained = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
         places = export_failures.guard_lines(error)
-        if found is not None:
+        if explained is not None:
             after = _fixed_at(places)
-            if any(each.code.startswith("for ") or " for " in each.code for each in places):
+            if any(line.code.startswith("for ") or " for " in line.code for line in places):
                 after.append(f"Or: {export_failures.LOOPS}.")
-            if "Cache" in found.message:
+            if "Cache" in explained.message:
                 after.append(f"Or: {export_failures.BYPASS}.")
             return ExportError(
-                "\n".join([found.message, *after]), details="\n".join([found.details, *after])
+                "\n".join([explained.message, *after]),
+                details="\n".join([explained.details, *after]),
             )
         text = export_failures.describe_failure(error, places, tried)
         return ExportError(f"torch.export could not trace {name}: {text}")
@@ -362,11 +370,11 @@ def _one_failure(
     return ExportError(f"torch.export could not trace {name}: {text}")
 
 
-def _fixed_at(places: list[export_failures.UserLine]) -> list[str]:
-    return ["The code that decides on a size:", *(f"  at {each}" for each in places)] * bool(places)
+def _fixed_at(lines: list[export_failures.UserLine]) -> list[str]:
+    return ["The code that decides on a size:", *(f"  at {line}" for line in lines)] * bool(lines)
 
 
-def _reason(error: Exception) -> str:
+def _error_summary(error: Exception) -> str:
     line = None if isinstance(error, OrtableError) else export_failures.user_line(error)
     text = export_failures.error_headline(error)
     return text if line is None else f"{text} ({line.file}:{line.line})"
@@ -381,7 +389,7 @@ class FailsInEager(ExportError):
 
 
 def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
-    """The ways that may succeed where one has failed with ``error``, a `Strategy.way` each."""
+    """Return the approaches that may succeed after ``error``, a `Strategy.approach` each."""
     if isinstance(error, MissingConverters):
         return frozenset({"decompose"})
     if isinstance(error, FunctionalizationError):
@@ -399,10 +407,13 @@ def can_decompose(missing: Sequence[OpOverload]) -> bool:
     return all(overload in table or torch_decomposes(overload) for overload in missing)
 
 
-def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
-    """``error``, or FailsInEager in its place when the model raises on the example by itself, which
-    is asked only where torch's words leave it open; and whether it was asked, and runs. A copy of
-    the module runs as the caller would run it, with gradients and autocast as they are there."""
+def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
+    """Return ``error``, or FailsInEager when the model itself raises on the example; and
+    whether it ran.
+
+    The model runs only where torch's message leaves it open: a copy, with gradients and autocast as
+    the caller has them.
+    """
     if (
         isinstance(error, OrtableError)
         or export_failures.RUNS not in export_failures.kind_of(error).advice

@@ -1,9 +1,9 @@
-"""The strategies of capture: the ways from a module to a program of torch, as records in one list.
+"""Capture strategies: functions from `Attempts` to a program of torch, as records in one list.
 
-To add one, write a function from `Attempts` to the program and notes for the model's metadata, and
-put its record into `STRATEGIES`, where it is to be tried. After a failure only strategies are tried
-whose `way` may end otherwise: `helped_by` of its kind in `advice.py`, or `fallbacks_after` in
-`sources.py`, names that way.
+To add one, write such a function, which also returns notes for the model's metadata, and put its
+record into `STRATEGIES`, in the order of trial. After a failure only strategies are tried whose
+`approach` may succeed: `helped_by` of the failure's kind in `export_failures.py`, or
+`fallbacks_after` in `sources.py`, has that approach.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ortable.exporter.request.caller_state import new_buffers_forgotten
 from ortable.exporter.request.program import ExportOptions, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
 
+from .concrete_values import DecidedFlags
 from .functionalize import prepare_program
-from .known_values import DecidedFlags
-from .recorded_calls import CallRecord, recorded
-from .rolled import rolled_program
+from .loop_capture import capture_with_loops
+from .recorded_calls import CallRecord, record_calls
 from .tracing import trace_program
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
@@ -37,66 +37,69 @@ Captured = tuple[ExportedProgram, list[str]]
 
 @dataclass
 class Attempts:
-    """What was tried: the programs that torch made, why the strategies failed, and which were left
-    out because they would fail too.
+    """The programs that torch made, the failures of strategies, and the strategies that
+    were left out.
 
-    ``dynamic_shapes`` are those of the request as torch takes them; ``ways`` those that no failure
-    has ruled out.
+    ``dynamic_shapes`` are those of the request as torch takes them; ``approaches`` those that no
+    failure has ruled out.
     """
 
     request: Request
     arguments: Mapping[str, Any]
     dynamic_shapes: Any
-    made: list[tuple[str, ExportedProgram]] = field(default_factory=list)
+    programs: list[tuple[str, ExportedProgram]] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     paths: list[ExportedProgram] = field(default_factory=list)  # of the last program, if several
     record: CallRecord | None = None  # of the last program, where its forward was run for it
-    followed: tuple[str, ...] = ()  # advice that was
-    ways: frozenset[str] = field(default_factory=lambda: frozenset(s.way for s in STRATEGIES))
+    followed_advice: tuple[str, ...] = ()  # advice that was
+    approaches: frozenset[str] = field(
+        default_factory=lambda: frozenset(s.approach for s in STRATEGIES)
+    )
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way to an exported program.
+    """A strategy to make an exported program.
 
-    ``name``: what reports call it; ``way``: what failures may rule out (`advice.py`); ``run``:
-    makes the program, with notes for the model's metadata; ``asked``: whether options name it,
-    which is then tried first, and without a fallback too; ``table``: the decomposition table to
-    use where the caller has none.
+    ``name``: its name in reports; ``approach``: what failures may rule out (`export_failures.py`);
+    ``run``: makes the program, with notes for the model's metadata; ``is_requested``: whether
+    options select it, which is then tried first, and without a fallback too; ``table``: the
+    decomposition table to use where the caller has none.
     """
 
     name: str
-    way: str
+    approach: str
     run: Callable[[Attempts], Captured]
-    asked: Callable[[ExportOptions], bool] = lambda options: False
+    is_requested: Callable[[ExportOptions], bool] = lambda options: False
     table: Literal["default", "all"] | None = None
 
 
-def strategies(options: ExportOptions) -> Iterator[Strategy]:
-    """The strategies to try: those that the options name, and with a fallback the others, in the
-    order of `STRATEGIES`. Where the caller chose none, torch.export runs the Python code, then
-    reads it."""
-    whole = options.decomposition_table in (None, "none")
-    listed = [each for each in STRATEGIES if each.table is None or whole]
+def select_strategies(options: ExportOptions) -> Iterator[Strategy]:
+    """Yield the strategies to try: those that the options select, and with a fallback the others,
+    in the order of `STRATEGIES`. By default torch.export runs the Python code (non-strict), then
+    reads it.
+    """
+    no_table = options.decomposition_table in (None, "none")
+    listed = [strategy for strategy in STRATEGIES if strategy.table is None or no_table]
     if options.strict:  # the other mode of torch.export comes later
-        first, second = (i for i, each in enumerate(listed) if each.name in _MODES)
+        first, second = (i for i, strategy in enumerate(listed) if strategy.name in _MODES)
         listed[first], listed[second] = listed[second], listed[first]
-    asked = [each for each in listed if each.asked(options)]
+    requested = [strategy for strategy in listed if strategy.is_requested(options)]
     if not options.fallback:
-        yield from asked
+        yield from requested
         return
-    yield asked[0]
-    yield from (each for each in listed if each is not asked[0])
+    yield requested[0]
+    yield from (strategy for strategy in listed if strategy is not requested[0])
 
 
-def _export(strict: bool, attempts: Attempts) -> Captured:
+def _run_export(strict: bool, attempts: Attempts) -> Captured:
     request = attempts.request
     attempts.record = None if strict else CallRecord()
     with (
         nullcontext() if strict else new_buffers_forgotten(request.model),
         nullcontext() if strict else DecidedFlags(),
-        nullcontext() if attempts.record is None else recorded(request.model, attempts.record),
+        nullcontext() if attempts.record is None else record_calls(request.model, attempts.record),
         shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
     ):
         exported = torch.export.export(
@@ -109,13 +112,14 @@ def _export(strict: bool, attempts: Attempts) -> Captured:
     return exported, []
 
 
-def _decompose(attempts: Attempts) -> Captured:
-    """The first program that torch made, to go through a table of decompositions: operators without
-    a converter may have one for their parts."""
-    return attempts.made[0][1], []
+def _reuse_first_program(attempts: Attempts) -> Captured:
+    """Return the first program that torch made, to apply a decomposition table: operators without a
+    converter may decompose into operators that have one.
+    """
+    return attempts.programs[0][1], []
 
 
-def _trace(attempts: Attempts) -> Captured:
+def _run_tracing(attempts: Attempts) -> Captured:
     request = attempts.request
     with new_buffers_forgotten(request.model):
         exported, notes, attempts.paths = trace_program(
@@ -124,11 +128,11 @@ def _trace(attempts: Attempts) -> Captured:
         return exported, notes
 
 
-def _roll(attempts: Attempts) -> Captured:
+def _run_loop_capture(attempts: Attempts) -> Captured:
     request = attempts.request
     model = request.model
 
-    def functional(program: ExportedProgram) -> ExportedProgram:
+    def prepare_captured(program: ExportedProgram) -> ExportedProgram:
         return prepare_program(
             program, request.tables, request.dispatcher, request.options, request.opset
         )[0]
@@ -137,14 +141,15 @@ def _roll(attempts: Attempts) -> Captured:
         new_buffers_forgotten(model),
         shapes.ready(model, attempts.arguments, attempts.dynamic_shapes),
     ):
-        return rolled_program(
-            model, request.args, request.kwargs, attempts.dynamic_shapes, functional
+        return capture_with_loops(
+            model, request.args, request.kwargs, attempts.dynamic_shapes, prepare_captured
         )
 
 
-def _draft(attempts: Attempts) -> Captured:
-    """torch's draft export, when all that it guessed are shapes: it goes on after a branch on data
-    with the side that the example takes, and that would be another model."""
+def _run_draft_export(attempts: Attempts) -> Captured:
+    """Run torch's draft export; accept it if it guessed shapes only: it goes on after a branch on
+    data with the side that the example takes, which would be another model.
+    """
     request = attempts.request
     with new_buffers_forgotten(request.model):
         exported = torch.export.draft_export(
@@ -160,8 +165,8 @@ def _draft(attempts: Attempts) -> Captured:
     return exported, [f"draft export: {kind}" for kind in kinds]
 
 
-def _asks_for_mode(strict: bool, options: ExportOptions) -> bool:
-    """Whether torch.export is to be tried in this mode: both are where the caller chose none."""
+def _requests_mode(strict: bool, options: ExportOptions) -> bool:
+    """Whether torch.export is to be tried in this mode: both are by default."""
     return not (options.tracing or options.loops) and options.strict in (None, strict)
 
 
@@ -169,16 +174,16 @@ _MODES = ("torch.export, strict=False", "torch.export, strict=True")
 # In the order in which they are tried when a fallback is asked for, see docs/export-failures.md.
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
-        _MODES[0], "capture", partial(_export, False),
-        partial(_asks_for_mode, False),
+        _MODES[0], "capture", partial(_run_export, False),
+        partial(_requests_mode, False),
     ),
-    Strategy("rolled loops", "loops", _roll, lambda options: options.loops),
+    Strategy("rolled loops", "loops", _run_loop_capture, lambda options: options.loops),
     Strategy(
-        _MODES[1], "capture", partial(_export, True),
-        partial(_asks_for_mode, True),
+        _MODES[1], "capture", partial(_run_export, True),
+        partial(_requests_mode, True),
     ),
-    Strategy("decomposition_table='default'", "decompose", _decompose, table="default"),
-    Strategy("decomposition_table='all'", "decompose", _decompose, table="all"),
-    Strategy("tracing", "tracing", _trace, lambda options: options.tracing),
-    Strategy("torch.export.draft_export", "draft", _draft),
+    Strategy("decomposition_table='default'", "decompose", _reuse_first_program, table="default"),
+    Strategy("decomposition_table='all'", "decompose", _reuse_first_program, table="all"),
+    Strategy("tracing", "tracing", _run_tracing, lambda options: options.tracing),
+    Strategy("torch.export.draft_export", "draft", _run_draft_export),
 )  # fmt: skip

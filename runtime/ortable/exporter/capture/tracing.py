@@ -1,12 +1,13 @@
-"""ExportOptions(tracing=True): a module whose forward decides on the values of tensors. In come a
-module and its call, out goes an ExportedProgram. Called by strategies.py.
+"""Implement ExportOptions(tracing=True): capture a module whose forward branches on the values of
+tensors. strategies.py calls `trace_program`.
 
-The forward is run once for each sequence of decisions, by torch.export with fake tensors, under a
-mode that answers ``bool(tensor)``. Each run gives a torch.fx graph of one path; decision_tree.py
-makes one graph of them, with a torch.cond for each decision, and torch.export sees that graph.
-Nothing is specialised: a run stands for the inputs that decide as it did, and every other sequence
+torch.export runs the forward once for each sequence of decisions, with fake tensors, under a mode
+that answers ``bool(tensor)``. Each run gives a torch.fx graph of one path; path_merging.py makes
+one graph of them, with a torch.cond for each decision, and torch.export captures that graph.
+Nothing is specialized: a run stands for the inputs that decide as it did, and every other sequence
 of decisions has a run of its own. A path that raises (an assert, a check of the inputs) is left
-out, as ONNX has no operator that raises, and the model's steps say so."""
+out, as ONNX has no operator that raises, and the model's steps say so.
+"""
 
 from __future__ import annotations
 
@@ -27,83 +28,86 @@ from ortable.errors import ExportError
 from ortable.exporter.request.caller_state import state_restored, with_forward
 from ortable.exporter.request.program import UserLine
 
+from .concrete_values import ConcreteReads, ConcreteValues, buffers_of
 from .export_failures import calling_line, is_user_file
-from .known_values import Answers, KnownValues, buffers_of
 from .path_merging import DecisionNode, TracedPath, is_same_tree, merge_paths
 
 # Two to the number of independent decisions.
-MOST_PATHS = 64
+MAX_PATHS = 64
 # In one run: a loop that ends on data has no end here.
-MOST_DECISIONS = 40
+MAX_DECISIONS = 40
 
 
 @dataclass
 class Decisions:
-    """The answers of one run: ``planned`` first, then True. ``asked`` are the tensors, None for a
-    condition on sizes that depend on data; ``lines`` where they were asked for; ``on_sizes`` the
-    answers to those conditions, by their text; ``failed`` is what forward raised."""
+    """The answers of one run: ``planned`` first, then True. ``conditions`` are the tensors, None
+    for a condition on sizes that depend on data; ``lines`` their source lines; ``on_sizes`` the
+    answers to those conditions, by their text; ``failed`` is what forward raised.
+    """
 
     planned: tuple[bool, ...]
-    asked: list[torch.Tensor | None] = field(default_factory=list)
+    conditions: list[torch.Tensor | None] = field(default_factory=list)
     lines: list[UserLine | None] = field(default_factory=list)
     on_sizes: dict[str, bool] = field(default_factory=dict)
     failed: tuple[UserLine | None, Exception] | None = None
-    answers: Answers = field(default_factory=Answers)
+    answers: ConcreteReads = field(default_factory=ConcreteReads)
 
-    def taken(self) -> tuple[bool, ...]:
-        """What was answered in this run."""
-        more = len(self.asked) - len(self.planned)
+    def taken_answers(self) -> tuple[bool, ...]:
+        """Return the answers of this run."""
+        more = len(self.conditions) - len(self.planned)
         return self.planned + (True,) * more
 
-    def tensors(self) -> list[torch.Tensor]:
-        """The tensors that were asked."""
-        return [asked for asked in self.asked if asked is not None]
+    def condition_tensors(self) -> list[torch.Tensor]:
+        """Return the tensors that were conditions."""
+        return [condition for condition in self.conditions if condition is not None]
 
-    def answer(self, asked: torch.Tensor | None, line: UserLine | None) -> bool:
-        """The next answer."""
-        number = len(self.asked)
-        if number == MOST_DECISIONS:
-            raise _Endless
-        self.asked.append(asked)
+    def next_answer(self, condition: torch.Tensor | None, line: UserLine | None) -> bool:
+        """Record a condition and return its answer."""
+        number = len(self.conditions)
+        if number == MAX_DECISIONS:
+            raise _TooManyDecisions
+        self.conditions.append(condition)
         self.lines.append(line)
         return self.planned[number] if number < len(self.planned) else True
 
-    def start(self) -> None:
-        """Forward runs from its beginning."""
-        self.asked.clear()
+    def reset_run(self) -> None:
+        """Reset the run before forward begins."""
+        self.conditions.clear()
         self.lines.clear()
         self.on_sizes.clear()
 
 
 # Of the run that goes on in this thread.
-_RUNNING: ContextVar[Decisions | None] = ContextVar("ortable_tracing_decisions", default=None)
+_CURRENT_RUN: ContextVar[Decisions | None] = ContextVar("ortable_tracing_decisions", default=None)
 
 
 def answer_on_sizes(condition: torch.SymBool) -> bool | None:
-    """The answer of the run that goes on to a condition on sizes that depend on data, None where
-    there is no run, or torch's own code asks."""
-    decisions, line = _RUNNING.get(), calling_line(2, outside=True)
+    """Return the current run's answer to a condition on sizes that depend on data; None where there
+    is no run, or torch's own code decides.
+    """
+    decisions, line = _CURRENT_RUN.get(), calling_line(2, outside=True)
     if decisions is None or line is None:
         return None
-    known = _answered(condition, decisions)
-    if known is None:
-        known = decisions.answer(None, line)
-        decisions.on_sizes[str(condition.node.expr)] = known
-    return known
+    answer = _find_answer(condition, decisions)
+    if answer is None:
+        answer = decisions.next_answer(None, line)
+        decisions.on_sizes[str(condition.node.expr)] = answer
+    return answer
 
 
-def _answered(condition: torch.SymBool, decisions: Decisions) -> bool | None:
-    """What was answered to the same condition, or to its opposite, in this run."""
-    found = decisions.on_sizes.get(str(condition.node.expr))
-    if found is None:
+def _find_answer(condition: torch.SymBool, decisions: Decisions) -> bool | None:
+    """Find the answer to the same condition, or to its opposite, in this run."""
+    answer = decisions.on_sizes.get(str(condition.node.expr))
+    if answer is None:
         opposite = decisions.on_sizes.get(str(torch.sym_not(condition).node.expr))
-        found = None if opposite is None else not opposite
-    return found
+        answer = None if opposite is None else not opposite
+    return answer
 
 
-class _Deciding(TorchFunctionMode):
-    """Answers ``bool(tensor)`` by plan, and keeps the tensor; so it does ``tensor.item()`` of a
-    bool."""
+class _DecisionMode(TorchFunctionMode):
+    """Answers ``bool(tensor)`` by plan, and records the tensor; likewise ``tensor.item()``
+    of a bool.
+    """
 
     def __init__(self, decisions: Decisions) -> None:
         super().__init__()
@@ -116,29 +120,30 @@ class _Deciding(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        asks = func is torch.Tensor.__bool__ or (
+        is_decision = func is torch.Tensor.__bool__ or (
             func is torch.Tensor.item and args[0].dtype is torch.bool
         )
-        if not asks:
+        if not is_decision:
             if self.decisions.on_sizes:
                 args, kwargs = self.with_answers(args, kwargs or {})
             return func(*args, **(kwargs or {}))
-        # a new tensor: the one that was asked may be written to afterwards
-        asked = args[0].reshape(())
-        asked = asked.clone() if asked.dtype is torch.bool else asked.ne(0)
-        return self.decisions.answer(asked, calling_line())
+        # a new tensor: the condition may be written to afterwards
+        condition = args[0].reshape(())
+        condition = condition.clone() if condition.dtype is torch.bool else condition.ne(0)
+        return self.decisions.next_answer(condition, calling_line())
 
     def with_answers(self, args: Any, kwargs: Any) -> Any:
-        """The arguments, with the answers to conditions on sizes in place of the conditions: in
-        Python ``n > 1 and flag`` is ``n > 1`` where that is not so."""
+        """Replace conditions on sizes among the arguments by their answers: in Python ``n > 1 and
+        flag`` is ``n > 1`` where that is false.
+        """
 
-        def answered(leaf: Any) -> Any:
+        def replace_condition(leaf: Any) -> Any:
             if not isinstance(leaf, torch.SymBool):
                 return leaf
-            found = _answered(leaf, self.decisions)
-            return leaf if found is None else found
+            answer = _find_answer(leaf, self.decisions)
+            return leaf if answer is None else answer
 
-        return pytree.tree_map(answered, (tuple(args), dict(kwargs)))
+        return pytree.tree_map(replace_condition, (tuple(args), dict(kwargs)))
 
 
 def trace_program(
@@ -147,17 +152,17 @@ def trace_program(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> tuple[ExportedProgram, list[str], list[ExportedProgram]]:
-    """The exported program of ``module`` with both sides of every decision on data, what to say
-    about it, and the programs of the paths that it is made of: their guards are those of the whole,
-    which has no Python code left that asks for sizes.
+    """Export ``module`` with both sides of every decision on data; return the program, notes, and
+    the programs of its paths. Their guards are those of the whole, which has no Python code left
+    that branches on sizes.
 
     Raises:
-        ExportError: more than ``MOST_PATHS`` paths, every path raises, or the paths cannot be made
-            one graph (a write in place, random numbers, results that differ in structure).
-        Exception: whatever torch.export raises about one path.
+        ExportError: more than ``MAX_PATHS`` paths, every path raises, or the paths cannot be merged
+            into one graph (a write in place, random numbers, results that differ in structure).
+        Exception: torch.export failed on one path.
     """
     notes: list[str] = []
-    tree = _explore(module, args, kwargs, dynamic_shapes, notes)
+    tree = _explore_paths(module, args, kwargs, dynamic_shapes, notes)
     if isinstance(tree, TracedPath) and not tree.decisions:
         return tree.program, ["traced: one path", *notes], []
     paths = [leaf.program for leaf in tree.iter_paths()]
@@ -172,7 +177,7 @@ def trace_program(
     return program, [f"traced: {tree.count_paths()} paths, which part at {places}", *notes], paths
 
 
-def _explore(
+def _explore_paths(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -185,33 +190,37 @@ def _explore(
     while todo:
         planned = todo.pop()
         decisions = Decisions(planned)
-        path = _run(module, args, kwargs, dynamic_shapes, decisions)
-        if len(decisions.asked) < len(planned):
+        path = _run_path(module, args, kwargs, dynamic_shapes, decisions)
+        if len(decisions.conditions) < len(planned):
             raise ExportError(
                 f"tracing: {type(module).__name__} decides otherwise when it is run again (random "
                 "numbers, or state that it keeps in Python)"
             )
-        taken = decisions.taken()
-        runs[taken] = (decisions, path)
-        todo += [(*taken[:index], False) for index in range(len(planned), len(taken))]
-        if len(runs) + len(todo) > MOST_PATHS:
-            raise _too_many(module, f"{MOST_PATHS} paths", decisions)
-    tree = _tree(runs, (), notes, module)
+        answers = decisions.taken_answers()
+        runs[answers] = (decisions, path)
+        todo += [(*answers[:index], False) for index in range(len(planned), len(answers))]
+        if len(runs) + len(todo) > MAX_PATHS:
+            raise _too_many(module, f"{MAX_PATHS} paths", decisions)
+    tree = _build_tree(runs, (), notes, module)
     if tree is None:
-        _, error = next(each.failed for each, _ in runs.values() if each.failed is not None)
+        _, error = next(
+            run_decisions.failed
+            for run_decisions, _ in runs.values()
+            if run_decisions.failed is not None
+        )
         raise error
     return tree
 
 
-def _tree(
+def _build_tree(
     runs: Mapping[tuple[bool, ...], tuple[Decisions, TracedPath | None]],
     prefix: tuple[bool, ...],
     notes: list[str],
     module: torch.nn.Module,
 ) -> TracedPath | DecisionNode | None:
-    """The tree of the runs that begin with ``prefix``; None when all of them raise.
+    """Build the tree of the runs that begin with ``prefix``; None when all of them raise.
 
-    Raises ExportError for a condition on sizes that depend on data whose sides are not the same.
+    Raises ExportError for a condition on sizes that depend on data whose sides differ.
     """
     if prefix in runs:
         decisions, path = runs[prefix]
@@ -222,24 +231,28 @@ def _tree(
                 f"{str(line).partition(chr(10))[0]}; the model is right where it is not raised"
             )
         return path
-    yes = _tree(runs, (*prefix, True), notes, module)
-    no = _tree(runs, (*prefix, False), notes, module)
-    if yes is None or no is None:
-        return no if yes is None else yes
-    decisions = next(each for taken, (each, _) in runs.items() if taken[: len(prefix)] == prefix)
+    if_true = _build_tree(runs, (*prefix, True), notes, module)
+    if_false = _build_tree(runs, (*prefix, False), notes, module)
+    if if_true is None or if_false is None:
+        return if_false if if_true is None else if_true
+    decisions = next(
+        run_decisions
+        for answers, (run_decisions, _) in runs.items()
+        if answers[: len(prefix)] == prefix
+    )
     line = decisions.lines[len(prefix)]
-    if decisions.asked[len(prefix)] is not None:
-        depth = sum(asked is not None for asked in decisions.asked[: len(prefix)])
-        return DecisionNode(depth, yes, no, line)
-    if not is_same_tree(yes, no, module):
+    if decisions.conditions[len(prefix)] is not None:
+        depth = sum(condition is not None for condition in decisions.conditions[: len(prefix)])
+        return DecisionNode(depth, if_true, if_false, line)
+    if not is_same_tree(if_true, if_false, module):
         raise ExportError(
             f"tracing: {type(module).__name__} decides on a size that depends on data, and "
             f"computes something else on the other side, at {line}"
         )
-    return yes
+    return if_true
 
 
-def _run(
+def _run_path(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -253,10 +266,10 @@ def _run(
             program = torch.export.export(
                 clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )
-    except _Raised:
+    except _PathRaised:
         return None
-    except _Endless as error:
-        raise _too_many(module, f"{MOST_DECISIONS} decisions in one run", decisions) from error
+    except _TooManyDecisions as error:
+        raise _too_many(module, f"{MAX_DECISIONS} decisions in one run", decisions) from error
     written = decisions.answers.written | set(program.graph_signature.buffers_to_mutate.values())
     written &= decisions.answers.sources
     if written:
@@ -264,15 +277,15 @@ def _run(
             f"tracing: {type(module).__name__} reads a number from {', '.join(sorted(written))}, "
             "and writes to it in place: another call would read another number"
         )
-    return TracedPath(program, len(decisions.tensors()))
+    return TracedPath(program, len(decisions.condition_tensors()))
 
 
-class _Raised(Exception):
-    """forward raised on this path."""
+class _PathRaised(Exception):
+    """Forward raised on this path."""
 
 
-class _Endless(Exception):
-    """forward asks for one decision after the other."""
+class _TooManyDecisions(Exception):
+    """Forward exceeds the limit of decisions."""
 
 
 def _too_many(module: torch.nn.Module, what: str, decisions: Decisions) -> ExportError:
@@ -287,27 +300,28 @@ def _deciding_forward(forward: Any, decisions: Decisions, module: torch.nn.Modul
     real = buffers_of(module)
 
     @functools.wraps(forward)
-    def deciding(*args: Any, **kwargs: Any) -> Any:
-        decisions.start()
-        known = KnownValues(buffers_of(module), real, decisions.answers)
+    def run_forward(*args: Any, **kwargs: Any) -> Any:
+        decisions.reset_run()
+        mode = ConcreteValues(buffers_of(module), real, decisions.answers)
         try:
-            with value_set(_RUNNING, decisions), _Deciding(decisions), known:
+            with value_set(_CURRENT_RUN, decisions), _DecisionMode(decisions), mode:
                 returned = forward(*args, **kwargs)
         except Exception as error:  # forward is any Python code
-            line = None if isinstance(error, _Endless) else _raised_at(error)
-            if not decisions.asked or line is None:
+            line = None if isinstance(error, _TooManyDecisions) else _raised_at(error)
+            if not decisions.conditions or line is None:
                 raise
             decisions.failed = (line, error)
-            raise _Raised from error
-        asked = decisions.tensors()
-        return (returned, asked) if asked else returned
+            raise _PathRaised from error
+        conditions = decisions.condition_tensors()
+        return (returned, conditions) if conditions else returned
 
-    return deciding
+    return run_forward
 
 
 def _raised_at(error: Exception) -> UserLine | None:
-    """Where the model's own ``raise`` or ``assert`` is; None for an error of an operator, or of
-    torch's tracing below it."""
+    """Return the line of the model's own ``raise`` or ``assert``; None for an error of an operator,
+    or of torch's tracing below it.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or not is_user_file(frames[-1].filename):
         return None

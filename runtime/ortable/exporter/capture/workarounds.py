@@ -105,7 +105,7 @@ def bypass_export_some_errors(
     selected = [
         patch
         for patch in PATCHES
-        if libraries[patch.library] and patch.name not in without and patch.available()
+        if libraries[patch.library] and patch.name not in without and patch.is_available()
     ]
     names = tuple(patch.name for patch in selected)
     if verbose:

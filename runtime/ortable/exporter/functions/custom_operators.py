@@ -15,7 +15,7 @@ from ortable.compat.torch import is_composite, is_custom, kernel_of_custom, make
 from ortable.errors import UnsupportedCase
 from ortable.exporter.capture.exported_program import requested_dims
 from ortable.exporter.capture.functionalize import composite_body_of, find_decompositions
-from ortable.exporter.capture.guards import later_guards, tell_guards
+from ortable.exporter.capture.guards import later_guards, report_guards
 from ortable.exporter.functions.plans import FunctionRegion, fx_type, value_type
 from ortable.exporter.request.module_calls import ModuleCall, map_leaves
 from ortable.exporter.request.program import Program, Request
@@ -110,7 +110,7 @@ class FunctionBodies:
     ) -> Plan:
         """Trace the body and convert it into a function."""
         graph_module = self.trace(target, body, node)
-        inputs = control_flow.placeholders(graph_module)
+        inputs = control_flow.graph_placeholders(graph_module)
         nodes = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
         domain, _, name = target.name().partition("::")
         call = ModuleCall(target.name(), target.name(), name.replace(".", "_"))
@@ -177,7 +177,7 @@ def add_guards_of_bodies(program: Program, request: Request, before: int) -> Non
         return
     added = later_guards(exported, requested_dims(program, exported, request), before)
     program.guards += added
-    tell_guards(added, request.options.guards)
+    report_guards(added, request.options.guards)
 
 
 def _conditions(node: Node) -> int:

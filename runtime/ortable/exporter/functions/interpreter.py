@@ -178,7 +178,7 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def bind(self, graph_module: GraphModule, operands: Sequence[Any]) -> None:
         """Give the placeholders of a graph inside their values; weights stay weights."""
-        inputs = control_flow.placeholders(graph_module)
+        inputs = control_flow.graph_placeholders(graph_module)
         for place, operand in zip(inputs, operands, strict=True):
             self.values.pop(place, None)
             self.shared.weights.pop(place, None)
@@ -279,7 +279,7 @@ class FunctionInterpreter(DynamoInterpreter):
             self.graph.origin = {"module_path": region.call.path, "module_type": region.call.kind}
         returned = plan.call(self.graph, DOMAIN, operand, names, name=label)
         for node, value in zip(region.returned, returned, strict=True):
-            self.values[node] = self.noted(value)
+            self.values[node] = self.note_complex(value)
 
     def label(self, call: ModuleCall) -> str:
         """Name of the results of a call: the path of the module inside the one around it."""

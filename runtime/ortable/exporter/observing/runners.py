@@ -13,7 +13,7 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.errors import InputError
 from ortable.exporter.account.sessions import array_of, proto_of
-from ortable.exporter.capture.guards import refusing
+from ortable.exporter.capture.guards import violated_guard
 from ortable.exporter.request.program import Program
 
 from .apart import Apart, NotStarted
@@ -80,7 +80,7 @@ class ProgramRunner:
         program = self._program
         if program.exported is None or not all(guard.holds(values) for guard in program.guards):
             return Refused(str(error))  # which says the line itself
-        asked = refusing(program.exported, values, program.symbol_names)
+        asked = violated_guard(program.exported, values, program.symbol_names)
         return Refused(f"{error}; {asked}" if asked else str(error))
 
 

@@ -1,3 +1,3 @@
-"""What is said of a node that cannot be converted: its origin in the user's model, the
-operator's key, the unsupported operators with the YAML to start from. Called by `interpreter`,
-`export`, `backend`."""
+"""Explain errors about nodes that cannot be converted: the origin in the user's model, the
+operator's key, and the unsupported operators with a draft of their YAML entries.
+"""

@@ -1,7 +1,6 @@
-"""What to do about an error, in words of the door that the user came through: who calls to_onnx has
-arguments, who calls torch.compile has options, who sits at a shell has flags. In comes an error
-of a conversion, out go lines under it, and a file with everything when asked for. Called by
-`exporter.to_onnx`, `backend.aot` and `cli`; `unsupported` gives what holds behind every door."""
+"""Attach advice to a conversion error, by the entry point that the user called: to_onnx has
+arguments, torch.compile options, the command line flags. On request, write all details into a file.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from ortable.errors import (
 
 Door = Literal["to_onnx", "compile", "shell", "shell compile", "library"]
 
-_OWN = ("aten", "prims", "prim")
+_TORCH_NAMESPACES = ("aten", "prims", "prim")
 _LOAD = "ortable.load_specs(path) compiles an entry like this (docs/adding-an-operator.md)"
 # By door: what helps when an operator has no converter.
 _MISSING: dict[Door, tuple[str, ...]] = {
@@ -93,19 +92,21 @@ _FLAGS = (
 )
 
 
-def in_words_of_the_shell(text: str) -> str:
+def format_for_cli(text: str) -> str:
     """A message that names arguments, with flags in their place."""
     for argument, flag in _FLAGS:
         text = text.replace(argument, flag)
     return text
 
 
-def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tuple[str, ...]:
+def make_advice(error: OrtableError, door: Door, falls_back: bool = False) -> tuple[str, ...]:
     """The lines of what to do. ``falls_back``: what cannot be converted would run in torch."""
     lines = list(error.remedies)
     if isinstance(error, FunctionNotFoundError) and error.operators:
         lines += [] if falls_back else _for_missing(error, door)
-        custom = next((each for each in map(_library, error.operators) if each), None)
+        custom = next(
+            (library for library in map(_custom_library, error.operators) if library), None
+        )
         if custom is not None and door == "to_onnx":
             lines.append(
                 f"  Dispatcher(custom_domains={{{custom!r}: 'my.domain'}}) writes each as a node "
@@ -124,46 +125,48 @@ def for_error(error: OrtableError, door: Door, falls_back: bool = False) -> tupl
 
 def _for_missing(error: FunctionNotFoundError, door: Door) -> list[str]:
     if error.drafted:
-        return _named(_MISSING[door], error.converter_name)
+        return _fill_name(_MISSING[door], error.converter_name)
     return _for_refused(error, door) if error.converter_name else [_PYTHON]
 
 
 def _for_refused(error: OrtableError, door: Door) -> list[str]:
     if door == "to_onnx" and not error.converter_name:
         return ["What to do: change the line."]
-    return _named(_REFUSED[door], error.converter_name)
+    return _fill_name(_REFUSED[door], error.converter_name)
 
 
-def _named(lines: tuple[str, ...], converter_name: str) -> list[str]:
+def _fill_name(lines: tuple[str, ...], converter_name: str) -> list[str]:
     return [line.replace("{name}", converter_name) for line in lines]
 
 
-def _library(operator: str) -> str:
+def _custom_library(operator: str) -> str:
     """The library of an operator that is not torch's own."""
     namespace, colons, _ = operator.partition("::")
-    return namespace if colons and namespace not in _OWN else ""
+    return namespace if colons and namespace not in _TORCH_NAMESPACES else ""
 
 
-def advise(error: OrtableError, door: Door, verbose: int = 0, falls_back: bool = False) -> None:
+def attach_advice(
+    error: OrtableError, door: Door, verbose: int = 0, falls_back: bool = False
+) -> None:
     """Put the advice of a door under ``error``; with ``verbose``, write everything into a file."""
     if isinstance(error, BuilderError):
         error.shows_graph = False  # the graph of a model is long, and not the user's
     if verbose and error.details_file is None:
-        error.details_file = _written(error)
-    error.advice = for_error(error, door, falls_back)
+        error.details_file = _write_details(error)
+    error.advice = make_advice(error, door, falls_back)
 
 
 @contextmanager
-def advising(door: Door, verbose: int = 0) -> Iterator[None]:
+def advise_errors(door: Door, verbose: int = 0) -> Iterator[None]:
     """In the block, errors of ours get the advice of a door."""
     try:
         yield
     except OrtableError as error:
-        advise(error, door, verbose)
+        attach_advice(error, door, verbose)
         raise
 
 
-def _written(error: OrtableError) -> Path | None:
+def _write_details(error: OrtableError) -> Path | None:
     """The file with everything; None for an error that has said all, or where no file can be."""
     if not error.has_more:
         return None

@@ -15,12 +15,12 @@ from ortable.compat.torch import OpOverload
 from ortable.dims import Dim
 from ortable.errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
 from ortable.interpreter.calls import operator_key
-from ortable.interpreter.results import describe, node_value
+from ortable.interpreter.results import describe_value, node_value
 from ortable.ir import Graph
 
 from .origin import module_path, source_line, target_name
 
-MOST_COLUMNS = 120
+MAX_COLUMNS = 120
 
 
 def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> list[str]:
@@ -29,10 +29,10 @@ def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> l
     name = operator_key(node)
     target = node.target
     schema = str(target._schema) if isinstance(target, OpOverload) else name
-    index, count = progress(node)
+    index, count = node_position(node)
     lines = [
         f"  node '{node.name}' ({index}/{count}): {schema}",
-        f"  arguments: {_arguments(node)}",
+        f"  arguments: {_format_arguments(node)}",
     ]
     if name in spec_files:
         lines.append(f"  spec: {spec_files[name]}" + (f", case {name}/{case}" if case else ""))
@@ -45,7 +45,7 @@ def describe_node(node: Node, spec_files: Mapping[str, str], case: int = 0) -> l
     return lines
 
 
-def wrapped(
+def wrap_error(
     error: Exception, node: Node, spec_files: Mapping[str, str], graph: Graph
 ) -> OrtableError:
     """The error to raise in place of ``error``: UnsupportedCase stays one; types that do not fit
@@ -75,13 +75,13 @@ def wrapped(
         )
     elif isinstance(error, BuilderError) and error.without_dtype:
         kind = UnsupportedCase
-    elif isinstance(error, BuilderError) and error.without_shape and len(_sizes(node)) > 1:
+    elif isinstance(error, BuilderError) and error.without_shape and len(_sym_sizes(node)) > 1:
         kind = UnsupportedCase
         error = UnsupportedCase(
-            f"sizes of several names meet, {' and '.join(_sizes(node))}, and a shape cannot be "
+            f"sizes of several names meet, {' and '.join(_sym_sizes(node))}, and a shape cannot be "
             "told where either may be 1; give sizes that are equal one name (dynamic_shapes), or "
             "say so in the model: torch._check(x.size(0) == y.size(0))",
-            tuple(_sizes(node).values()),
+            tuple(_sym_sizes(node).values()),
             details=str(error),
         )
     text = error.message if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
@@ -95,18 +95,18 @@ def wrapped(
         )
         first, *rest = text.split("\n")
         what = operator_key(node) if node.op.startswith("call_") else f"{node.op} '{node.name}'"
-        headline = f"{_at(node)}{what} {verb}: {first}"
+        headline = f"{_source_prefix(node)}{what} {verb}: {first}"
         lines = [headline, *rest, *describe_node(node, spec_files, graph.case)]
-    graph_text, known = "", []
+    graph_text, inner_details = "", []
     if isinstance(error, OrtableError):
-        graph_text, known = error.graph_text, [error.details]
-    found = kind(
-        "\n".join(shortened(line) for line in lines),
+        graph_text, inner_details = error.graph_text, [error.details]
+    wrapped_error = kind(
+        "\n".join(shorten_line(line) for line in lines),
         graph_text=graph_text or graph.get_debug_msg(),
-        details="\n".join([*lines, *known]),
+        details="\n".join([*lines, *inner_details]),
     )
-    found.sizes = getattr(error, "sizes", ())
-    return found
+    wrapped_error.sizes = getattr(error, "sizes", ())
+    return wrapped_error
 
 
 def _computed_numbers(node: Node) -> list[str]:
@@ -114,46 +114,46 @@ def _computed_numbers(node: Node) -> list[str]:
     if not isinstance(node.target, OpOverload):
         return []
     schema = node.target._schema.arguments
-    given = {argument.name: value for argument, value in zip(schema, node.args, strict=False)}
-    given |= node.kwargs
+    values = {argument.name: value for argument, value in zip(schema, node.args, strict=False)}
+    values |= node.kwargs
     numbers = ("number", "float", "int", "Optional[number]", "Optional[float]", "Optional[int]")
     return [
         argument.name
         for argument in schema
-        if str(argument.type) in numbers and isinstance(given.get(argument.name), Node)
+        if str(argument.type) in numbers and isinstance(values.get(argument.name), Node)
     ]
 
 
-def _sizes(node: Node) -> dict[str, Dim]:
+def _sym_sizes(node: Node) -> dict[str, Dim]:
     """The dynamic sizes of a node's arguments, by their names."""
-    shapes = [getattr(node_value(each), "shape", ()) for each in node.all_input_nodes]
-    found = {str(size): size for shape in shapes for size in shape if not isinstance(size, int)}
-    return {name: dims.from_torch(found[name]) for name in sorted(found)}
+    shapes = [getattr(node_value(operand), "shape", ()) for operand in node.all_input_nodes]
+    sizes = {str(size): size for shape in shapes for size in shape if not isinstance(size, int)}
+    return {name: dims.from_torch(sizes[name]) for name in sorted(sizes)}
 
 
 def _float_dtypes(node: Node) -> list[str]:
     """Names of the floating dtypes among the tensors that an operator of torch is given."""
     if not isinstance(node.target, OpOverload):
         return []
-    values = [node_value(each) for each in node.all_input_nodes]
-    found = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype.is_floating_point}
-    return sorted(str(dtype).removeprefix("torch.") for dtype in found)
+    values = [node_value(operand) for operand in node.all_input_nodes]
+    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype.is_floating_point}
+    return sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
 
-def _at(node: Node) -> str:
+def _source_prefix(node: Node) -> str:
     """The line of the user's model, as compilers begin a headline."""
     source = source_line(node)
     return "" if source is None else f"{os.path.basename(source.file)}:{source.line}: "
 
 
-def shortened(line: str) -> str:
+def shorten_line(line: str) -> str:
     """A line that a terminal shows in one piece; headlines say what failed and are never cut."""
-    if len(line) <= MOST_COLUMNS or not line.startswith(" "):
+    if len(line) <= MAX_COLUMNS or not line.startswith(" "):
         return line
-    return line[: MOST_COLUMNS - 4] + " ..."
+    return line[: MAX_COLUMNS - 4] + " ..."
 
 
-def progress(node: Node) -> tuple[int, int]:
+def node_position(node: Node) -> tuple[int, int]:
     """Position of ``node`` in its graph, and the number of nodes of the graph."""
     nodes = list(node.graph.nodes)
     return nodes.index(node), len(nodes)
@@ -174,11 +174,12 @@ def graph_text(graph_module: GraphModule | None, node: Any, values: Mapping[Node
         if n.op != "output":
             became = values.get(n)
             lines.append(
-                f"{n.name}: {describe(node_value(n))}" + (f" --- {became}" if n in values else "")
+                f"{n.name}: {describe_value(node_value(n))}"
+                + (f" --- {became}" if n in values else "")
             )
     lines += ["-- process.graph_module --", str(graph).strip()]
     if isinstance(node, Node):
-        index, count = progress(node)
+        index, count = node_position(node)
         lines += [
             "-- process.progress --",
             f"node {index}/{count} target={target_name(node.target)}",
@@ -186,15 +187,15 @@ def graph_text(graph_module: GraphModule | None, node: Any, values: Mapping[Node
     return "\n".join(lines)
 
 
-def _arguments(node: Node) -> str:
-    parts = [_argument(arg) for arg in node.args]
-    parts += [f"{name}={_argument(arg)}" for name, arg in node.kwargs.items()]
+def _format_arguments(node: Node) -> str:
+    parts = [_format_argument(arg) for arg in node.args]
+    parts += [f"{name}={_format_argument(arg)}" for name, arg in node.kwargs.items()]
     return ", ".join(parts) or "none"
 
 
-def _argument(value: Any) -> str:
+def _format_argument(value: Any) -> str:
     if isinstance(value, Node):
-        return f"{value.name}:{describe(node_value(value))}"
+        return f"{value.name}:{describe_value(node_value(value))}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_argument(item) for item in value) + "]"
+        return "[" + ", ".join(_format_argument(item) for item in value) + "]"
     return repr(value)

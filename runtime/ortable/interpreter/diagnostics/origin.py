@@ -53,27 +53,27 @@ def _line_of(trace: str) -> SourceLine | None:
     if not frames:
         return None
     users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
-    chosen = (users or frames)[-1]
-    return SourceLine(chosen["file"], int(chosen["line"]), chosen["code"].strip())
+    innermost = (users or frames)[-1]
+    return SourceLine(innermost["file"], int(innermost["line"]), innermost["code"].strip())
 
 
 def module_path(node: Node) -> tuple[str, str]:
     """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
     "")`` when unknown."""
     stack = _module_stack(node)
-    return _module(*next(reversed(stack.values()))) if stack else ("", "")
+    return _module_entry(*next(reversed(stack.values()))) if stack else ("", "")
 
 
 def called_modules(node: Node) -> list[tuple[str, str]]:
     """Dotted path and class name of every module that ``node`` was traced in, outermost first."""
-    return [_module(*entry) for entry in _module_stack(node).values()]
+    return [_module_entry(*entry) for entry in _module_stack(node).values()]
 
 
 def _module_stack(node: Node) -> dict[str, tuple[str, Any]]:
     return node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
 
 
-def _module(path: str, kind: Any) -> tuple[str, str]:
+def _module_entry(path: str, kind: Any) -> tuple[str, str]:
     return _plain_module(path, kind if isinstance(kind, str) else kind.__qualname__)
 
 
@@ -106,27 +106,27 @@ def target_name(target: Any) -> str:
 def metadata_of(node: Node) -> dict[str, str]:
     """``metadata_props`` of the ONNX nodes made for ``node``: fx_node, aten_target, module_path,
     source."""
-    found = {"fx_node": node.name, "aten_target": target_name(node.target)}
+    metadata = {"fx_node": node.name, "aten_target": target_name(node.target)}
     path, _ = module_path(node)
     if path:
-        found["module_path"] = path
+        metadata["module_path"] = path
     source = source_line(node)
     if source is not None:
-        found["source"] = str(source)
-    return found
+        metadata["source"] = str(source)
+    return metadata
 
 
 def metadata_reader() -> Callable[[object], dict[str, str]]:
     """A function for ``GraphBuilder.origin_metadata``; the record of an FX node is made once,
     whoever asks again."""
-    known: dict[object, dict[str, str]] = {}
+    records: dict[object, dict[str, str]] = {}
 
-    def read(origin: object) -> dict[str, str]:
+    def read_metadata(origin: object) -> dict[str, str]:
         if not isinstance(origin, Node):
             return {}
-        record = known.get(origin)
+        record = records.get(origin)
         if record is None:
-            record = known[origin] = metadata_of(origin)
+            record = records[origin] = metadata_of(origin)
         return record
 
-    return read
+    return read_metadata

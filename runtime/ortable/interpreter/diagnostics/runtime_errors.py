@@ -1,6 +1,7 @@
-"""Errors of ONNX Runtime in words of the user's model: its message names a node of the ONNX graph,
-whose metadata_props have the line that the node comes from. In come a message and a model, out
-go lines of text. Called by the backend's sessions and calls, and by the exporter's validation."""
+"""Locate errors of ONNX Runtime in the user's model: the message names a node of the ONNX graph,
+whose metadata_props have its source line. Sessions of the backend and the exporter's validation
+call it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _STATUS = re.compile(
 )
 
 
-def located(error: object, model: ModelProto | None) -> tuple[str, list[str]]:
+def locate_error(error: object, model: ModelProto | None) -> tuple[str, list[str]]:
     """What ONNX Runtime says, without its codes, and lines about the node that it names: the
     user's line, the operator. No line where the model does not have the node."""
     text = str(error).strip()
@@ -31,45 +32,45 @@ def located(error: object, model: ModelProto | None) -> tuple[str, list[str]]:
     words = _CODE.sub("", text)
     if node is None:
         return words, []
-    return _STATUS.sub("", words), list(about(node))
+    return _STATUS.sub("", words), list(describe_origin(node))
 
 
 def node_of(text: str, model: ModelProto) -> NodeProto | None:
     """The node of the model that a message of ONNX Runtime names; None where that is none, or one
     that ONNX Runtime made of several."""
     for pattern in _NAMED:
-        found = pattern.search(text)
-        if found is None:
+        match = pattern.search(text)
+        if match is None:
             continue
-        names = [node for node in _nodes(model) if node.name == found["name"]]
-        if names and found["name"]:
+        names = [node for node in _all_nodes(model) if node.name == match["name"]]
+        if names and match["name"]:
             return names[0]
     return None
 
 
-def about(node: NodeProto) -> Iterator[str]:
+def describe_origin(node: NodeProto) -> Iterator[str]:
     """Lines about where a node comes from."""
-    known = {entry.key: entry.value for entry in node.metadata_props}
-    if "source" in known:
-        yield f"  source: {known['source']}"
+    metadata = {entry.key: entry.value for entry in node.metadata_props}
+    if "source" in metadata:
+        yield f"  source: {metadata['source']}"
     parts = [f"ONNX node '{node.name}' ({node.op_type})"]
-    if "aten_target" in known:
-        parts.append(f"made of {known['aten_target']}")
-    if "module_path" in known:
-        parts.append(f"in module {known['module_path']}")
+    if "aten_target" in metadata:
+        parts.append(f"made of {metadata['aten_target']}")
+    if "module_path" in metadata:
+        parts.append(f"in module {metadata['module_path']}")
     yield f"  {', '.join(parts)}"
 
 
-def place_of(lines: Iterable[str]) -> str:
+def source_suffix(lines: Iterable[str]) -> str:
     """`` at model.py:7`` of the lines that ``located`` gives; empty where they have none."""
     for line in lines:
-        found = re.match(r"  source: (\S+?:\d+)", line)
-        if found:
-            return f" at {found[1]}"
+        match = re.match(r"  source: (\S+?:\d+)", line)
+        if match:
+            return f" at {match[1]}"
     return ""
 
 
-def _nodes(model: ModelProto) -> Iterator[NodeProto]:
+def _all_nodes(model: ModelProto) -> Iterator[NodeProto]:
     todo: list[Any] = [*model.graph.node, *(n for f in model.functions for n in f.node)]
     while todo:
         node = todo.pop(0)

@@ -1,6 +1,7 @@
-"""The first look at a graph, before anything is converted: in-place writes, and operators without a
-converter. The error has all of them at once, each with its count, the line of the user's model, the
-closest spec, and the YAML entry to start from."""
+"""Check a graph before anything is converted: in-place writes, and operators without a converter.
+The error has all of them at once, each with its count, the line of the user's model, the closest
+spec, and a draft of its YAML entry.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ from ortable.interpreter.tables import ConverterTables
 from ortable_generated.aten import traits
 
 from . import advice
-from .failures import MOST_COLUMNS, describe_node, shortened
+from .failures import MAX_COLUMNS, describe_node, shorten_line
 from .origin import module_path, source_line
 
 _SHORT_TYPES = {
@@ -77,10 +78,10 @@ def check_writes(
     elidable_in: ElidableIn | None = None,
 ) -> None:
     """Raise ConversionError for the first node that writes to one of its arguments."""
-    found = first_write(graph_module, tables, owner, elidable_in)
-    if found is None:
+    write = first_write(graph_module, tables, owner, elidable_in)
+    if write is None:
         return
-    node, why = found
+    node, why = write
     lines = [
         f"{operator_key(node)} writes to its argument: {why}. ONNX has no such operator.",
         *describe_node(node, tables.spec_files),
@@ -141,11 +142,11 @@ def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter)
     if overload is not None and find_converter(overload) is not None:
         return True
     if overload is not None:
-        given = find_converter(target)  # the user's, which is none of the tables
-        return given is not None and given not in tables.hops.values()
+        user_converter = find_converter(target)  # the user's, which is none of the tables
+        return user_converter is not None and user_converter not in tables.hops.values()
     if isinstance(target, HigherOrderOperator):
         ours = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
-        return any(target.name() in known for known in ours) or find_converter(target) is not None
+        return any(target.name() in table for table in ours) or find_converter(target) is not None
     if is_number(node_value(node)):
         return True
     name = qualified_name(target)
@@ -154,13 +155,13 @@ def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter)
     )
 
 
-def collect(nodes: Iterable[Node]) -> list[Missing]:
+def group_missing(nodes: Iterable[Node]) -> list[Missing]:
     """Nodes without a converter, grouped by target in the order of the graph."""
-    found: dict[tuple[str, str], Missing] = {}
+    groups: dict[tuple[str, str], Missing] = {}
     for node in nodes:
         name = operator_key(node)
-        found.setdefault((node.op, name), Missing(name, node.target)).nodes.append(node)
-    return list(found.values())
+        groups.setdefault((node.op, name), Missing(name, node.target)).nodes.append(node)
+    return list(groups.values())
 
 
 def not_found_error(
@@ -173,41 +174,45 @@ def not_found_error(
     """
     details = [
         _searched_for(missing),
-        f"{_count(len(missing), 'operator')} of this graph without a converter:",
+        f"{_format_count(len(missing), 'operator')} of this graph without a converter:",
         "",
     ]
     for entry in missing:
-        details += [*_paragraph(entry, tables), ""]
+        details += [*_format_missing(entry, tables), ""]
     error = FunctionNotFoundError(
-        "\n".join(_summary(missing, tables)),
+        "\n".join(_format_summary(missing, tables)),
         graph_text=graph_text,
         details="\n".join(details),
     )
     error.operators = tuple(entry.name for entry in missing)
     error.converter_name = converter_name(tables, missing[0].nodes[0])
-    error.drafted = bool(skeleton(missing[0].nodes[0]))
+    error.drafted = bool(draft_entry(missing[0].nodes[0]))
     error.most_lines = None  # the summary is short but for the entry, which is there to be copied
-    error.advice = advice.for_error(error, "library")
+    error.advice = advice.make_advice(error, "library")
     return error
 
 
-def _summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
+def _format_summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
     """What fits into a few lines: the first operator, its place, the names of all, and an entry to
     start from."""
     first = missing[0]
     node = first.nodes[0]
     source, (path, kind) = source_line(node), module_path(node)
-    place = f"node '{node.name}'"
+    location = f"node '{node.name}'"
     if source is not None:
-        place = f"{os.path.basename(source.file)}:{source.line}"
+        location = f"{os.path.basename(source.file)}:{source.line}"
     module = f" (module {path or kind})" if path or kind else ""
-    lines = [f"Unable to interpret function {first.name}: it has no converter, at {place}{module}"]
+    lines = [
+        f"Unable to interpret function {first.name}: it has no converter, at {location}{module}"
+    ]
     if source is not None and source.code:
-        lines.append(shortened(f"    {source.code}"))
-    calls = "; ".join(f"{entry.name}, {_count(len(entry.nodes), 'call')}" for entry in missing)
+        lines.append(shorten_line(f"    {source.code}"))
+    calls = "; ".join(
+        f"{entry.name}, {_format_count(len(entry.nodes), 'call')}" for entry in missing
+    )
     lines += textwrap.wrap(
-        f"{_count(len(missing), 'operator')} of this graph without a converter: {calls}",
-        MOST_COLUMNS,
+        f"{_format_count(len(missing), 'operator')} of this graph without a converter: {calls}",
+        MAX_COLUMNS,
         initial_indent="  ",
         subsequent_indent="    ",
         max_lines=3,
@@ -217,17 +222,17 @@ def _summary(missing: list[Missing], tables: ConverterTables) -> list[str]:
     )
     if node.op == "call_module":
         lines.append("  torch cannot trace this module symbolically")
-    closest = _closest(first.name, tables)
+    closest = _closest_spec(first.name, tables)
     file = tables.spec_files.get(closest or "")
     if closest is not None:
-        lines.append(shortened(f"  closest spec: {closest}" + (f" ({file})" if file else "")))
-    draft = [part for line in skeleton(node) for part in _wrapped(line)]
+        lines.append(shorten_line(f"  closest spec: {closest}" + (f" ({file})" if file else "")))
+    draft = [part for line in draft_entry(node) for part in _wrap_line(line)]
     return [*lines, "  start from:", *(f"    {line}" for line in draft)] if draft else lines
 
 
-def _wrapped(line: str) -> list[str]:
+def _wrap_line(line: str) -> list[str]:
     """A line of an entry as YAML that a terminal shows whole: what is cut cannot be copied."""
-    width = MOST_COLUMNS - 4
+    width = MAX_COLUMNS - 4
     if len(line) > width:
         line = line.partition("  # ")[0]  # a comment does not go on in the next line
     return textwrap.wrap(
@@ -250,14 +255,14 @@ def _searched_for(missing: list[Missing]) -> str:
     )
 
 
-def _paragraph(entry: Missing, tables: ConverterTables) -> list[str]:
+def _format_missing(entry: Missing, tables: ConverterTables) -> list[str]:
     node = entry.nodes[0]
-    lines = [f"  {entry.name}, {_count(len(entry.nodes), 'call')}"]
-    places = list(dict.fromkeys(_place(called) for called in entry.nodes))
-    lines += [f"    at {place}" for place in places[:3] if place]
-    if len(places) > 3:
-        lines.append(f"    and {len(places) - 3} more lines")
-    closest = _closest(entry.name, tables)
+    lines = [f"  {entry.name}, {_format_count(len(entry.nodes), 'call')}"]
+    locations = list(dict.fromkeys(_node_location(called) for called in entry.nodes))
+    lines += [f"    at {location}" for location in locations[:3] if location]
+    if len(locations) > 3:
+        lines.append(f"    and {len(locations) - 3} more lines")
+    closest = _closest_spec(entry.name, tables)
     if closest:
         spec = tables.spec_files.get(closest)
         lines.append(f"    closest spec: {closest}" + (f" ({spec})" if spec else ""))
@@ -265,27 +270,27 @@ def _paragraph(entry: Missing, tables: ConverterTables) -> list[str]:
     if overload is not None:
         names = ", ".join(written_arguments(overload))
         lines.append(f"    it writes into {names}: an entry returns results, then the new values")
-    draft = skeleton(node)
+    draft = draft_entry(node)
     return [*lines, "    start from:", *(f"      {line}" for line in draft)] if draft else lines
 
 
-def _place(node: Node) -> str:
+def _node_location(node: Node) -> str:
     source = source_line(node)
     path, kind = module_path(node)
     text = str(source) if source else f"node '{node.name}'"
     return f"{text} (module {path or kind})" if path or kind else text
 
 
-def _closest(name: str, tables: ConverterTables) -> str | None:
+def _closest_spec(name: str, tables: ConverterTables) -> str | None:
     plain = {key.partition("::")[2]: key for key in tables.converters}
     short = name.partition("::")[2] or name.rpartition(".")[2]
-    found = difflib.get_close_matches(short, plain, n=1, cutoff=0.7)
-    if not found:
-        found = difflib.get_close_matches(short.partition(".")[0], plain, n=1, cutoff=0.7)
-    return plain[found[0]] if found else None
+    matches = difflib.get_close_matches(short, plain, n=1, cutoff=0.7)
+    if not matches:
+        matches = difflib.get_close_matches(short.partition(".")[0], plain, n=1, cutoff=0.7)
+    return plain[matches[0]] if matches else None
 
 
-def skeleton(node: Node) -> list[str]:
+def draft_entry(node: Node) -> list[str]:
     """The YAML entry to start from for the target of ``node``, with what the graph tells about
     shapes and types; empty for what a user's file does not hold: higher-order operators, Python
     functions, methods and modules, and writes into a list of tensors."""
@@ -294,14 +299,14 @@ def skeleton(node: Node) -> list[str]:
     if not isinstance(target, OpOverload):
         return []
     schema = target._schema
-    values = _bind(node, schema)
+    values = _bind_arguments(node, schema)
     if overload is not None and None in [values[name] for name in written_arguments(overload)]:
         return []
     tensors = [a.name for a in schema.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
     lists = [a.name for a in schema.arguments if str(a.type).startswith("List[Tensor")]
     first = tensors[0] if tensors else f"{lists[0]}[0]" if lists else ""
     ignored = [a.name for a in schema.arguments if a.name not in (tensors[:1] or lists[:1])]
-    results = _results(node, schema, values)
+    results = _result_examples(node, schema, values)
     outs = [_out_rule(result, tensors, values) for result in results]
     lines = [
         f"- op: {schema}",
@@ -311,9 +316,9 @@ def skeleton(node: Node) -> list[str]:
         reasons = ", ".join(f"{name}: why" for name in ignored)
         lines.append(f"  unused: {{{reasons}}}  # say why each may be, or read it in lower")
     call = f"{_onnx_operator(schema.name, len(results))}({first})"
-    given = [f"[{call}]"] if _returns_list(schema) else [call] * len(results)
-    about = "  # the ONNX form goes here: a CapWord is one ONNX node"
-    lines.append(f"  lower: return {', '.join(given)}{about}")
+    returned = [f"[{call}]"] if _returns_list(schema) else [call] * len(results)
+    comment = "  # the ONNX form goes here: a CapWord is one ONNX node"
+    lines.append(f"  lower: return {', '.join(returned)}{comment}")
     if any(_is_complex(value) for value in (*values.values(), *results)):
         lines.append(f"  complex: parts({first})  # or the form of the two parts")
     case = ", ".join(f"{name}: {_case_value(values[name])}" for name in values)
@@ -321,7 +326,7 @@ def skeleton(node: Node) -> list[str]:
     return lines
 
 
-def _results(node: Node, schema: Any, values: Mapping[str, Any]) -> list[Any]:
+def _result_examples(node: Node, schema: Any, values: Mapping[str, Any]) -> list[Any]:
     """The examples of the results that ``out`` describes: a list of tensors is one."""
     results = node_value(node)
     if _returns_list(schema):
@@ -342,7 +347,7 @@ def _is_complex(value: Any) -> bool:
     return is_tensor_like(example) and str(example.dtype).startswith("torch.complex")
 
 
-def _bind(node: Node, schema: Any) -> dict[str, Any]:
+def _bind_arguments(node: Node, schema: Any) -> dict[str, Any]:
     names = [argument.name for argument in schema.arguments]
     if written_overload(node) is not None:
         return functional_arguments(schema, node.kwargs)[0]
@@ -358,25 +363,25 @@ def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str
     shape, dtype = "meta", None
     for name in tensors:
         value = values.get(name)
-        known: Any = node_value(value) if isinstance(value, Node) else None
-        if not is_tensor_like(known):
+        example: Any = node_value(value) if isinstance(value, Node) else None
+        if not is_tensor_like(example):
             continue
         # as text: sizes that depend on data refuse a comparison
-        if shape == "meta" and str(tuple(known.shape)) == str(tuple(result.shape)):
+        if shape == "meta" and str(tuple(example.shape)) == str(tuple(result.shape)):
             shape = f"same({name})"
-        if dtype is None and known.dtype == result.dtype:
+        if dtype is None and example.dtype == result.dtype:
             dtype = f"same({name})"
     return f"{{shape: {shape}, dtype: {dtype or str(result.dtype).removeprefix('torch.')}}}"
 
 
 def _case_value(value: Any) -> str:
     if isinstance(value, Node):
-        known = node_value(value)
-        if is_tensor_like(known):
-            sizes = ",".join(str(d) if isinstance(d, int) else "2" for d in known.shape)
-            short = _SHORT_TYPES.get(known.dtype, str(known.dtype).removeprefix("torch."))
+        example = node_value(value)
+        if is_tensor_like(example):
+            sizes = ",".join(str(d) if isinstance(d, int) else "2" for d in example.shape)
+            short = _SHORT_TYPES.get(example.dtype, str(example.dtype).removeprefix("torch."))
             return f'"{short}[{sizes}]"'
-        return str(known) if isinstance(known, (int, float, bool)) else "2"
+        return str(example) if isinstance(example, (int, float, bool)) else "2"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_case_value(item) for item in value) + "]"
     if isinstance(value, str):
@@ -391,13 +396,13 @@ def _onnx_operator(name: str, results: int) -> str:
     takes and gives anything."""
     import onnx.defs
 
-    wanted = name.partition("::")[2].replace("_", "").lower()
+    plain_name = name.partition("::")[2].replace("_", "").lower()
     for schema in onnx.defs.get_all_schemas():
-        alike = schema.name.lower() == wanted and schema.max_input >= 1 >= schema.min_input
+        alike = schema.name.lower() == plain_name and schema.max_input >= 1 >= schema.min_input
         if schema.domain == "" and alike and results == 1:
             return schema.name
     return "Identity"
 
 
-def _count(number: int, word: str) -> str:
+def _format_count(number: int, word: str) -> str:
     return f"{number} {word}" + ("" if number == 1 else "s")

@@ -1,6 +1,7 @@
-"""What is asked of a file of torch.export.save before torch opens it: torch falls back to
-unpickling, evaluates the texts of sizes and guards, and looks functions up by name. In comes the
-open archive, out goes nothing; called by `pt2`, and for the texts of guards by `guards`."""
+"""Validate a file of torch.export.save before torch opens it: torch falls back to unpickling,
+evaluates the texts of sizes and guards, and looks functions up by name. pt2.py checks archives;
+guards.py checks the texts of guards.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ import torch
 
 from ortable.errors import ExportError
 
-_MOST_GROWN = 64 << 20  # bytes that an archive may unpack to beyond four times its own
-_LONGEST = 20_000  # characters of a size or guard
+_MAX_EXPANSION = 64 << 20  # bytes that an archive may unpack to beyond four times its own
+_MAX_TEXT_LENGTH = 20_000  # characters of a size or guard
 _TARGET = re.compile(r"torch\.ops\.\w+\.\w+(\.\w+)?|torch\.sym_\w+|_operator\.\w+|math\.\w+")
 _OBJECTS = ("custom_obj_", "opaque_obj_")
 _PLAIN = (
@@ -49,23 +50,27 @@ _FUNCTIONS = {
 }
 _FUNCTION = re.compile(r"[A-Z]\w*|sqrt|sym_\w+")
 _NAME = re.compile(r"[\w.\-]+")
-_LARGEST = 1 << 64
+_MAX_INTEGER = 1 << 64
 
 
 def check_sizes(archive: zipfile.ZipFile, path: object) -> None:
-    """Raises ExportError for an archive that unpacks to much more than it is, or has a name twice;
-    asked before anything in it is read."""
+    """Raise ExportError for an archive that unpacks to much more than its size, or has a
+    name twice.
+
+    Called before anything in it is read.
+    """
     infos = archive.infolist()
     if len({info.filename for info in infos}) != len(infos):
-        raise _refused(path, "two of its parts have one name")
+        raise _make_rejection(path, "two of its parts have one name")
     size = sum(info.compress_size for info in infos)
-    if sum(info.file_size for info in infos) > 4 * size + _MOST_GROWN:
-        raise _refused(path, "it unpacks to many times its size")
+    if sum(info.file_size for info in infos) > 4 * size + _MAX_EXPANSION:
+        raise _make_rejection(path, "it unpacks to many times its size")
 
 
 def check_archive(archive: zipfile.ZipFile, path: object, classes: list[Any]) -> None:
-    """Raises ExportError for an archive that would run code when torch reads it; a pickle in it
-    may name ``classes`` besides what `torch.load` allows."""
+    """Raise ExportError for an archive that would run code when torch reads it; a pickle in it may
+    name ``classes`` besides what `torch.load` allows.
+    """
     infos = archive.infolist()
     raw: set[str] = set()
     for info in infos:
@@ -73,16 +78,16 @@ def check_archive(archive: zipfile.ZipFile, path: object, classes: list[Any]) ->
             try:
                 content = json.loads(archive.read(info))
             except ValueError:
-                continue  # which torch says in words of its own: it reads with the same reader
+                continue  # torch reports it: it uses the same reader
             except RecursionError:
-                raise _refused(path, f"{info.filename} is nested too deep") from None
+                raise _make_rejection(path, f"{info.filename} is nested too deep") from None
             _check_texts(content, path)
             raw |= set(_raw_parts(content, info.filename))
     for info in infos:
         name = info.filename
         last = name.rpartition("/")[2]
         if last.startswith(_OBJECTS):
-            raise _refused(path, f"{name} is an object that only unpickling makes")
+            raise _make_rejection(path, f"{name} is an object that only unpickling makes")
         plain = last.startswith(_PLAIN) or "/.data/" in name or "/extra/" in name
         if name in raw or plain or (name.endswith(".json") and not _is_pickled_json(name)):
             continue
@@ -95,18 +100,20 @@ def _is_pickled_json(name: str) -> bool:
 
 
 def _raw_parts(content: Any, name: str) -> Iterator[str]:
-    """Parts of an archive that are bytes of a tensor, as a file of weights or constants says."""
+    """Yield the parts of an archive that are bytes of a tensor, as a file of weights or
+    constants says.
+    """
     rows = content.get("config") if isinstance(content, dict) else None
     if not isinstance(rows, dict) or not name.endswith("_config.json"):
         return
     folder = name.rpartition("/")[0]
     pickled: set[str] = set()
-    found: set[str] = set()
+    raw: set[str] = set()
     for row in rows.values():
         if isinstance(row, dict):
-            place = f"{folder}/{row.get('path_name')}"
-            (found if row.get("use_pickle") is False else pickled).add(place)
-    yield from found - pickled
+            path = f"{folder}/{row.get('path_name')}"
+            (raw if row.get("use_pickle") is False else pickled).add(path)
+    yield from raw - pickled
 
 
 def _check_pickle(content: bytes, name: str, path: object, classes: list[Any]) -> None:
@@ -117,13 +124,13 @@ def _check_pickle(content: bytes, name: str, path: object, classes: list[Any]) -
             torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
     except Exception as error:  # a pickle may raise anything
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise _refused(
+        raise _make_rejection(
             path, f"{name} holds more than tensors and plain values ({lines[0]})"
         ) from None
 
 
 def _check_texts(content: Any, path: object) -> None:
-    """The texts of a program that torch evaluates or takes for the name of a function."""
+    """Check the texts of a program that torch evaluates or uses as the name of a function."""
     stack = [content]
     while stack:
         node = stack.pop()
@@ -134,35 +141,36 @@ def _check_texts(content: Any, path: object) -> None:
         stack += node.values()
         target = node.get("target")
         if "metadata" in node and isinstance(target, str) and not _TARGET.fullmatch(target):
-            raise _refused(path, f"a node calls {target[:80]!r}, which is no operator")
+            raise _make_rejection(path, f"a node calls {target[:80]!r}, which is no operator")
         for key in _EVALUATED:
-            given = node.get(key, ())
-            texts = (given,) if isinstance(given, str) else given
+            value = node.get(key, ())
+            texts = (value,) if isinstance(value, str) else value
             for text in texts if isinstance(texts, list | dict | tuple) else ():
                 if not isinstance(text, str) or not is_arithmetic(text):
-                    raise _refused(path, f"{str(text)[:80]!r} is no arithmetic of sizes")
+                    raise _make_rejection(path, f"{str(text)[:80]!r} is no arithmetic of sizes")
 
 
 def is_arithmetic(text: str) -> bool:
     """Whether a text is an expression of sizes as torch writes them: numbers, names, operators,
-    functions of torch's (``torch.sym_float``) and sympy's on these, and sizes of inputs
-    (``L['the input'].size()[0]``)."""
+    functions of torch (``torch.sym_float``) and sympy on these, and sizes of inputs (``L['the
+    input'].size()[0]``).
+    """
     try:
-        tree = ast.parse(text.strip(), mode="eval") if len(text) <= _LONGEST else None
-        return tree is not None and all(map(_is_harmless, _nodes(tree)))
+        tree = ast.parse(text.strip(), mode="eval") if len(text) <= _MAX_TEXT_LENGTH else None
+        return tree is not None and all(map(_is_harmless, _expression_nodes(tree)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
 
-def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of an expression but for keys, ``['the input']``: a key is any text."""
+def _expression_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of an expression but for keys, ``['the input']``: a key is any text."""
     stack = [tree]
     while stack:
         node = stack.pop()
         yield node
         key = node.slice if isinstance(node, ast.Subscript) else None
         is_text = isinstance(key, ast.Constant) and isinstance(key.value, str)
-        stack += [each for each in ast.iter_child_nodes(node) if each is not key or not is_text]
+        stack += [child for child in ast.iter_child_nodes(node) if child is not key or not is_text]
 
 
 def _is_harmless(node: ast.AST) -> bool:
@@ -174,7 +182,7 @@ def _is_harmless(node: ast.AST) -> bool:
         value = node.value
         if isinstance(value, str):  # the name of a symbol or of an input
             return bool(_NAME.fullmatch(value)) and "__" not in value
-        return not isinstance(value, int) or abs(value) <= _LARGEST
+        return not isinstance(value, int) or abs(value) <= _MAX_INTEGER
     if isinstance(node, ast.Attribute):
         module = node.value.id if isinstance(node.value, ast.Name) else ""
         of_math = module == "math" and not node.attr.startswith("_")
@@ -189,12 +197,12 @@ def _is_harmless(node: ast.AST) -> bool:
         exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
         if not isinstance(exponent, ast.Constant):
             return isinstance(exponent, ast.Name | ast.Call)
-        power = any(isinstance(each, ast.Pow | ast.LShift) for each in ast.walk(node.left))
+        power = any(isinstance(part, ast.Pow | ast.LShift) for part in ast.walk(node.left))
         return not power and isinstance(exponent.value, int | float) and abs(exponent.value) <= 64
     return True
 
 
-def _refused(path: object, why: str) -> ExportError:
+def _make_rejection(path: object, why: str) -> ExportError:
     return ExportError(
         f"'{path}' is not opened: {why}. Reading it could run code, or never end.\n"
         "A program that you made yourself, and that needs such parts, is read by "

@@ -1,10 +1,10 @@
-"""ExportOptions(loops=True): a module whose Python code loops over a free size. In come a module
-and its call, out goes an ExportedProgram with one step of each loop, in a scan. Called by
-strategies.py.
+"""Implement ExportOptions(loops=True): capture a module whose Python code loops over a dynamic size
+as an ExportedProgram with a scan for each loop. strategies.py calls it.
 
-The forward runs as free_loops.py has it, with three steps of each loop, and rolling.py makes one of
-them. Then it runs again with four: what a step leaves behind in Python (a counter, the length of a
-list) would show as a difference between the two programs, and is refused."""
+dynamic_loops.py runs the forward with three steps of each loop, and loop_rerolling.py makes one of
+them. Then it runs again with four: state that a step leaves behind in Python (a counter, the length
+of a list) shows as a difference between the two programs, and is rejected.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from ortable.exporter.request.caller_state import (
 from ortable.exporter.request.program import Program, Request
 from ortable.ir.initializers import is_fake
 
-from .free_loops import FreeLoop, LoopSession, Place, RollError, watched
+from .dynamic_loops import DynamicLoop, LoopLocation, LoopSession, RerollError, intercept_loops
+from .loop_rerolling import reroll_loops, same_graph
 from .program_check import find_differences, results_of
-from .rolling import roll, same_graph
 
 _STEPS, _MORE_STEPS = 3, 4
 _FIRST_STEP = (
@@ -40,81 +40,83 @@ _FIRST_STEP = (
 Prepare = Callable[[ExportedProgram], ExportedProgram]
 
 
-def rolled_program(
+def capture_with_loops(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
     prepare: Prepare,
 ) -> tuple[ExportedProgram, list[str]]:
-    """The exported program of ``module`` with its loops over free sizes rolled, and what to say
-    about it. ``prepare`` takes the writes in place out of a program.
+    """Export ``module`` with its loops over dynamic sizes re-rolled; return the program and notes.
+    ``prepare`` removes writes in place from a program.
 
     Raises:
-        ExportError: there is no such loop, it is left early, its steps are not one, or what the
-            module computes after it depends on how many steps were run.
-        Exception: whatever torch.export raises.
+        ExportError: there is no such loop, it is left early, its steps differ, or what the module
+            computes after it depends on how many steps were run.
+        Exception: torch.export failed.
     """
 
-    def captured(steps: int, peeled: frozenset[Place]) -> tuple[ExportedProgram, LoopSession]:
-        return _captured(module, args, kwargs, dynamic_shapes, prepare, steps, peeled)
+    def capture_steps(
+        steps: int, peeled: frozenset[LoopLocation]
+    ) -> tuple[ExportedProgram, LoopSession]:
+        return _capture_steps(module, args, kwargs, dynamic_shapes, prepare, steps, peeled)
 
-    peeled: frozenset[Place] = frozenset()
+    peeled: frozenset[LoopLocation] = frozenset()
     while True:
         try:
-            program, session = captured(_STEPS, peeled)
+            program, session = capture_steps(_STEPS, peeled)
             break
-        except _Apart as apart:  # of a loop that is not among them: each is added once
-            peeled |= {apart.place}
+        except _NeedsPeeling as peeling:  # of a loop that is not among them: each is added once
+            peeled |= {peeling.location}
     try:
-        other, _ = captured(_MORE_STEPS, peeled)
-    except _Apart as apart:
-        raise apart.error from apart.error.__cause__
+        other, _ = capture_steps(_MORE_STEPS, peeled)
+    except _NeedsPeeling as peeling:
+        raise peeling.error from peeling.error.__cause__
     if not _same_programs(program, other):
         raise ExportError(
             f"what {type(module).__name__} computes after a loop over a free size depends on a "
             "number or a list that the loop leaves behind in Python:"
-            + "".join(f"\n  the loop at {each.line}" for each in _distinct(session.loops))
+            + "".join(f"\n  the loop at {loop.line}" for loop in _unique_loops(session.loops))
             + "\nKeep it in a tensor, or put the list through torch.stack or torch.cat."
         )
-    return program, _notes(session.loops)
+    return program, _describe_loops(session.loops)
 
 
-class _Apart(Exception):
-    """The first step of a loop may have to be apart from the others; ``error`` is what failed."""
+class _NeedsPeeling(Exception):
+    """The first step of a loop may have to be peeled; ``error`` is the failure."""
 
-    def __init__(self, place: Place, error: Exception) -> None:
+    def __init__(self, location: LoopLocation, error: Exception) -> None:
         super().__init__(str(error))
-        self.place, self.error = place, error
+        self.location, self.error = location, error
 
 
-def _captured(
+def _capture_steps(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
     prepare: Prepare,
     steps: int,
-    peeled: frozenset[Place],
+    peeled: frozenset[LoopLocation],
 ) -> tuple[ExportedProgram, LoopSession]:
     sessions: list[LoopSession] = []
     clone = with_forward(
-        module, lambda forward, _: _watched_forward(module, forward, sessions, steps, peeled)
+        module, lambda forward, _: _forward_with_session(module, forward, sessions, steps, peeled)
     )
     try:
         with state_restored(module, ()):  # each run begins with the module as it is
             program = torch.export.export(
                 clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )
-    except RollError as error:
-        if error.first:
-            raise _Apart(error.loop.place, error) from error
+    except RerollError as error:
+        if error.peelable:
+            raise _NeedsPeeling(error.loop.location, error) from error
         raise
     except Exception as error:  # forward is any Python code, torch.export raises many types
         if sessions and sessions[-1].active:
             loop = sessions[-1].active[-1]
-            if loop.at == 0 and not loop.peeled:
-                raise _Apart(loop.place, error) from error
+            if loop.current_step == 0 and not loop.peeled:
+                raise _NeedsPeeling(loop.location, error) from error
         raise
     session = sessions[-1]
     left = session.broken or next(iter(session.active), None)
@@ -126,29 +128,29 @@ def _captured(
         raise ExportError(f"{type(module).__name__} has no loop over a free size")
     program = prepare(program)
     try:
-        roll(program, session.loops)
-    except RollError as error:
-        if error.first:
-            raise _Apart(error.loop.place, error) from error
+        reroll_loops(program, session.loops)
+    except RerollError as error:
+        if error.peelable:
+            raise _NeedsPeeling(error.loop.location, error) from error
         raise
     return program, session
 
 
-def _watched_forward(
+def _forward_with_session(
     module: torch.nn.Module,
     forward: Callable[..., Any],
     sessions: list[LoopSession],
     steps: int,
-    peeled: frozenset[Place],
+    peeled: frozenset[LoopLocation],
 ) -> Callable[..., Any]:
     @functools.wraps(forward)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run_forward(*args: Any, **kwargs: Any) -> Any:
         session = LoopSession(steps, peeled)
         sessions.append(session)
-        with watched(session, module):
+        with intercept_loops(session, module):
             return forward(*args, **kwargs)
 
-    return run
+    return run_forward
 
 
 def _same_programs(one: ExportedProgram, other: ExportedProgram) -> bool:
@@ -173,23 +175,23 @@ def _same_programs(one: ExportedProgram, other: ExportedProgram) -> bool:
     return kinds[0] == kinds[1]
 
 
-def _distinct(loops: Sequence[FreeLoop]) -> list[FreeLoop]:
-    return list({each.place: each for each in loops}.values())
+def _unique_loops(loops: Sequence[DynamicLoop]) -> list[DynamicLoop]:
+    return list({loop.location: loop for loop in loops}.values())
 
 
-def _notes(loops: Sequence[FreeLoop]) -> list[str]:
+def _describe_loops(loops: Sequence[DynamicLoop]) -> list[str]:
     notes = []
-    for each in _distinct(loops):
-        count = sum(other.place == each.place for other in loops)
-        where = "" if each.line is None else f"{Path(each.line.file).name}:{each.line.line}"
-        first = ", the first step apart" if each.peeled else ""
+    for loop in _unique_loops(loops):
+        count = sum(other.location == loop.location for other in loops)
+        where = "" if loop.line is None else f"{Path(loop.line.file).name}:{loop.line.line}"
+        first = ", the first step apart" if loop.peeled else ""
         notes.append(f"rolled: {count} {'loop' if count == 1 else 'loops'} at {where}{first}")
     return notes
 
 
 def check_other_sizes(program: Program, exported: ExportedProgram, request: Request) -> list[str]:
     """Compare the program with the module at other sizes than those of the example, where both have
-    data; says at which.
+    data; return a note with the sizes.
 
     Raises ExportError where they differ.
     """
@@ -206,7 +208,7 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
         except Exception:  # forward is any Python code: a size that it does not take
             continue
         try:
-            found = results_of(exported.module(), other)
+            results = results_of(exported.module(), other)
         except AssertionError:
             continue  # a size that the program refuses
         except Exception as error:  # there may be no value that the last step left behind
@@ -214,7 +216,7 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
                 f"with its loops rolled, {type(request.model).__name__} fails at {words}, where "
                 f"the module does not: {type(error).__name__}: {error}"
             ).advised(*_FIRST_STEP) from error
-        problems = find_differences(found, expected)
+        problems = find_differences(results, expected)
         if problems:
             raise ExportError(
                 f"with its loops rolled, {type(request.model).__name__} is another model at "

@@ -1,0 +1,574 @@
+"""Run a forward whose Python loops run over a dynamic size with fake tensors, a few steps of each
+loop. Marks in torch's graph delimit the steps; loop_rerolling.py makes a scan of them.
+
+While the forward runs, ``range``, ``zip``, ``enumerate`` and ``len`` of the model's own files are
+those of this module, which behave as Python's wherever no size is dynamic. A torch function mode
+handles ``iter(x)`` of a dynamic size, and records which step of which loop made which tensor, so
+that a list that a loop filled can be stacked to as many rows as there are steps.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ortable.compat.torch import base_of, check, pytree, statically_known_true
+from ortable.compat.undone import undone
+from ortable.errors import ExportError
+from ortable.exporter.capture.export_failures import calling_line, is_user_file
+from ortable.exporter.request.program import UserLine
+
+
+@torch.library.custom_op("ortable_loops::step", mutates_args=())
+def mark_step(outputs: Sequence[torch.Tensor], length: int, loop: int, number: int) -> torch.Tensor:
+    """Mark where step ``number`` of a loop begins; return its index, int64 [].
+
+    ``outputs`` are the tensors of the previous step: reading them here keeps them, and writes into
+    them, in front of the mark.
+    """
+    return torch.full((), number, dtype=torch.int64)
+
+
+@mark_step.register_fake
+def _fake_mark_step(
+    outputs: Sequence[torch.Tensor], length: int, loop: int, number: int
+) -> torch.Tensor:
+    return torch.empty((), dtype=torch.int64)
+
+
+@torch.library.custom_op("ortable_loops::collect", mutates_args=())
+def collect_rows(items: Sequence[torch.Tensor], length: int, loop: int, dim: int) -> torch.Tensor:
+    """Stack the tensors of ``length`` steps along ``dim``; ``items`` are those of the
+    captured steps.
+    """
+    return torch.stack(list(items), dim)
+
+
+@collect_rows.register_fake
+def _fake_collect_rows(
+    items: Sequence[torch.Tensor], length: int, loop: int, dim: int
+) -> torch.Tensor:
+    shape = list(items[0].shape)
+    shape.insert(dim, length)
+    return items[0].new_empty(shape)
+
+
+STEP: Any = torch.ops.ortable_loops.step.default
+COLLECT: Any = torch.ops.ortable_loops.collect.default
+
+_RANGE, _ZIP, _ENUMERATE, _LEN = builtins.range, builtins.zip, builtins.enumerate, builtins.len
+LoopLocation = tuple[str, int]
+
+
+@dataclass(eq=False)
+class DynamicLoop:
+    """One run of a loop statement: its number, its dynamic length, its source line, whether its
+    first step is peeled, and how many steps are captured.
+    """
+
+    number: int
+    length: Any
+    line: UserLine | None
+    peeled: bool
+    steps: int
+    current_step: int = -1  # the step that runs; ``steps`` when it is over
+    outputs: list[torch.Tensor] = field(default_factory=list)
+
+    @property
+    def location(self) -> LoopLocation:
+        """File and line, which loops of the same statement share."""
+        return ("", 0) if self.line is None else (self.line.file, self.line.line)
+
+    @property
+    def first_step(self) -> int:
+        """The first step that is like the others."""
+        return int(self.peeled)
+
+
+class RerollError(ExportError):
+    """The steps of a loop differ. ``peelable``: they may not once the first one is peeled."""
+
+    def __init__(self, loop: DynamicLoop, why: str, peelable: bool = False) -> None:
+        super().__init__(f"a loop over a free size cannot be one step: {why}\n  at {loop.line}")
+        self.loop, self.peelable = loop, peelable and not loop.peeled
+
+
+@dataclass
+class _TensorOrigin:
+    """A tensor, and by loop the step that made it and its index among the step's tensors. What the
+    last step of an inner loop made also belongs to the step of the loop around it.
+    """
+
+    tensor: torch.Tensor
+    positions: dict[int, tuple[DynamicLoop, int, int]] = field(default_factory=dict)
+
+
+@dataclass
+class LoopSession:
+    """The state of loops while one forward runs.
+
+    ``steps``: how many of each are run; ``peeled``: the loops whose first step is peeled;
+    ``broken``: a loop that was left early.
+    """
+
+    steps: int
+    peeled: frozenset[LoopLocation]
+    loops: list[DynamicLoop] = field(default_factory=list)
+    active: list[DynamicLoop] = field(default_factory=list)
+    broken: DynamicLoop | None = None
+    call_inputs: dict[int, torch.Tensor] = field(
+        default_factory=dict
+    )  # those that torch was called with
+    origins: dict[int, _TensorOrigin] = field(default_factory=dict)  # by identity
+    numbers: dict[int, tuple[Any, torch.Tensor]] = field(default_factory=dict)  # and as tensors
+
+    def run_steps(self, length: Any, item: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield the items of the captured steps, which stand for ``length`` of them."""
+        line = calling_line()
+        location = ("", 0) if line is None else (line.file, line.line)
+        loop = DynamicLoop(
+            _LEN(self.loops),
+            length,
+            line,
+            location in self.peeled,
+            self.steps + (location in self.peeled),
+        )
+        self.loops.append(loop)
+        self.active.append(loop)
+        try:
+            for number in _RANGE(loop.steps):
+                index = self.begin_step(loop, number)
+                value = item(index)
+                if isinstance(value, torch.SymInt):  # a list of them may become a tensor
+                    free: Any = value
+                    self.numbers[id(value)] = value, torch.full((), free, dtype=torch.int64)
+                self.record_tensors(value)
+                yield value
+            self.begin_step(loop, loop.steps)
+        except GeneratorExit:
+            self.broken = self.broken or loop
+            raise
+        inner = self.active.pop()
+        if self.active:  # what the last step made goes on in the loop around it
+            self.record_tensors(inner.outputs)
+
+    def begin_step(self, loop: DynamicLoop, number: int) -> Any:
+        """Mark that a step begins; return its index."""
+        outputs = list(loop.outputs)
+        index = STEP(outputs, loop.length, loop.number, number).item()
+        loop.current_step = number
+        loop.outputs = outputs if number == loop.steps else []  # without the mark
+        check(index >= (1 if loop.peeled and number else 0))
+        if number == loop.steps:
+            return index
+        check(index < loop.length)
+        return 0 if loop.peeled and number == 0 else index
+
+    def record_tensors(self, value: Any) -> None:
+        """Record the tensors that the running step has made."""
+        if not self.active:
+            return
+        loop = self.active[-1]
+        for leaf in pytree.tree_leaves(value):
+            if isinstance(leaf, torch.Tensor):
+                origin = self.origins.setdefault(id(leaf), _TensorOrigin(leaf))
+                origin.positions.setdefault(
+                    loop.number, (loop, loop.current_step, _LEN(loop.outputs))
+                )
+                loop.outputs.append(leaf)
+
+    def record_write(self, tensor: torch.Tensor) -> None:
+        """Record what a step has written to, and the base of which that is a view. A base that only
+        torch knows leads to no other tensor.
+        """
+        base = base_of(tensor)
+        self.record_tensors(
+            [tensor] if base is None or id(base) not in self.call_inputs else [tensor, base]
+        )
+
+    def split_segments(self, items: Sequence[Any]) -> list[Any] | None:
+        """Return the items with those of a loop's steps as one `_FilledSegment`; None when
+        there are none.
+        """
+        segments: list[Any] = []
+        index = 0
+        while index < _LEN(items):
+            run = self._run_at(items, index)
+            segments.append(items[index] if run is None else run)
+            index += 1 if run is None else run.count
+        return (
+            segments if any(isinstance(segment, _FilledSegment) for segment in segments) else None
+        )
+
+    def tensors_of(self, items: Any) -> list[torch.Tensor] | None:
+        """Return as tensors the numbers of a list, if all are indices of loop steps; None
+        otherwise.
+        """
+        if not isinstance(items, (list, tuple)) or not items:
+            return None
+        entries = [self.numbers.get(id(entry)) for entry in items]
+        return None if None in entries else [entry[1] for entry in entries if entry is not None]
+
+    def _run_at(self, items: Sequence[Any], index: int) -> _FilledSegment | None:
+        """Return the tensors of all steps of a loop that begin at ``index`` of a list, in
+        order or backwards.
+        """
+        origin = self.origins.get(id(items[index]))
+        over = (
+            []
+            if origin is None
+            else [e for e in origin.positions.values() if e[0] not in self.active]
+        )
+        for loop, at, _ in over:
+            steps = list(_RANGE(loop.first_step, loop.steps))
+            backwards = at == steps[-1]
+            if backwards or at == steps[0]:
+                rows = self._rows_by_step(loop, items[index:], steps[::-1] if backwards else steps)
+                serials = [tuple(serial for _, serial in row) for row in rows]
+                if _LEN(set(serials)) == 1:
+                    columns = [[row[k][0] for row in rows] for k in _RANGE(_LEN(rows[0]))]
+                    ordered = [column[::-1] if backwards else column for column in columns]
+                    return _FilledSegment(loop, ordered, sum(map(_LEN, rows)), backwards)
+                if not backwards:
+                    why = "a list that it fills has other tensors of one step than of another"
+                    raise RerollError(loop, why, _LEN(set(serials[1:])) == 1)
+        return None
+
+    def _rows_by_step(
+        self, loop: DynamicLoop, items: Sequence[Any], steps: Sequence[int]
+    ) -> list[list[tuple[Any, int]]]:
+        """Return the consecutive tensors of each step, with their index in the step."""
+        rows: list[list[tuple[Any, int]]] = []
+        index = 0
+        for number in steps:
+            row: list[tuple[Any, int]] = []
+            while index < _LEN(items):
+                entry = self._step_of(items[index], loop)
+                if entry is None or entry[0] != number:
+                    break
+                row.append((items[index], entry[1]))
+                index += 1
+            rows.append(row)
+        return rows
+
+    def _step_of(self, item: Any, loop: DynamicLoop) -> tuple[int, int] | None:
+        """Return the step of a loop that made a tensor, and its index among the step's tensors."""
+        origin = self.origins.get(id(item))
+        entry = None if origin is None else origin.positions.get(loop.number)
+        return None if entry is None else entry[1:]
+
+
+@dataclass(frozen=True)
+class _FilledSegment:
+    """A part of a list that a loop has filled: for each tensor of a step, a column with those of
+    all steps; the list may have the last step first.
+    """
+
+    loop: DynamicLoop
+    columns: list[list[torch.Tensor]]
+    count: int
+    backwards: bool
+
+    def stack_rows(self, dim: int) -> torch.Tensor:
+        """Stack all of them along ``dim`` of the result."""
+        columns = [self._stack_column(column, dim) for column in self.columns]
+        if _LEN(columns) == 1:
+            return columns[0]
+        return torch.stack(columns, dim + 1).flatten(dim, dim + 1)
+
+    def concat_rows(self, dim: int) -> torch.Tensor:
+        """Concatenate all of them along ``dim``."""
+        return self.stack_rows(dim).flatten(dim, dim + 1)
+
+    def _stack_column(self, items: list[torch.Tensor], dim: int) -> torch.Tensor:
+        if any(tuple(item.shape) != tuple(items[0].shape) for item in items[1:]):
+            why = "the tensors that it puts into a list are not of one size"
+            raise RerollError(self.loop, why, True)
+        length = self.loop.length - self.loop.first_step
+        rows: torch.Tensor = COLLECT(items, length, self.loop.number, dim)
+        return rows.flip(dim) if self.backwards else rows
+
+
+class DynamicSequence:
+    """A sequence of dynamic length: it can be iterated, reversed, and indexed by a number."""
+
+    def __init__(self, session: LoopSession, length: Any, item: Callable[[Any], Any]) -> None:
+        self.session, self.length, self.item = session, length, item
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.session.run_steps(self.length, self.item)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return self.session.run_steps(self.length, lambda index: self.item(self.length - 1 - index))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            raise ExportError(f"a slice of a sequence over a free size, at {calling_line()}")
+        return self.item(index if index >= 0 else self.length + index)
+
+
+class _LoopMode(TorchFunctionMode):
+    """Records what each step makes, and replaces lists that loops filled by one tensor."""
+
+    def __init__(self, session: LoopSession) -> None:
+        super().__init__()
+        self.session = session
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        tensors = (leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor))
+        self.session.call_inputs.update((id(leaf), leaf) for leaf in tensors)
+        if func in _UNBINDS and _is_dynamic(args[0].shape[_dim_argument(args, named)]):
+            return self._iterate_rows(args[0], _dim_argument(args, named))
+        if func is torch.Tensor.__setitem__ and _has_symbol(args[1]):
+            _set_item(*args)
+            self.session.record_write(args[0])
+            return None
+        if func in _FROM_NUMBERS and set(named) <= {"dtype", "device"}:
+            numbers = self.session.tensors_of(args[0] if args else None)
+            if numbers is not None:
+                rows = self._collect_list(torch.stack, (numbers,), {})
+                rows = torch.stack(numbers) if rows is None else rows
+                result = rows.to(named.get("device"), named.get("dtype", torch.int64))
+                self.session.record_tensors((rows, result))
+                return result
+        if func in _STACKS or func in _CATS:
+            result = self._collect_list(func, args, named)
+            if result is not None:
+                self.session.record_tensors(result)
+                return result
+        returned = func(*args, **named)
+        self.session.record_tensors(returned)
+        if self.session.active and args and isinstance(args[0], torch.Tensor) and _writes(func):
+            self.session.record_write(args[0])
+        if isinstance(named.get("out"), torch.Tensor):
+            self.session.record_write(named["out"])
+        return returned
+
+    def _iterate_rows(self, tensor: torch.Tensor, dim: int) -> DynamicSequence:
+        return DynamicSequence(
+            self.session, tensor.shape[dim], lambda index: tensor.select(dim, index)
+        )
+
+    def _collect_list(self, func: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
+        items = args[0] if args else named.get("tensors")
+        if not isinstance(items, (list, tuple)):
+            return None
+        parts = self.session.split_segments(items)
+        if parts is None:
+            return None
+        if "out" in named:
+            raise ExportError(f"out= with a list that a loop of free size fills: {calling_line()}")
+        dim = args[1] if _LEN(args) > 1 else named.get("dim", named.get("axis", 0))
+        stacks = func in _STACKS
+        example = next(part for part in parts if isinstance(part, _FilledSegment)).columns[0][0]
+        dim += (example.dim() + stacks) if dim < 0 else 0
+        values = [_segment_tensor(part, dim, stacks) for part in parts]
+        return values[0] if _LEN(values) == 1 else torch.cat(values, dim)
+
+
+def _segment_tensor(part: Any, dim: int, stacks: bool) -> torch.Tensor:
+    if isinstance(part, _FilledSegment):
+        return part.stack_rows(dim) if stacks else part.concat_rows(dim)
+    tensor: torch.Tensor = part.unsqueeze(dim) if stacks else part
+    return tensor
+
+
+_WRITERS = frozenset(
+    {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__iand__", "__ior__"}
+)
+_UNBINDS = (torch.Tensor.unbind, torch.unbind)
+_STACKS = (torch.stack,)
+_FROM_NUMBERS = (torch.tensor, torch.as_tensor)
+_CATS = (torch.cat, torch.concat, torch.concatenate)
+
+
+def _writes(func: Any) -> bool:
+    """Whether a function of torch writes to its first argument: ``add_``, ``__setitem__``."""
+    name = getattr(func, "__name__", "")
+    return name in _WRITERS or (name.endswith("_") and not name.endswith("__"))
+
+
+def _dim_argument(args: Sequence[Any], named: Mapping[str, Any]) -> int:
+    dim: int = args[1] if _LEN(args) > 1 else named.get("dim", 0)
+    return dim
+
+
+def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
+    """Assign ``tensor[index] = value`` with a dynamic number in the index, which torch's
+    own rejects.
+    """
+    target = tensor[index]
+    if isinstance(value, torch.Tensor):
+        while value.dim() > target.dim() and value.shape[0] == 1:
+            value = value[0]
+        target.copy_(value)
+    else:
+        target.fill_(value)
+
+
+def _has_symbol(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, torch.Tensor) for part in parts):
+        return False
+    ends = [
+        end
+        for part in parts
+        for end in ((part.start, part.stop) if isinstance(part, slice) else (part,))
+    ]
+    return any(isinstance(end, torch.SymInt) for end in ends)
+
+
+def _is_dynamic(size: Any) -> bool:
+    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
+
+
+# -- replacements of Python's functions
+
+
+def _builtin_replacements(session: LoopSession) -> dict[str, Any]:
+    """Return the replacements of Python's functions in the model's files, by name."""
+
+    class DynamicRange(abc.ABC):  # noqa: B024 (registered, so that isinstance(x, range) holds)
+        """Python's range, and one over a dynamic size."""
+
+        def __new__(cls, *args: Any) -> Any:
+            if not any(map(_is_dynamic, args)):
+                return _RANGE(*args)
+            start, stop, step = (0, *args, 1) if _LEN(args) == 1 else (*args, 1)[:3]
+            if not isinstance(step, int) or step == 0:
+                raise ExportError(f"range with a step that is free, at {calling_line()}")
+            length = (
+                (stop - start + step - 1) // step
+                if step > 0
+                else _descending_length(start, stop, step)
+            )
+            if step in (1, -1):
+                length = (stop - start) * step
+            if not statically_known_true(length >= 0):
+                length = torch.sym_max(length, 0)
+            return DynamicSequence(session, length, lambda index: start + index * step)
+
+    DynamicRange.register(_RANGE)
+
+    def dynamic_zip(*sequences: Any, **options: Any) -> Any:
+        free = [_as_dynamic_sequence(session, sequence) for sequence in sequences]
+        if not any(free) or _LEN(sequences) == 1:
+            return _ZIP(*sequences, **options)
+        lengths = [sequence.length for sequence in free if sequence is not None]
+        same = all(statically_known_true(sequence == lengths[0]) for sequence in lengths)
+        if not same or None in free:
+            raise ExportError(
+                f"zip of sequences that may not have the same length, at {calling_line()}"
+            )
+        return DynamicSequence(
+            session,
+            lengths[0],
+            lambda index: tuple(sequence.item(index) for sequence in free if sequence),
+        )
+
+    def dynamic_enumerate(sequence: Any, start: Any = 0) -> Any:
+        free = _as_dynamic_sequence(session, sequence)
+        if free is None:
+            return _ENUMERATE(sequence, start)
+        return DynamicSequence(
+            session, free.length, lambda index: (start + index, free.item(index))
+        )
+
+    def dynamic_len(sequence: Any) -> Any:
+        free = _as_dynamic_sequence(session, sequence)
+        return _LEN(sequence) if free is None else free.length
+
+    return {
+        "range": DynamicRange,
+        "zip": dynamic_zip,
+        "enumerate": dynamic_enumerate,
+        "len": dynamic_len,
+    }
+
+
+def _descending_length(start: Any, stop: Any, step: int) -> Any:
+    return (start - stop - step - 1) // -step
+
+
+def _as_dynamic_sequence(session: LoopSession, value: Any) -> DynamicSequence | None:
+    """Return a sequence over ``value`` if it has a dynamic length."""
+    if isinstance(value, DynamicSequence):
+        return value
+    if isinstance(value, torch.Tensor) and value.dim() and _is_dynamic(value.shape[0]):
+        return DynamicSequence(session, value.shape[0], lambda index: value.select(0, index))
+    return None
+
+
+@contextmanager
+def intercept_loops(session: LoopSession, module: torch.nn.Module) -> Iterator[None]:
+    """Handle the loops over dynamic sizes of the module's own code by ``session`` in the block."""
+    replaced = _builtin_replacements(session)
+    placed: list[tuple[dict[str, Any], str]] = []
+
+    def undo() -> None:
+        for namespace, name in placed:
+            namespace.pop(name, None)
+
+    with undone(undo):
+        for file_globals in _module_namespaces(module):
+            for name, value in replaced.items():
+                if name not in file_globals:
+                    placed.append((file_globals, name))
+                    file_globals[name] = value
+        with _LoopMode(session):
+            yield
+
+
+def _module_namespaces(module: torch.nn.Module) -> list[dict[str, Any]]:
+    """Return the globals of the files of the module's code: those of its classes, and of the
+    functions and classes of users' files that these name.
+    """
+    namespaces: dict[int, dict[str, Any]] = {}
+    todo = [
+        function.__globals__
+        for submodule in module.modules()
+        for kind in type(submodule).__mro__
+        for function in vars(kind).values()
+        if isinstance(function, types.FunctionType)
+    ]
+    todo += [
+        submodule.forward.__globals__
+        for submodule in module.modules()
+        if isinstance(vars(submodule).get("forward"), types.FunctionType)
+    ]
+    for depth in _RANGE(2):
+        fresh = [
+            namespace
+            for namespace in {id(submodule): submodule for submodule in todo}.values()
+            if _is_user_namespace(namespace)
+        ]
+        fresh = [namespace for namespace in fresh if id(namespace) not in namespaces]
+        namespaces.update((id(namespace), namespace) for namespace in fresh)
+        if depth == 0:
+            todo = [
+                value.__globals__
+                for namespace in fresh
+                for value in list(namespace.values())
+                if isinstance(value, types.FunctionType)
+            ]
+    return list(namespaces.values())
+
+
+def _is_user_namespace(held: Mapping[str, Any]) -> bool:
+    file = held.get("__file__")
+    return not isinstance(file, str) or is_user_file(file)
