@@ -151,25 +151,25 @@ if TYPE_CHECKING:
     from .errors import UnsupportedDtype as UnsupportedDtype
     from .errors import UntestedVersionWarning as UntestedVersionWarning
     from .errors import VersionError as VersionError
-    from .exporter.account.certificate import WeightReport as WeightReport
-    from .exporter.account.report import ExportReport as ExportReport
-    from .exporter.account.validate import Validation as Validation
     from .exporter.capture.workarounds import bypass_export_some_errors as bypass_export_some_errors
     from .exporter.dispatchers.dispatcher import Converter as Converter
     from .exporter.dispatchers.dispatcher import Dispatcher as Dispatcher
     from .exporter.dispatchers.dispatcher import from_seed_style as from_seed_style
     from .exporter.dispatchers.onnxscript_dispatcher import OxsDispatcher as OxsDispatcher
-    from .exporter.language_models.coded_cache import CacheOptions as CacheOptions
+    from .exporter.frontend.export_request import ExportOptions as ExportOptions
+    from .exporter.frontend.fake_weights import attach_weights as attach_weights
+    from .exporter.frontend.fake_weights import match_input_parameters as match_input_parameters
     from .exporter.language_models.export import export_language_model as export_language_model
+    from .exporter.language_models.quantized_kv_cache import CacheOptions as CacheOptions
     from .exporter.language_models.runner import OnnxLanguageModel as OnnxLanguageModel
+    from .exporter.observation.proof import ProofReport as ProofReport
     from .exporter.observe import Observation as Observation
     from .exporter.observe import observe as observe
-    from .exporter.observing.proof import ProofReport as ProofReport
     from .exporter.program import OnnxProgram as OnnxProgram
     from .exporter.register_transformers import register_transformers as register_transformers
-    from .exporter.request.fake_weights import attach_weights as attach_weights
-    from .exporter.request.fake_weights import match_input_parameters as match_input_parameters
-    from .exporter.request.program import ExportOptions as ExportOptions
+    from .exporter.reporting.quantization_report import WeightReport as WeightReport
+    from .exporter.reporting.report import ExportReport as ExportReport
+    from .exporter.reporting.validate import Validation as Validation
     from .exporter.to_onnx import export as export
     from .exporter.to_onnx import to_onnx as to_onnx
     from .interpreter.interpreter import DynamoInterpreter as DynamoInterpreter
@@ -184,7 +184,7 @@ _PUBLIC: dict[str, str] = {
     "ArgumentError": "ortable.errors",
     "BuilderError": "ortable.errors",
     "Bisection": "ortable.debug.bisection.records",
-    "CacheOptions": "ortable.exporter.language_models.coded_cache",
+    "CacheOptions": "ortable.exporter.language_models.quantized_kv_cache",
     "Comparison": "ortable.debug.comparing.records",
     "ConversionError": "ortable.errors",
     "Converter": "ortable.exporter.dispatchers.dispatcher",
@@ -192,9 +192,9 @@ _PUBLIC: dict[str, str] = {
     "Dispatcher": "ortable.exporter.dispatchers.dispatcher",
     "DynamoInterpreter": "ortable.interpreter.interpreter",
     "ExportError": "ortable.errors",
-    "ExportOptions": "ortable.exporter.request.program",
+    "ExportOptions": "ortable.exporter.frontend.export_request",
     "Explanation": "ortable.debug.explain_records",
-    "ExportReport": "ortable.exporter.account.report",
+    "ExportReport": "ortable.exporter.reporting.report",
     "ExtendedReferenceEvaluator": "ortable.debug.reference",
     "Fault": "ortable.debug.bisection.records",
     "FallbackWarning": "ortable.errors",
@@ -218,7 +218,7 @@ _PUBLIC: dict[str, str] = {
     "OxsDispatcher": "ortable.exporter.dispatchers.onnxscript_dispatcher",
     "PrecompileError": "ortable.errors",
     "Profile": "ortable.debug.profiling.report",
-    "ProofReport": "ortable.exporter.observing.proof",
+    "ProofReport": "ortable.exporter.observation.proof",
     "ProviderError": "ortable.errors",
     "ResultSpec": "ortable.builder",
     "RewriteError": "ortable.errors",
@@ -228,10 +228,10 @@ _PUBLIC: dict[str, str] = {
     "UnsupportedDtype": "ortable.errors",
     "UntestedVersionWarning": "ortable.errors",
     "VersionError": "ortable.errors",
-    "Validation": "ortable.exporter.account.validate",
+    "Validation": "ortable.exporter.reporting.validate",
     "WeightOptions": "ortable.passes.weight_quantization",
-    "WeightReport": "ortable.exporter.account.certificate",
-    "attach_weights": "ortable.exporter.request.fake_weights",
+    "WeightReport": "ortable.exporter.reporting.quantization_report",
+    "attach_weights": "ortable.exporter.frontend.fake_weights",
     "bisect": "ortable.debug.bisection.search",
     "bypass_export_some_errors": "ortable.exporter.capture.workarounds",
     "draw": "ortable.debug.plot",
@@ -244,7 +244,7 @@ _PUBLIC: dict[str, str] = {
     "from_seed_style": "ortable.exporter.dispatchers.dispatcher",
     "get_decomposition_table": "ortable.backend.aot.decompositions",
     "load_specs": "ortable.interpreter.user_specs",
-    "match_input_parameters": "ortable.exporter.request.fake_weights",
+    "match_input_parameters": "ortable.exporter.frontend.fake_weights",
     "observe": "ortable.exporter.observe",
     "onnx_custom_backend": "ortable.backend.aot.entry",
     "onnx_debug_backend": "ortable.debug.backend",

@@ -12,7 +12,7 @@ import torch
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError
-from ortable.exporter.request.caller_state import in_onnx_export
+from ortable.exporter.frontend.module_state import in_onnx_export
 from tests.backend.threads import in_threads
 
 from .helpers import assert_close, assert_same, feeds_of, run_onnx

@@ -11,7 +11,7 @@ import torch
 from ortable.errors import ConversionError, FunctionNotFoundError, OptionError, UnsupportedCase
 from ortable.exporter.dispatchers.dispatcher import Dispatcher, from_seed_style
 from ortable.exporter.dispatchers.operator_names import operator_names
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.to_onnx import to_onnx
 from ortable.interpreter.tables import generated_tables
 

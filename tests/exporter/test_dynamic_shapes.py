@@ -7,7 +7,7 @@ import torch
 from torch.export import Dim
 
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.to_onnx import to_onnx
 from tests.modules import Neuron
 

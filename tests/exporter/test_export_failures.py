@@ -13,7 +13,7 @@ from torch.export import Dim
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError
 from ortable.exporter.capture.export_failures import KINDS, is_user_file
-from ortable.exporter.request.program import UserLine
+from ortable.exporter.frontend.export_request import UserLine
 
 X = torch.rand(4, 6)
 

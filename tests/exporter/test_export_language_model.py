@@ -23,7 +23,7 @@ from transformers import DynamicCache
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.language_models.decoder import decoder_of
-from ortable.exporter.language_models.folder import genai_config
+from ortable.exporter.language_models.model_folder import genai_config
 
 from .helpers import assert_close
 from .language_models import CACHE
@@ -308,7 +308,9 @@ def test_weights_that_no_protobuf_file_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1.5 GiB or more stay in torch until they are written: here 1 KB."""
-    monkeypatch.setattr(importlib.import_module("ortable.exporter.to_onnx"), "OUTGROWN", 1024)
+    monkeypatch.setattr(
+        importlib.import_module("ortable.exporter.to_onnx"), "LARGE_MODEL_BYTES", 1024
+    )
     model = build("gpt2")
     made = ortable.export_language_model(model, tmp_path / "model", loop="greedy")
     expected = generated(model)

@@ -13,7 +13,7 @@ from torch import nn
 from torch._higher_order_ops.while_loop import while_loop
 
 from ortable import to_onnx
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
 
 from .helpers import assert_close, eager, feeds_of, run_onnx
 from .test_module_functions import Part, Whole, calls_of, functions_of

@@ -13,7 +13,7 @@ from onnx.inliner import inline_local_functions
 from torch import nn
 
 from ortable import to_onnx
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
 
 from .helpers import assert_close, eager, feeds_of, run_onnx
 from .test_module_functions import functions_of

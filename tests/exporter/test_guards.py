@@ -18,10 +18,10 @@ from torch.export import Dim
 import ortable
 from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.errors import ExportError, InputError, OptionError
-from ortable.exporter.account import resize
 from ortable.exporter.capture import guards
 from ortable.exporter.capture.guard_proofs import is_implied
-from ortable.exporter.request.program import Guard, Program
+from ortable.exporter.frontend.export_request import Guard, Program
+from ortable.exporter.reporting import example_sizes
 from tests.modules import FunctionOfX
 
 THIS = Path(__file__).name
@@ -348,12 +348,12 @@ def test_sizes_that_meet_a_guard_are_looked_for_in_bounds() -> None:
     names = {symbol: str(symbol) for symbol in symbols}
     program = Program(torch.fx.GraphModule({}, torch.fx.Graph()))
     program.guards = [Guard("never", None, holds)]
-    assert resize._guarded(dict.fromkeys(symbols, 3), names, program, {}) is None
+    assert example_sizes._guarded(dict.fromkeys(symbols, 3), names, program, {}) is None
     assert 100 < len(seen) <= 1000
     sums = [sum(trial.values()) for trial in seen]
     assert sums == sorted(sums) and len({tuple(trial.values()) for trial in seen}) == len(seen)
     every = sorted(itertools.product(range(4), repeat=3), key=sum)
-    assert list(resize._by_sum(3, 4)) == every
+    assert list(example_sizes._by_sum(3, 4)) == every
 
 
 def test_proofs() -> None:

@@ -14,8 +14,8 @@ import torch
 
 import ortable
 from ortable.errors import OptionError
-from ortable.exporter.request.fake_weights import match_input_parameters
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
+from ortable.exporter.frontend.fake_weights import match_input_parameters
 from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import assert_same, run_onnx

@@ -202,7 +202,7 @@ def test_a_fake_tensor_cannot_be_written(tmp_path) -> None:
 
 
 def test_progress_is_reported(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(export_files, "SHOWN_FROM", 1000)
+    monkeypatch.setattr(export_files, "MIN_PROGRESS_BYTES", 1000)
     module = torch.nn.Sequential(*(torch.nn.Linear(50, 50) for _ in range(20)))
     to_onnx(module, (torch.rand(1, 50),), large_model=True, filename=tmp_path / "m", verbose=1)
     lines = [line for line in capsys.readouterr().out.splitlines() if "MB of weights" in line]

@@ -15,7 +15,7 @@ from torch import nn
 
 from ortable import pretty_onnx, to_onnx
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
 
 from .helpers import assert_close, assert_same, eager, feeds_of, run_onnx
 

@@ -13,10 +13,10 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
-from ortable.exporter import calling
+from ortable.exporter import calling_convention
 from ortable.exporter.capture import sources
-from ortable.exporter.observing.apart import Apart, NotStarted
-from ortable.exporter.observing.proof import ProofReport, Trial
+from ortable.exporter.observation.proof import ProofReport, Trial
+from ortable.exporter.observation.subprocess_runner import Apart, NotStarted
 from ortable.lowerings import recurrent
 
 Call = dict[str, Any]
@@ -353,7 +353,7 @@ def test_a_graph_that_is_wrong_at_one_row_is_an_error(monkeypatch) -> None:
 
 def test_what_ends_the_process_on_empty_tensors_ends_another_one(monkeypatch) -> None:
     """ONNX Runtime's LSTM aborts on a batch of 0, which is padded and refused; here it is not."""
-    monkeypatch.setattr(calling, "CRASHES_ON_EMPTY", frozenset())
+    monkeypatch.setattr(calling_convention, "CRASHES_ON_EMPTY", frozenset())
     monkeypatch.setattr(recurrent, "_pad_empty_batch", lambda graph, batch, tensors: tensors)
     module = torch.nn.LSTM(4, 3, batch_first=True).eval()
     seen = observed(module, (torch.rand(2, 5, 4),), (torch.rand(3, 5, 4),))

@@ -30,7 +30,7 @@ from ortable.errors import (
     ProviderError,
 )
 from ortable.exporter import program as program_module
-from ortable.exporter.account.sessions import make_session
+from ortable.exporter.reporting.sessions import make_session
 from tests.backend.threads import in_threads
 
 from .program_helpers import Small, X, check, module_of
@@ -86,7 +86,7 @@ class Wide(torch.nn.Module):
 
 def test_large_models_keep_their_weights_outside(tmp_path: Path, monkeypatch: Any) -> None:
     module, x = Wide(), torch.randn(2, 64)
-    monkeypatch.setattr(sys.modules["ortable.exporter.to_onnx"], "OUTGROWN", 50_000)
+    monkeypatch.setattr(sys.modules["ortable.exporter.to_onnx"], "LARGE_MODEL_BYTES", 50_000)
     program = export(module, (x,))
     assert isinstance(program.model, LargeModel)
     assert len(program.model.proto.SerializeToString()) < 10_000

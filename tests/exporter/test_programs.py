@@ -169,7 +169,7 @@ def test_operators_named_for_decomposition_are_decomposed_when_they_lack_a_conve
     from dataclasses import replace
 
     from ortable.exporter.capture.functionalize import prepare_program
-    from ortable.exporter.request.program import ExportOptions
+    from ortable.exporter.frontend.export_request import ExportOptions
 
     from ..interpreter.small_tables import TABLES
 
@@ -187,7 +187,7 @@ def test_operators_named_for_decomposition_are_decomposed_when_they_lack_a_conve
 
 
 def test_a_decomposition_table_of_the_user_is_applied() -> None:
-    from ortable.exporter.request.program import ExportOptions
+    from ortable.exporter.frontend.export_request import ExportOptions
 
     def relu(x: torch.Tensor) -> torch.Tensor:
         return torch.sin(x) + torch.cos(x)
@@ -204,7 +204,7 @@ def test_a_decomposition_table_of_the_user_is_applied() -> None:
 
 
 def test_strict_export_is_an_option() -> None:
-    from ortable.exporter.request.program import ExportOptions
+    from ortable.exporter.frontend.export_request import ExportOptions
 
     model = export(
         Neuron(), (torch.rand(5, 3),), export_options=ExportOptions(strict=True), validate=True
@@ -265,7 +265,7 @@ class Hidden(torch.nn.Module):
 
 def test_the_other_mode_of_torch_export_is_tried_unless_one_was_asked_for() -> None:
     from ortable.exporter.capture.workarounds import bypass_export_some_errors
-    from ortable.exporter.request.program import ExportOptions
+    from ortable.exporter.frontend.export_request import ExportOptions
 
     x = torch.rand(3)
     with pytest.raises(ExportError, match="only dynamo can export this"):

@@ -15,7 +15,7 @@ from torch.compiler import nested_compile_region
 
 from ortable import export, to_onnx
 from ortable.errors import ExportError, InputError, OptionError, UnsupportedCase
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
 
 from .helpers import assert_close, assert_same, eager, feeds_of, run_onnx
 from .test_module_functions import calls_of, functions_of

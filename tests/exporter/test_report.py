@@ -8,7 +8,7 @@ import torch
 
 from ortable import export, to_onnx
 from ortable.errors import FunctionNotFoundError, InputError, OptionError
-from ortable.exporter.request.program import PHASES
+from ortable.exporter.frontend.export_request import PHASES
 from tests.modules import Neuron
 
 

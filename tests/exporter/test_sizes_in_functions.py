@@ -21,7 +21,7 @@ import ortable
 from ortable import ExportOptions
 from ortable.errors import InputError
 from ortable.exporter.capture.export_failures import decides_for_caller, is_dispatch, is_user_file
-from ortable.exporter.request.program import UserLine
+from ortable.exporter.frontend.export_request import UserLine
 
 EXAMPLE = (6, 8)
 OTHERS = ((6, 5), (9, 8), (7, 8), (12, 20), (4, 4))

@@ -19,7 +19,7 @@ import torch
 import ortable
 from ortable import ExportOptions, bypass_export_some_errors
 from ortable.compat import torch as compat
-from ortable.exporter.observing.proof import state_kept
+from ortable.exporter.observation.proof import state_kept
 from tests.backend.threads import in_threads
 from tests.process_state import process_state
 

@@ -11,7 +11,7 @@ from torch.export import Dim
 import ortable
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.account.gaps import EXACT, gap_between, tolerance_of
+from ortable.exporter.reporting.numeric_diff import EXACT, gap_between, tolerance_of
 
 
 class Pair(torch.nn.Module):

@@ -18,7 +18,7 @@ from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.compat.torch_version import TORCH
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.capture.patches import PATCHES
-from ortable.exporter.request.program import active_patches
+from ortable.exporter.frontend.export_request import active_patches
 from ortable.exporter.signature import caches
 
 from .helpers import assert_close, assert_same, eager, run_onnx

@@ -30,7 +30,7 @@ from ortable.backend.sessions import tune
 from ortable.backend.store import Limits
 from ortable.exporter.capture import pt2
 from ortable.exporter.conversion import write_model
-from ortable.exporter.language_models.folder import (
+from ortable.exporter.language_models.model_folder import (
     FIRST,
     GENAI,
     NEXT,

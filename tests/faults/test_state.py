@@ -24,9 +24,9 @@ from ortable.compat.undone import collections_paused, undone
 from ortable.debug.explain_state import preserve_model, preserve_optimizers
 from ortable.exporter.capture import dynamic_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
-from ortable.exporter.observing.proof import state_kept
-from ortable.exporter.request import caller_state
-from ortable.exporter.request.program import ACTIVE
+from ortable.exporter.frontend import module_state
+from ortable.exporter.frontend.export_request import ACTIVE_PATCHES
+from ortable.exporter.observation.proof import state_kept
 from ortable.ir.proto import atomic_files
 from tests.exporter.test_workarounds import LSTM_KERNEL, PATCHED
 from tests.process_state import process_state
@@ -101,8 +101,8 @@ def _state() -> dict[str, Any]:
         "classes": set(pytree.SUPPORTED_NODES),
         "sizes of one": compat.fx_config.backed_size_oblivious,
         "lifting": [each._materialize_and_lift_constants for each in holders],
-        "region": ACTIVE.get(),
-        "autocast around": caller_state.regions_around(),
+        "region": ACTIVE_PATCHES.get(),
+        "autocast around": module_state.caller_autocast_regions(),
         "judge": bisector._State.judge,
         "profile": dict(compat.dynamo_profile.get_code_state()),
         "loggers": [(each.level, each.disabled) for each in loggers],
@@ -134,7 +134,7 @@ def _is_free(folder: Path) -> bool:
 @contextmanager
 def _changed() -> Iterator[None]:
     """What a forward may leave in its module."""
-    with caller_state.state_restored(MODULE, (X,)):
+    with module_state.restore_state(MODULE, (X,)):
         MODULE.seen.append(3)
         MODULE.register_buffer("new", torch.ones(1))
         MODULE.linear.weight.requires_grad_(False)
@@ -164,11 +164,13 @@ def _silent() -> Iterator[None]:
 
 def _under_autocast() -> Any:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        caller_state.outside_autocast()(caller_state.regions_around)()
+        module_state.suspend_autocast()(module_state.caller_autocast_regions)()
 
 
 def _called_within() -> Any:
-    with caller_state.called_within((caller_state.Region("cpu", torch.bfloat16, True),)):
+    with module_state.use_autocast_regions(
+        (module_state.AutocastRegion("cpu", torch.bfloat16, True),)
+    ):
         pass
 
 
@@ -187,17 +189,17 @@ def _in(made: Callable[[], Any]) -> Callable[[], None]:
     return work
 
 
-HELD = caller_state.held_tensors(MODULE)
+HELD = module_state.module_tensors(MODULE)
 FOLDER = Path(tempfile.mkdtemp())  # one of this process, or others would hold its lock
 GRAPH = PROGRAM.graph_module
 WORKS: dict[str, Callable[[], Any]] = {
-    "in_onnx_export": _in(caller_state.in_onnx_export),
+    "in_onnx_export": _in(module_state.in_onnx_export),
     "outside_autocast": _under_autocast,
     "called_within": _called_within,
     "bypass_export_some_errors": _in(ortable.bypass_export_some_errors),
-    "forward_replaced": _in(lambda: caller_state.forward_replaced(MODULE, torch.sin)),
-    "tensors_replaced": _in(lambda: caller_state.tensors_replaced(HELD, torch.clone)),
-    "new_buffers_forgotten": _in(lambda: caller_state.new_buffers_forgotten(MODULE)),
+    "forward_replaced": _in(lambda: module_state.replace_forward(MODULE, torch.sin)),
+    "tensors_replaced": _in(lambda: module_state.replace_tensors(HELD, torch.clone)),
+    "new_buffers_forgotten": _in(lambda: module_state.discard_new_buffers(MODULE)),
     "state_restored": _in(_changed),
     "state_kept": _in(_written),
     "observe": _in(lambda: ortable.observe(MODULE)),
@@ -205,7 +207,9 @@ WORKS: dict[str, Callable[[], Any]] = {
     "judged_by": _in(lambda: bisector.judged_by(lambda *_: False)),
     "model_untouched": _in(lambda: preserve_model(MODULE, ((X,), {}), True)),
     "optimizers_untouched": _in(_stepped),
-    "quiet guards": _in(lambda: caller_state.quiet(caller_state.GUARDS, caller_state.TRACING)),
+    "quiet guards": _in(
+        lambda: module_state.silence_loggers(module_state.GUARDS_LOGGER, module_state.TRACE_LOGGER)
+    ),
     "silent": _in(_silent),
     "marked_regions": _in(lambda: functionalize.marked_regions(GRAPH)),
     "scalars_as_operators": _in(lambda: functionalize.scalars_as_operators(GRAPH)),

@@ -46,10 +46,18 @@ ALLOWED = {
     "and of aot_compile, which torch unpickles, too: it is code, docs/security.md",
     ("runtime/ortable/exporter/capture/pt2.py", "torch.export.load"): "after pt2_validation",
     ("runtime/ortable/exporter/capture/pt2_validation.py", "torch.load"): "weights_only",
-    ("runtime/ortable/exporter/observing/apart.py", "subprocess"): "this interpreter, for a module "
-    "of the caller that may end it",
-    ("runtime/ortable/exporter/observing/apart.py", "np.load"): "what the process wrote",
-    ("runtime/ortable/exporter/observing/child.py", "np.load"): "what the process wrote",
+    (
+        "runtime/ortable/exporter/observation/subprocess_runner.py",
+        "subprocess",
+    ): "this interpreter, for a module of the caller that may end it",
+    (
+        "runtime/ortable/exporter/observation/subprocess_runner.py",
+        "np.load",
+    ): "what the process wrote",
+    (
+        "runtime/ortable/exporter/observation/subprocess_main.py",
+        "np.load",
+    ): "what the process wrote",
     ("runtime/ortable/cli/target.py", "importlib.import_module"): "the module that the command "
     "line names",
     (
@@ -70,7 +78,7 @@ ALLOWED = {
             "backend/execute/frozen",
             "backend/execute/runner",
             "backend/execute/weights",
-            "exporter/account/sessions",
+            "exporter/reporting/sessions",
         )
     },
 }

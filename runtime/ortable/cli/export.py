@@ -101,7 +101,7 @@ def select_validation(args: argparse.Namespace) -> bool | float:
 def _graph_facts(path: Path) -> dict[str, Any]:
     import onnx
 
-    from ortable.exporter.account.report import facts_of_graph
+    from ortable.exporter.reporting.report import facts_of_graph
 
     return facts_of_graph(onnx.load(path, load_external_data=False))
 
@@ -155,7 +155,7 @@ def make_report(model: Any, builder: Any, output: str) -> dict[str, Any]:
         output: where the model was written.
     """
     from ortable.debug.explain_records import fired_lines, rewrite_summary
-    from ortable.exporter.account.report import facts_of
+    from ortable.exporter.reporting.report import facts_of
 
     record = builder.record
     facts = facts_of(record, model)

@@ -16,7 +16,7 @@ from ortable.backend.aot.entry import compile_from_torch
 from ortable.backend.options import OrtOptions, OrtOptionsDict
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
-from ortable.exporter.account.gaps import AskedTolerance
+from ortable.exporter.reporting.numeric_diff import AskedTolerance
 
 from .run import ReferenceBackend
 

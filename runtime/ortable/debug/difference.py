@@ -20,9 +20,9 @@ from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError, OrtableError
-from ortable.exporter.account.gaps import AskedTolerance
+from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.program import OnnxProgram
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.reporting.numeric_diff import AskedTolerance
 
 from .comparing.call_effects import Call, CallEffects, describe_difference
 from .comparing.diagnosis import (

@@ -17,7 +17,7 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import own_profile, unwrapped
 from ortable.compat.undone import undone
-from ortable.exporter.request.caller_state import held_tensors, state_restored, tensors_replaced
+from ortable.exporter.frontend.module_state import module_tensors, replace_tensors, restore_state
 
 # One inspection at a time: they temporarily change state that all threads share (tensors of the
 # model, dynamo's caches and settings), and two would restore each other's changes. It is not
@@ -99,8 +99,8 @@ def preserve_model(function: Any, call: Any, train: bool) -> Iterator[None]:
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         stack.enter_context(torch.random.fork_rng(devices=devices))
         for module in find_modules(function):
-            stack.enter_context(state_restored(module, call))
-            stack.enter_context(tensors_replaced(held_tensors(module), stand_in))
+            stack.enter_context(restore_state(module, call))
+            stack.enter_context(replace_tensors(module_tensors(module), stand_in))
             for submodule in module.modules():  # of module.compile(): torch would run it
                 if vars(submodule).get("_compiled_call_impl") is not None:
                     vars(submodule)["_compiled_call_impl"] = None

@@ -21,7 +21,7 @@ from ortable.backend.execute.feeds import check_memory, float8_value
 from ortable.backend.roles import CompiledGraph, InputRoleKind
 from ortable.compat.onnxruntime import capi, ort_value
 from ortable.errors import MismatchError, OrtableError
-from ortable.exporter.account.gaps import AskedTolerance, Gap
+from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap
 from ortable.interpreter.diagnostics.failures import describe_node
 from ortable.interpreter.tables import generated_tables
 

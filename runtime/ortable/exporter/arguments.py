@@ -24,9 +24,14 @@ import torch
 from ortable.errors import ArgumentError, ExportError, OptionError
 from ortable.exporter.capture.pt2 import load_program
 from ortable.exporter.dispatchers.dispatcher import Converter, checked_dispatcher
+from ortable.exporter.frontend.export_request import (
+    ExportOptions,
+    ExportRecord,
+    Request,
+    checked_options,
+)
+from ortable.exporter.frontend.module_calls import function_choices
 from ortable.exporter.functions.custom_operators import FunctionBodies
-from ortable.exporter.request.module_calls import function_choices
-from ortable.exporter.request.program import ExportOptions, ExportRecord, Request, checked_options
 from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.exporter.signature.outputs import checked_call
 from ortable.interpreter.calls import Dispatcher
@@ -125,7 +130,11 @@ def signature_with(keywords: type, function: Any) -> inspect.Signature:
 
 
 def checked_request(
-    mod: Any, args: Any, kwargs: Any, keywords: Mapping[str, Any], outgrown: int | None = None
+    mod: Any,
+    args: Any,
+    kwargs: Any,
+    keywords: Mapping[str, Any],
+    large_model_bytes: int | None = None,
 ) -> Request:
     """Check the arguments of to_onnx or export, and make the request of them.
 
@@ -175,7 +184,7 @@ def checked_request(
         passes=passes,
         functions=function_choices(modules, options, bodies, given["inline"], largest),
         weights=weights,
-        outgrown=outgrown,
+        large_model_bytes=large_model_bytes,
         **{name: given[name] for name in _AS_GIVEN},
     )
 

@@ -1,4 +1,4 @@
-"""The steps from the arguments of to_onnx to a model, and what they fill: one `Conversion`.
+"""The steps from the arguments of to_onnx to a model, which fill one `Conversion`.
 
 Called by `to_onnx` and `export`; `program.py` runs single steps again.
 """
@@ -24,31 +24,36 @@ from ortable.compat.torch import unset_fake_temporarily
 from ortable.compat.undone import collections_paused
 from ortable.compat.versions import check_versions
 from ortable.errors import ExportError, OrtableError, UnsupportedDtype
-from ortable.exporter.account.certificate import rounded_builder, stored_builder
-from ortable.exporter.account.first_difference import explained
-from ortable.exporter.account.metadata import (
+from ortable.exporter.arguments import checked_path, checked_request
+from ortable.exporter.capture.guards import count_guards, report_guards
+from ortable.exporter.capture.sources import make_program
+from ortable.exporter.dispatchers.dispatcher import tell_unused
+from ortable.exporter.frontend.export_request import ExportRecord, Program, Request
+from ortable.exporter.frontend.fake_weights import convert_weights_to_inputs
+from ortable.exporter.frontend.module_state import (
+    AutocastRegion,
+    caller_autocast_regions,
+    exclusive_export,
+    suspend_autocast,
+)
+from ortable.exporter.functions.custom_operators import add_guards_of_bodies
+from ortable.exporter.functions.interpreter import FunctionInterpreter
+from ortable.exporter.reporting.first_difference import explained
+from ortable.exporter.reporting.metadata import (
     annotate,
     description,
     model_name,
     note_weights,
     weight_names,
 )
-from ortable.exporter.account.report import report_text
-from ortable.exporter.account.validate import (
+from ortable.exporter.reporting.quantization_report import rounded_builder, stored_builder
+from ortable.exporter.reporting.report import report_text
+from ortable.exporter.reporting.validate import (
     check_comparisons,
     example_feeds,
     module_and_call,
     validate_model,
 )
-from ortable.exporter.arguments import checked_path, checked_request
-from ortable.exporter.capture.guards import count_guards, report_guards
-from ortable.exporter.capture.sources import make_program
-from ortable.exporter.dispatchers.dispatcher import tell_unused
-from ortable.exporter.functions.custom_operators import add_guards_of_bodies
-from ortable.exporter.functions.interpreter import FunctionInterpreter
-from ortable.exporter.request.caller_state import Region, in_turn, outside_autocast, regions_around
-from ortable.exporter.request.fake_weights import weights_become_inputs
-from ortable.exporter.request.program import ExportRecord, Program, Request
 from ortable.exporter.signature.outputs import (
     chosen_inputs,
     chosen_outputs,
@@ -68,15 +73,15 @@ from ortable.passes.weight_quantization import WeightOptions
 
 @dataclass
 class Conversion:
-    """What a conversion was asked for, and what its steps have made so far.
+    """State of a conversion: the request, and the results of the steps so far.
 
-    ``around``: the regions of autocast that were active where it was asked for; ``program``: the
+    ``autocast_regions``: the regions of autocast that were active at the call; ``program``: the
     graph of torch; ``input_names`` and ``output_names`` as the interpreter takes them; ``dims``:
     names that the caller gave to dimensions of outputs; ``model``: a ModelProto or LargeModel.
     """
 
     request: Request
-    around: tuple[Region, ...]
+    autocast_regions: tuple[AutocastRegion, ...]
     program: Program = field(init=False)
     input_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
@@ -85,27 +90,34 @@ class Conversion:
     model: Any = None
 
 
-@in_turn()
-@outside_autocast()
+@exclusive_export()
+@suspend_autocast()
 def convert(
-    mod: Any, args: Any, kwargs: Any, keywords: Mapping[str, Any], outgrown: int | None = None
+    mod: Any,
+    args: Any,
+    kwargs: Any,
+    keywords: Mapping[str, Any],
+    large_model_bytes: int | None = None,
 ) -> Conversion:
-    """Convert a model, as the arguments of to_onnx ask for: check them, and run `STEPS`."""
+    """Check the arguments of to_onnx and run `STEPS`."""
     check_versions("torch", "onnx")
     # torch.export makes a fake mode of its own, and what has data keeps it
     with unset_fake_temporarily():
-        made = Conversion(checked_request(mod, args, kwargs, keywords, outgrown), regions_around())
-        with _reporting(made):
+        conversion = Conversion(
+            checked_request(mod, args, kwargs, keywords, large_model_bytes),
+            caller_autocast_regions(),
+        )
+        with _write_report_on_exit(conversion):
             for step in STEPS:
-                step(made)
-    return made
+                step(conversion)
+    return conversion
 
 
 @contextmanager
-def _reporting(made: Conversion) -> Iterator[None]:
-    """Write the report that the caller asks for when the block ends, well or not."""
+def _write_report_on_exit(conversion: Conversion) -> Iterator[None]:
+    """Write the requested report when the block ends, also after an error."""
     failure: Exception | None = None
-    request = made.request
+    request = conversion.request
     try:
         yield
     except Exception as error:
@@ -113,124 +125,138 @@ def _reporting(made: Conversion) -> Iterator[None]:
         raise
     finally:
         if request.report is not None:
-            program = getattr(made, "program", None)
-            text = report_text(request, program, made.model, failure)
+            program = getattr(conversion, "program", None)
+            text = report_text(request, program, conversion.model, failure)
             write_file(Path(request.report), text.encode())
 
 
-def _capture(made: Conversion) -> None:
-    """Make the program to convert; the record has what it took to get there."""
-    record = made.request.record
-    program = made.program = make_program(made.request)
+def _capture_program(conversion: Conversion) -> None:
+    """Make the program to convert, and record how it was made."""
+    record = conversion.request.record
+    program = conversion.program = make_program(conversion.request)
     record.steps, record.guards = program.notes, program.guards
     record.assertions = lost_assertions(program.graph_module)
-    report_guards(program.guards, made.request.options.guards)
-    record.say("export", *filter(None, [record.strategy]), *program.notes)
+    report_guards(program.guards, conversion.request.options.guards)
+    record.log_phase("export", *filter(None, [record.strategy]), *program.notes)
 
 
-def _name_values(made: Conversion) -> None:
-    """Settle the names of inputs, outputs and dimensions, before anything is converted."""
-    request, program = made.request, made.program
-    made.input_names = chosen_inputs(program, request.input_names)
-    made.output_names = chosen_outputs(program, request.output_names, made.input_names)
-    made.dims = name_output_dims(program, request.output_dynamic_shapes, made.output_names)
+def _name_values(conversion: Conversion) -> None:
+    """Choose the names of inputs, outputs and dimensions, before anything is converted."""
+    request, program = conversion.request, conversion.program
+    conversion.input_names = chosen_inputs(program, request.input_names)
+    conversion.output_names = chosen_outputs(program, request.output_names, conversion.input_names)
+    conversion.dims = name_output_dims(
+        program, request.output_dynamic_shapes, conversion.output_names
+    )
 
 
-def _interpret(made: Conversion) -> None:
-    """Fill the graph of a builder with the nodes that the program stands for."""
-    request, program = made.request, made.program
+def _build_graph(conversion: Conversion) -> None:
+    """Convert the program into the graph of a builder."""
+    request, program = conversion.request, conversion.program
     record = request.record
     name = model_name(request.model, program)
-    made.builder = GraphBuilder(request.opsets, target=request.target, name=name)
-    with record.phase("convert"), collections_paused(), _needing_opset(program, request.opset):
-        fill_builder(made)
+    conversion.builder = GraphBuilder(request.opsets, target=request.target, name=name)
+    with (
+        record.phase("convert"),
+        collections_paused(),
+        _explain_missing_dtype(program, request.opset),
+    ):
+        fill_builder(conversion)
     lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
-    record.say("convert", f"{len(made.builder.nodes)} nodes", *lost)
+    record.log_phase("convert", f"{len(conversion.builder.nodes)} nodes", *lost)
     if record.verbose:
         tell_unused(request.dispatcher)
 
 
-def _run_passes(made: Conversion) -> None:
-    """Run the passes and the rewrites."""
-    record = made.request.record
-    if not made.request.passes.optimize:
+def _run_passes(conversion: Conversion) -> None:
+    record = conversion.request.record
+    if not conversion.request.passes.optimize:
         return
     with record.phase("rewrite"), collections_paused():
-        pipeline.run_passes(made.builder, made.request.passes, record.rewrites)
+        pipeline.run_passes(conversion.builder, conversion.request.passes, record.rewrites)
     fired = len(record.rewrites.fired)
-    record.say("rewrite", f"{fired} rewrites", f"{len(made.builder.nodes)} nodes")
+    record.log_phase("rewrite", f"{fired} rewrites", f"{len(conversion.builder.nodes)} nodes")
 
 
-def _store_weights(made: Conversion) -> None:
-    """Store weights as ``weights=`` asks for."""
-    request, builder = made.request, made.builder
+def _store_weights(conversion: Conversion) -> None:
+    """Store weights as ``weights=`` requests."""
+    request, builder = conversion.request, conversion.builder
     record, weights = request.record, request.weights
     if weights is None:
         return
     if not isinstance(weights, WeightOptions):
         record.weights = stored_builder(builder, weights, record.rewrites)
-        record.say("rewrite", str(record.weights))
+        record.log_phase("rewrite", str(record.weights))
         return
     with record.phase("round weights"):
-        feeds = None if made.program.fakes else example_feeds(builder, request, made.program)
+        feeds = (
+            None
+            if conversion.program.fakes
+            else example_feeds(builder, request, conversion.program)
+        )
         record.weights = rounded_builder(
             builder, weights, feeds, request.max_error, record.rewrites
         )
-    record.say("round weights", str(record.weights).partition("\n")[0])
+    record.log_phase("round weights", str(record.weights).partition("\n")[0])
 
 
-def _serialise(made: Conversion) -> None:
-    """Make the ModelProto or LargeModel of the graph, and write what it says about itself."""
-    request, builder = made.request, made.builder
+def _serialize_model(conversion: Conversion) -> None:
+    """Make the ModelProto or LargeModel of the graph, and write its metadata."""
+    request, builder = conversion.request, conversion.builder
     with request.record.phase("serialise"), collections_paused():
-        weights_become_inputs(builder, made.program)
-        beside = request.filename is not None
-        large = request.large_model or too_large(builder, request.outgrown, beside, request.record)
-        made.model = serialised(builder, request, large)
-        label_model(made.model, request, made.program, made.dims)
+        convert_weights_to_inputs(builder, conversion.program)
+        external_file = request.filename is not None
+        large = request.large_model or needs_external_weights(
+            builder, request.large_model_bytes, external_file, request.record
+        )
+        conversion.model = serialize_graph(builder, request, large)
+        label_model(conversion.model, request, conversion.program, conversion.dims)
 
 
-def _validate(made: Conversion) -> None:
-    """Compare the model with eager, where the caller asks for it."""
-    request, program, model = made.request, made.program, made.model
+def _validate_model(conversion: Conversion) -> None:
+    """Compare the model with eager, if requested."""
+    request, program, model = conversion.request, conversion.program, conversion.model
     if not request.validate:
         return
-    record, asked = request.record, request.validate
-    accepted = record.accepted = asked if isinstance(asked, float) else None
+    record, requested = request.record, request.validate
+    accepted = record.accepted = requested if isinstance(requested, float) else None
     with record.phase("validate"):
-        found = record.comparisons = validate_model(model, request, program, accepted)
+        comparisons = record.comparisons = validate_model(model, request, program, accepted)
     call = module_and_call(request)[1]
     check_comparisons(
-        found, explain=lambda: explained(found, model, program, call, request.tables, accepted)
+        comparisons,
+        explain=lambda: explained(comparisons, model, program, call, request.tables, accepted),
     )
-    record.say("validate", "equal to eager")
+    record.log_phase("validate", "equal to eager")
 
 
-def _write(made: Conversion) -> None:
-    """Write the file."""
-    filename, record = made.request.filename, made.request.record
+def _write_file(conversion: Conversion) -> None:
+    filename, record = conversion.request.filename, conversion.request.record
     if filename is None:
         return
     with record.phase("write"):
-        write_model(made.model, filename, record)
-    record.say("write", str(filename))
+        write_model(conversion.model, filename, record)
+    record.log_phase("write", str(filename))
 
 
 STEPS: tuple[Callable[[Conversion], None], ...] = (
-    _capture, _name_values, _interpret, _run_passes, _store_weights, _serialise, _validate, _write,
+    _capture_program, _name_values, _build_graph, _run_passes,
+    _store_weights, _serialize_model, _validate_model, _write_file,
 )  # fmt: skip
 
 
-# -- parts of steps, which programs run again
+# -- parts of steps, which `program.py` runs again
 
 
-def fill_builder(made: Conversion) -> None:
+def fill_builder(conversion: Conversion) -> None:
     """Run one interpreter over the program, into the graph of the builder."""
-    request, program, builder = made.request, made.program, made.builder
+    request, program, builder = conversion.request, conversion.program, conversion.builder
     builder.rename_dims = program.symbol_names
     builder.ctx = replace(builder.ctx, record=request.record)
-    inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], made.input_names)
-    names, order = output_plan(program, inputs, made.output_names)
+    inputs = name_inputs(
+        [str(node.target) for node in program.onnx_inputs()], conversion.input_names
+    )
+    names, order = output_plan(program, inputs, conversion.output_names)
     weights = weight_names(program, inputs, names, request.options.initializer_names)
     arguments: dict[str, Any] = {
         "input_names": inputs,
@@ -241,7 +267,7 @@ def fill_builder(made: Conversion) -> None:
     }
     choices = request.functions
     interpreter = (
-        DynamoInterpreter(builder, program.retrieve, request.dispatcher, **arguments)
+        DynamoInterpreter(builder, program.get_weight, request.dispatcher, **arguments)
         if choices is None
         else FunctionInterpreter(
             builder, None, request.dispatcher, choices=choices, program=program, **arguments
@@ -259,19 +285,19 @@ def fill_builder(made: Conversion) -> None:
         program.cases.update((node.name, case) for node, case in interpreter.cases.items())
 
 
-def converted_again(made: Conversion, passes: pipeline.PassOptions) -> GraphBuilder:
-    """The graph of a conversion once more, with other passes and without local functions."""
-    other = copy(made)
-    other.request = replace(made.request, functions=None)
-    other.builder = GraphBuilder(made.request.opsets, target=made.request.target)
-    fill_builder(other)
+def rebuild_graph(conversion: Conversion, passes: pipeline.PassOptions) -> GraphBuilder:
+    """Build the graph of a conversion again, with other passes and without local functions."""
+    rebuilt = copy(conversion)
+    rebuilt.request = replace(conversion.request, functions=None)
+    rebuilt.builder = GraphBuilder(conversion.request.opsets, target=conversion.request.target)
+    fill_builder(rebuilt)
     if passes.optimize:
-        pipeline.run_passes(other.builder, passes)
-    return other.builder
+        pipeline.run_passes(rebuilt.builder, passes)
+    return rebuilt.builder
 
 
-def serialised(builder: GraphBuilder, request: Request, large: bool) -> Any:
-    """The graph as a ModelProto, or as a LargeModel."""
+def serialize_graph(builder: GraphBuilder, request: Request, large: bool) -> Any:
+    """Return the graph as a ModelProto, or as a LargeModel."""
     return builder.to_onnx(
         large_model=large,
         external_threshold=request.external_threshold,
@@ -291,16 +317,17 @@ def label_model(
 
 
 @contextmanager
-def _needing_opset(program: Program, opset: int) -> Iterator[None]:
-    """Raise ExportError in place of an error of the conversion, which is its cause, when the graph
-    has a tensor of a dtype that ONNX does not have at ``opset``."""
+def _explain_missing_dtype(program: Program, opset: int) -> Iterator[None]:
+    """Explain an error of the conversion by a dtype that ONNX does not have at ``opset``, if
+    any.
+    """
     try:
         yield
     except OrtableError as error:
-        found = _newer(program, opset)
-        if found is None:
+        newer_dtype = _find_newer_dtype(program, opset)
+        if newer_dtype is None:
             raise
-        node, dtype, first = found
+        node, dtype, first = newer_dtype
         spelled = str(dtype).removeprefix("torch.")
         where = str(node.meta.get("stack_trace") or "").strip().splitlines()
         raise ExportError(
@@ -310,26 +337,28 @@ def _needing_opset(program: Program, opset: int) -> Iterator[None]:
         ) from error
 
 
-def _newer(program: Program, opset: int) -> tuple[Node, torch.dtype, int] | None:
-    """The first node with a dtype newer than ``opset``, the dtype, and the opset that has it."""
+def _find_newer_dtype(program: Program, opset: int) -> tuple[Node, torch.dtype, int] | None:
+    """Find the first node with a dtype newer than ``opset``, the dtype, and the opset that has
+    it.
+    """
     seen: set[torch.dtype] = set()
     for module in program.graph_module.modules():
         if not isinstance(module, GraphModule):
             continue
         for node in module.graph.nodes:
             value = node.meta.get("val")
-            for each in value if isinstance(value, (list, tuple)) else (value,):
-                if not isinstance(each, torch.Tensor) or each.dtype in seen:
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if not isinstance(tensor, torch.Tensor) or tensor.dtype in seen:
                     continue
-                seen.add(each.dtype)
-                first = _first_opset(each.dtype)
+                seen.add(tensor.dtype)
+                first = _first_opset(tensor.dtype)
                 if first is not None and first > opset:
-                    return node, each.dtype, first
+                    return node, tensor.dtype, first
     return None
 
 
 def _first_opset(dtype: torch.dtype) -> int | None:
-    """The first opset whose Cast takes ``dtype``, None when there is none."""
+    """Return the first opset whose Cast takes ``dtype``, None when there is none."""
     try:
         element = dtypes.from_torch(dtype)
     except UnsupportedDtype:  # complex32, quantized types: the conversion's own error says so
@@ -341,15 +370,19 @@ def _first_opset(dtype: torch.dtype) -> int | None:
     return None
 
 
-# -- files: the new one appears whole or not at all
+# -- files: a new file replaces an old one atomically
 
 
-def too_large(builder: Any, outgrown: int | None, beside: bool, record: ExportRecord) -> bool:
-    """True when the weights are kept beside the model, and ``record`` says so: those of
-    ``outgrown`` bytes or more; or what no protobuf file holds, where there is a file to write them
-    ``beside``. (Otherwise the builder raises BuilderError for these.)"""
-    limit = proto_files.PROTO_LIMIT if outgrown is None else outgrown
-    if outgrown is None and not beside:
+def needs_external_weights(
+    builder: Any, large_model_bytes: int | None, external_file: bool, record: ExportRecord
+) -> bool:
+    """Return whether weights are stored beside the model, and note it in ``record.steps``.
+
+    They are with ``large_model_bytes`` or more; without that limit, where no protobuf file can
+    hold them and there is an ``external_file``. (Otherwise the builder raises BuilderError.)
+    """
+    limit = proto_files.PROTO_LIMIT if large_model_bytes is None else large_model_bytes
+    if large_model_bytes is None and not external_file:
         return False
     total = proto_files.weight_bytes(builder)
     if total < limit:
@@ -366,19 +399,19 @@ def write_model(
 ) -> None:
     """Write a ModelProto, or a LargeModel with its weights beside it, to ``filename``.
 
-    Every file is complete before it replaces an older one. ``record.verbose`` shows how far the
-    weights are. Raises ExportError when the folder is missing or cannot be written to, the disk is
-    full, memory is, or the model is over protobuf's limit of 2 GiB; nothing is left behind.
+    Every file is complete before it replaces an older one. ``record.verbose`` prints progress.
+    Raises ExportError when the folder is missing or cannot be written to, disk or memory is full,
+    or the model is over protobuf's limit of 2 GiB; nothing is left behind.
     """
     path = checked_path("filename", Path(filename))
     try:
         if isinstance(model, onnx.ModelProto):
-            content = _serialized(model)
+            content = _serialize_proto(model)
             with FileSet(path) as files:
                 files.publish(lambda renamed: content)
         else:
-            shown = Shown() if record is not None and record.verbose else None
-            model.save(path, progress=shown, max_shard_bytes=max_shard_bytes)
+            progress = WeightProgress() if record is not None and record.verbose else None
+            model.save(path, progress=progress, max_shard_bytes=max_shard_bytes)
     except OSError as error:
         raise ExportError(
             f"the model could not be written to '{path}': {error}. Nothing was left there; what "
@@ -386,7 +419,7 @@ def write_model(
         ) from error
 
 
-def _serialized(model: onnx.ModelProto) -> bytes:
+def _serialize_proto(model: onnx.ModelProto) -> bytes:
     try:
         return model.SerializeToString()
     except ValueError as error:
@@ -401,17 +434,17 @@ def _serialized(model: onnx.ModelProto) -> bytes:
         ) from error
 
 
-SHOWN_FROM = 1 << 26  # bytes of weights that take long enough to be worth a line
+MIN_PROGRESS_BYTES = 1 << 26  # smaller weights are written too fast to report progress
 
 
-class Shown:
-    """Prints how many of the weights are written, at every tenth of those of a large model."""
+class WeightProgress:
+    """Print how many of the weights of a large model are written, at every tenth."""
 
     def __init__(self) -> None:
         self._tenths = 0
 
     def __call__(self, done: int, total: int, name: str) -> None:
         tenths = 10 * done // total if total else 10
-        if total >= SHOWN_FROM and tenths > self._tenths:
+        if total >= MIN_PROGRESS_BYTES and tenths > self._tenths:
             self._tenths = tenths
             print(f"[to_onnx] write; {done / 1e6:.0f} of {total / 1e6:.0f} MB of weights")

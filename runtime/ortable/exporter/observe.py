@@ -14,19 +14,19 @@ from typing import Any
 import torch
 
 from ortable.errors import ExportError, InputError, OptionError
-from ortable.exporter.observing.calls import Recorder, Seen, SeenCall, flat_paths, recorded, short
-from ortable.exporter.observing.dims import Dimension, Seeing, seeing
-from ortable.exporter.observing.proof import ProofReport, proven, runs_in_eager, state_kept
-from ortable.exporter.observing.resized import (
+from ortable.exporter.frontend.module_state import exclusive_export
+from ortable.exporter.observation.call_resizing import (
     arguments_of,
     asked_shapes,
     resized,
     sizes_of_call,
     with_arguments,
 )
-from ortable.exporter.observing.runners import CompiledRunner, ProgramRunner, in_modes
+from ortable.exporter.observation.calls import Recorder, Seen, SeenCall, flat_paths, recorded, short
+from ortable.exporter.observation.dim_inference import Dimension, Seeing, seeing
+from ortable.exporter.observation.proof import ProofReport, proven, runs_in_eager, state_kept
+from ortable.exporter.observation.runners import CompiledRunner, ProgramRunner, in_modes
 from ortable.exporter.program import OnnxProgram, largest_sizes, refuse_empty, runner_of
-from ortable.exporter.request.caller_state import in_turn
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.to_onnx import export
@@ -151,7 +151,7 @@ class Observation:
 
     # -- what is made of it
 
-    @in_turn()
+    @exclusive_export()
     def export(
         self, *, prove: bool = True, maximum: Mapping[str, int] | None = None, **keywords: Any
     ) -> OnnxProgram:
@@ -181,7 +181,7 @@ class Observation:
             self._check(program, maximum)
         return program
 
-    @in_turn()
+    @exclusive_export()
     def compile(
         self,
         *,
@@ -221,7 +221,7 @@ class Observation:
             self._check(compiled, maximum)
         return compiled
 
-    @in_turn()
+    @exclusive_export()
     def prove(
         self,
         graph: OnnxProgram | Callable[..., Any],

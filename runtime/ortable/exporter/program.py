@@ -20,33 +20,33 @@ from torch.export import ExportedProgram
 from ortable.builder import GraphBuilder, LargeModel
 from ortable.compat.providers import CPU, CUDA
 from ortable.errors import ExportError, InputError, OptionError, OrtableError
-from ortable.exporter.account.gaps import with_outputs
-from ortable.exporter.account.report import ExportReport, described
-from ortable.exporter.account.resize import UNBOUNDED, stated_ranges
-from ortable.exporter.account.sessions import (
+from ortable.exporter.conversion import write_model
+from ortable.exporter.frontend.export_request import Program, Request
+from ortable.exporter.frontend.fake_weights import attach_weights
+from ortable.exporter.frontend.module_state import exclusive_export, use_autocast_regions
+from ortable.exporter.reporting.example_sizes import UNBOUNDED, stated_ranges
+from ortable.exporter.reporting.numeric_diff import with_outputs
+from ortable.exporter.reporting.report import ExportReport, described
+from ortable.exporter.reporting.sessions import (
     array_of,
     make_session,
     not_loaded,
     proto_of,
     run_session,
 )
-from ortable.exporter.account.validate import Validation, validate_model
-from ortable.exporter.conversion import write_model
-from ortable.exporter.request.caller_state import called_within, in_turn
-from ortable.exporter.request.fake_weights import attach_weights
-from ortable.exporter.request.program import Program, Request
+from ortable.exporter.reporting.validate import Validation, validate_model
 from ortable.ir.pictures.draw import draw
 from ortable.ir.pictures.explorer import Overlay
 from ortable.passes import pipeline
 
 from .arguments import PathName, checked_path, checked_target
-from .calling import Convention, convention_of
-from .conversion import Conversion, label_model, serialised
-from .observing.runners import ProgramRunner
+from .calling_convention import CallingConvention, make_calling_convention
+from .conversion import Conversion, label_model, serialize_graph
+from .observation.runners import ProgramRunner
 
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
 # its nodes it has to stay below protobuf's limit of 2 GiB.
-OUTGROWN = 1536 * 2**20
+LARGE_MODEL_BYTES = 1536 * 2**20
 # What programs of torch.onnx have, and what answers the same question here.
 _ELSEWHERE = {
     "call_reference": "ortable.ExtendedReferenceEvaluator(program.model_proto).run(None, feeds)",
@@ -79,7 +79,7 @@ class OnnxProgram:
         self._made = made
         self._lock = threading.Lock()
         self._session: Any = None
-        self._convention: Convention | None = None
+        self._convention: CallingConvention | None = None
 
     # -- what it holds
 
@@ -255,9 +255,9 @@ class OnnxProgram:
 
     # -- calls
 
-    def _called(self) -> Convention:
+    def _called(self) -> CallingConvention:
         if self._convention is None:
-            self._convention = convention_of(
+            self._convention = make_calling_convention(
                 self._made.model, self._made.request, self._made.program
             )
         return self._convention
@@ -270,9 +270,9 @@ class OnnxProgram:
         """
         convention = self._called()
         leaves = convention.leaves(args, kwargs)
-        names = convention.fetches()
+        names = convention.required_outputs()
         values = self._run(self._own_session(), leaves, names) if names else []
-        return convention.restored(dict(zip(names, values, strict=True)), leaves)
+        return convention.rebuild_outputs(dict(zip(names, values, strict=True)), leaves)
 
     def compute_values(
         self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Any = None
@@ -299,7 +299,7 @@ class OnnxProgram:
         return tuple(self._run(session, leaves, list(value_names)))
 
     def _run(self, session: Any, leaves: Sequence[Any], names: Sequence[str]) -> list[torch.Tensor]:
-        feeds = {n: array_of(leaf) for n, leaf in self._called().feeds(leaves).items()}
+        feeds = {n: array_of(leaf) for n, leaf in self._called().input_feeds(leaves).items()}
         try:
             return run_session(session, feeds, names)
         except Exception as error:  # onnxruntime's classes derive from Exception only
@@ -307,7 +307,7 @@ class OnnxProgram:
 
     # -- what is done with it
 
-    @in_turn()
+    @exclusive_export()
     def validate(self, *args: Any, **kwargs: Any) -> Validation:
         """Compare the model with the module, on this call and on other sizes of its dynamic
         dimensions; without arguments on the example of the export.
@@ -326,7 +326,7 @@ class OnnxProgram:
         """
         self._need_weights()
         made, request = self._made, self._asked(args, kwargs)
-        with called_within(made.around):
+        with use_autocast_regions(made.autocast_regions):
             return Validation(tuple(validate_model(made.model, request, made.program)))
 
     def _asked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
@@ -334,7 +334,7 @@ class OnnxProgram:
         if not args and not kwargs:
             return self._made.request
         convention = self._called()
-        call = convention.example_form(convention.leaves(args, kwargs))
+        call = convention.unflatten_call(convention.leaves(args, kwargs))
         return replace(self._made.request, args=call[0], kwargs=call[1])
 
     def optimize(
@@ -365,7 +365,7 @@ class OnnxProgram:
         with record.phase("rewrite"):
             pipeline.run_passes(builder, passes, record.rewrites)
         with record.phase("serialise"):
-            changed = serialised(builder, request, large)
+            changed = serialize_graph(builder, request, large)
             label_model(changed, request, self._made.program, self._made.dims)
         self._made.model = changed
         self.release()

@@ -1,7 +1,7 @@
-"""The two doors of export: a module, an exported program or a torch.fx graph becomes an ONNX model
-(`to_onnx`) or an `OnnxProgram` (`export`).
+"""The entry points `to_onnx` and `export`: a module, an exported program or a torch.fx graph
+becomes an ONNX model or an `OnnxProgram`.
 
-`arguments.py` checks the arguments, `conversion.py` has the steps. Users call both.
+`arguments.py` checks the arguments, `conversion.py` has the steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .arguments import (
     answering,
 )
 from .conversion import convert
-from .program import OUTGROWN, OnnxProgram
+from .program import LARGE_MODEL_BYTES, OnnxProgram
 
 
 @overload
@@ -57,8 +57,8 @@ def to_onnx(
     filename: PathName | None = None,
     **keywords: Unpack[ExportKeywords],
 ) -> tuple[Any, GraphBuilder]: ...
-# A model of 2 GiB or more that is written to a file comes back as a LargeModel. Few are: `Any` says
-# so, and asks no question at each of the others.
+# A model of 2 GiB or more that is written to a file is returned as a LargeModel. Few are: with
+# `Any` the others need no check of the type.
 @overload
 def to_onnx(
     mod: Model,
@@ -149,8 +149,9 @@ def to_onnx(
         UnsupportedCase: a converter refuses the arguments of an operator, with the reason.
         ConversionError: a converter failed, or made another type or shape than torch.
     """
-    made = convert(mod, args, kwargs, keywords)
-    return (made.model, made.builder) if made.request.return_builder else made.model
+    conversion = convert(mod, args, kwargs, keywords)
+    model = conversion.model
+    return (model, conversion.builder) if conversion.request.return_builder else model
 
 
 @answering(ExportKeywords)
@@ -178,6 +179,6 @@ def export(
     Raises:
         OrtableError: as to_onnx does; ArgumentError for an argument that is not one of these.
     """
-    made = convert(mod, args, kwargs, keywords, outgrown=OUTGROWN)
-    del made.builder  # which is as large as the model
-    return OnnxProgram(made)
+    conversion = convert(mod, args, kwargs, keywords, large_model_bytes=LARGE_MODEL_BYTES)
+    del conversion.builder  # which is as large as the model
+    return OnnxProgram(conversion)

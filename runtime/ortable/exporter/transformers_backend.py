@@ -41,12 +41,12 @@ from transformers.exporters.utils import (
 from ortable.builder import LargeModel
 from ortable.compat.providers import CPU, CUDA
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
-from ortable.exporter.account.sessions import array_of, make_session, run_session
 from ortable.exporter.capture.guards import find_guards
 from ortable.exporter.capture.workarounds import bypass_export_some_errors
 from ortable.exporter.conversion import write_model
-from ortable.exporter.request.caller_state import in_turn
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
+from ortable.exporter.frontend.module_state import exclusive_export
+from ortable.exporter.reporting.sessions import array_of, make_session, run_session
 
 from .program import OnnxProgram
 from .to_onnx import export
@@ -107,7 +107,7 @@ class OrtableExporter(DynamoExporter):
     # transformers 5.24 asks before it loads what runs code, as a pickle does: an ONNX file does not
     requires_trust_remote_code = False
 
-    @in_turn()
+    @exclusive_export()
     def export_program(
         self, model: Any, sample_inputs: MutableMapping[str, Any], config: Any
     ) -> tuple[OnnxProgram, ExportMetadata]:

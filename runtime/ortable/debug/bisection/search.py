@@ -36,7 +36,7 @@ from ortable.debug.comparing.source_locations import (
 from ortable.debug.explain_state import copy_arguments
 from ortable.debug.run import ReferenceBackend
 from ortable.errors import OrtableError, ProviderError
-from ortable.exporter.account.gaps import AskedTolerance
+from ortable.exporter.reporting.numeric_diff import AskedTolerance
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.node import Rewritten
 from ortable.passes.rewrite import rule_selection

@@ -16,7 +16,7 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import compiled_apart
-from ortable.exporter.account.gaps import AskedTolerance, Gap, gap_between
+from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap, gap_between
 from ortable.interpreter.complex_numbers import real_tensor
 
 from ..explain_state import (

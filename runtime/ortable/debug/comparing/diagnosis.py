@@ -15,8 +15,8 @@ import torch
 from onnx import NodeProto
 from torch.fx import Node
 
-from ortable.exporter.account.gaps import Gap, intermediate_results
-from ortable.exporter.account.sessions import proto_of
+from ortable.exporter.reporting.numeric_diff import Gap, intermediate_results
+from ortable.exporter.reporting.sessions import proto_of
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.node import REWRITES
 from ortable.ir.proto.walk import graphs_inside

@@ -13,17 +13,17 @@ import torch
 from torch.fx import Node
 
 from ortable.errors import InputError, OrtableError
-from ortable.exporter.account.first_difference import (
+from ortable.exporter.conversion import Conversion, rebuild_graph
+from ortable.exporter.frontend.module_state import caller_autocast, use_autocast_regions
+from ortable.exporter.program import OnnxProgram, default_providers, parts_of
+from ortable.exporter.reporting.first_difference import (
     graph_arguments,
     program_results,
     returned_nodes,
 )
-from ortable.exporter.account.gaps import AskedTolerance, Gap
-from ortable.exporter.account.sessions import make_session, proto_of, run_session
-from ortable.exporter.account.validate import eager_outputs, module_and_call
-from ortable.exporter.conversion import Conversion, converted_again
-from ortable.exporter.program import OnnxProgram, default_providers, parts_of
-from ortable.exporter.request.caller_state import autocast_again, called_within
+from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap
+from ortable.exporter.reporting.sessions import make_session, proto_of, run_session
+from ortable.exporter.reporting.validate import eager_outputs, module_and_call
 from ortable.exporter.to_onnx import export
 from ortable.passes.rewrite.rule import Rule
 
@@ -72,7 +72,7 @@ class ProgramSource(ComparisonSource):
         if not optimize:
             passes = replace(passes, optimize=False)
         rules = tuple(rule for rule in passes.rules if rule.name != without)
-        builder = converted_again(self.parts, replace(passes, rules=rules))
+        builder = rebuild_graph(self.parts, replace(passes, rules=rules))
         large = self.parts.model is not proto_of(self.parts.model)
         return self._make_graph(builder.to_onnx(optimize=False, large_model=large), {})
 
@@ -117,7 +117,7 @@ class ModelComparator(Comparator):
     def compare_program(self, parts: Conversion) -> None:
         """Compare until something differs, and set `mismatch` or `captured`."""
         if not parts.program.results:  # modules became functions, and nothing was kept
-            converted_again(parts, replace(parts.request.passes, optimize=False))
+            rebuild_graph(parts, replace(parts.request.passes, optimize=False))
         source = ProgramSource(parts)
         self.compare_graph(source)
         if self.mismatch is None:
@@ -127,8 +127,8 @@ class ModelComparator(Comparator):
         """Compare what the module returns with what torch's graph returns."""
         parts, expected = source.parts, source.results.expected
         # a module was captured under the caller's autocast; a program is what it is
-        under = autocast_again() if parts.request.record.strategy else nullcontext()
-        with called_within(parts.around), under:
+        under = caller_autocast() if parts.request.record.strategy else nullcontext()
+        with use_autocast_regions(parts.around), under:
             returned = eager_outputs(source.original, source.call, parts.program)
         for (name, node), value in zip(source.returned.items(), returned, strict=False):
             if node not in expected:

@@ -21,7 +21,7 @@ from ortable.backend.lower.compile import compile_graph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import TorchDispatchMode, pytree
-from ortable.exporter.account.gaps import AskedTolerance, Gap
+from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap
 from ortable.interpreter.outputs import flatten_output
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule

@@ -18,8 +18,8 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from ortable.backend.lower.aot_graph import writes_argument
 from ortable.compat.torch import OpOverload
-from ortable.exporter.account.gaps import AskedTolerance, Gap, intermediate_results
-from ortable.exporter.account.sessions import proto_of
+from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap, intermediate_results
+from ortable.exporter.reporting.sessions import proto_of
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.outputs import flatten_output

@@ -22,7 +22,7 @@ from onnx import numpy_helper
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.compat import torch as compat
-from ortable.exporter.account import sessions
+from ortable.exporter.reporting import sessions
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.graph import Graph
 from ortable.ir.proto.walk import nodes_below

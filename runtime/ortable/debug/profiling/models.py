@@ -20,8 +20,8 @@ from ortable.backend.options import OrtOptions
 from ortable.builder import LargeModel
 from ortable.compat.providers import CPU
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
-from ortable.exporter.account.sessions import array_of, make_session, ort_value, proto_of
 from ortable.exporter.program import OnnxProgram
+from ortable.exporter.reporting.sessions import array_of, make_session, ort_value, proto_of
 from ortable.ir.proto.model_validation import load_graph
 
 from .join import inline_module_functions

@@ -24,7 +24,7 @@ from ortable.compat.torch import base_of, check, pytree, statically_known_true
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.capture.export_failures import calling_line, is_user_file
-from ortable.exporter.request.program import UserLine
+from ortable.exporter.frontend.export_request import UserLine
 
 
 @torch.library.custom_op("ortable_loops::step", mutates_args=())

@@ -14,8 +14,8 @@ from torch.export import Dim
 
 from ortable.compat.torch import pytree
 from ortable.errors import BuilderError
-from ortable.exporter.request.caller_state import held_tensors
-from ortable.exporter.request.program import Request
+from ortable.exporter.frontend.export_request import Request
+from ortable.exporter.frontend.module_state import module_tensors
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dynamic_shapes import Hint, Leaf, NamedHint, value_of
 
@@ -95,7 +95,7 @@ def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
 
     torch would identify a dimension with any of them that it happens to equal.
     """
-    tensors = [*leaves, *(tensor for _, _, tensor in held_tensors(request.model))]
+    tensors = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
     return {size for value in tensors if isinstance(value, torch.Tensor) for size in value.shape}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ortable.exporter.request.program import UserLine
+from ortable.exporter.frontend.export_request import UserLine
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
 _ORTABLE = str(Path(__file__).resolve().parents[2]) + os.sep

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram, graph_signature
 
 from ortable.compat.torch import pytree, symbol_of
 from ortable.errors import ExportError
-from ortable.exporter.request.program import Program, ProgramOutput, Request
+from ortable.exporter.frontend.export_request import Program, ProgramOutput, Request
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import free_symbols, name_dimensions
 from ortable.exporter.signature.dynamic_shapes import Leaf

@@ -34,8 +34,8 @@ from ortable.compat.torch import (
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
-from ortable.exporter.request.module_calls import AUTOCAST
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
+from ortable.exporter.frontend.module_calls import AUTOCAST
 from ortable.interpreter.control_flow import call_of
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.mutation import first_write, write_reason

@@ -16,9 +16,9 @@ from torch.fx import Interpreter, Node
 from torch.fx.node import map_arg
 
 from ortable.compat.torch import FakeTensor, OpOverload
-from ortable.exporter.account.resize import resized, sizes_of
-from ortable.exporter.request.caller_state import FAKES, quiet
-from ortable.exporter.request.program import Program
+from ortable.exporter.frontend.export_request import Program
+from ortable.exporter.frontend.module_state import FAKE_TENSOR_LOGGER, silence_loggers
+from ortable.exporter.reporting.example_sizes import resized, sizes_of
 from ortable.interpreter import results
 from ortable.interpreter.modules import find_attribute
 
@@ -150,7 +150,7 @@ class GraphAtSizes:
         values_of = dict(self._fixed)
         for node, leaf, dims in zip(self._inputs, leaves, sizes, strict=True):
             values_of[node] = self._resize_input(leaf, dims, values)
-        with quiet(FAKES):
+        with silence_loggers(FAKE_TENSOR_LOGGER):
             for step in self._steps:
                 values_of[step.node], shapes = self._cached_result(step, values_of)
                 _check_shapes(step.node, shapes, step.shapes, at_sizes)

@@ -31,7 +31,7 @@ from torch.export import Dim, ExportedProgram, graph_signature
 
 from ortable.compat.torch import guards_code, pytree, symbol_of
 from ortable.errors import ExportError
-from ortable.exporter.request.program import Guard, UserLine
+from ortable.exporter.frontend.export_request import Guard, UserLine
 from ortable.exporter.signature.dimension_names import callers_level
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint, combined
 

@@ -18,14 +18,14 @@ from torch.export import ExportedProgram
 
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
-from ortable.exporter.account.resize import other_sizes
-from ortable.exporter.request.caller_state import (
-    autocast_again,
-    copied_module,
-    state_restored,
-    with_forward,
+from ortable.exporter.frontend.export_request import Program, Request
+from ortable.exporter.frontend.module_state import (
+    caller_autocast,
+    clone_with_forward,
+    copy_module,
+    restore_state,
 )
-from ortable.exporter.request.program import Program, Request
+from ortable.exporter.reporting.example_sizes import other_sizes
 from ortable.ir.initializers import is_fake
 
 from .dynamic_loops import DynamicLoop, LoopLocation, LoopSession, RerollError, intercept_loops
@@ -100,11 +100,11 @@ def _capture_steps(
     peeled: frozenset[LoopLocation],
 ) -> tuple[ExportedProgram, LoopSession]:
     sessions: list[LoopSession] = []
-    clone = with_forward(
+    clone = clone_with_forward(
         module, lambda forward, _: _forward_with_session(module, forward, sessions, steps, peeled)
     )
     try:
-        with state_restored(module, ()):  # each run begins with the module as it is
+        with restore_state(module, ()):  # each run begins with the module as it is
             program = torch.export.export(
                 clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -203,8 +203,8 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
         if other is None:
             continue
         try:
-            with autocast_again():
-                expected = results_of(copied_module(request.model), other)
+            with caller_autocast():
+                expected = results_of(copy_module(request.model), other)
         except Exception:  # forward is any Python code: a size that it does not take
             continue
         try:

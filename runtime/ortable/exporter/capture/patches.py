@@ -28,7 +28,7 @@ from ortable.compat.torch import (
     script_method,
 )
 from ortable.compat.undone import whole
-from ortable.exporter.request.program import Undo, active_patches
+from ortable.exporter.frontend.export_request import Undo, active_patches
 from ortable.exporter.signature import caches
 
 from .tracing import answer_on_sizes

@@ -13,9 +13,9 @@ from torch.export import ExportedProgram
 
 from ortable.compat.torch import disable_torch_function, is_traceable_wrapper_subclass, pytree
 from ortable.errors import ExportError, InputError, OptionError
-from ortable.exporter.account.gaps import Tolerance, tolerance_of
-from ortable.exporter.request.caller_state import autocast_again, copied_call, copied_module
-from ortable.exporter.request.program import Request
+from ortable.exporter.frontend.export_request import Request
+from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
+from ortable.exporter.reporting.numeric_diff import Tolerance, tolerance_of
 from ortable.ir.initializers import is_fake
 
 _NUMBER = Tolerance(atol=0.0, rtol=1e-9)  # of Python's numbers
@@ -35,10 +35,10 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
     tensors = pytree.tree_leaves((dict(exported.state_dict), request.args, request.kwargs))
     if any(is_fake(tensor) for tensor in tensors):
         raise OptionError("ExportOptions(validate=True) needs weights and inputs with data")
-    with autocast_again():
-        expected = _call_results(copied_module(module), request)
+    with caller_autocast():
+        expected = _call_results(copy_module(module), request)
     try:
-        computed = _call_results(copied_module(exported.module()), request)
+        computed = _call_results(copy_module(exported.module()), request)
     except Exception as error:  # the program checks its inputs with plain Python assertions
         raise ExportError(
             f"the exported program cannot be run on the example inputs: "
@@ -102,7 +102,7 @@ def results_of(module: Any, call: Any) -> list[Any]:
 
     The call gets copies of its arguments, which it may write into.
     """
-    args, kwargs = copied_call(*call)
+    args, kwargs = copy_call(*call)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         return [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if leaf is not None]

@@ -20,17 +20,17 @@ from torch.overrides import TorchFunctionMode
 
 from ortable.compat.torch import FakeTensorMode, ShapeEnv, exporting_state, pytree
 from ortable.exporter.capture.export_failures import calling_line
-from ortable.exporter.request.caller_state import (
-    FAKES,
-    forward_replaced,
-    forward_under_autocast,
-    held_tensors,
+from ortable.exporter.frontend.export_request import Request, UserLine
+from ortable.exporter.frontend.module_state import (
+    FAKE_TENSOR_LOGGER,
     in_onnx_export,
-    quiet,
-    state_restored,
-    tensors_replaced,
+    module_tensors,
+    replace_forward,
+    replace_tensors,
+    restore_state,
+    silence_loggers,
+    wrap_forward_in_autocast,
 )
-from ortable.exporter.request.program import Request, UserLine
 from ortable.ir.initializers import is_fake
 
 _PYTHON_TYPES: dict[Any, Any] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -131,7 +131,7 @@ def record_calls(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
         record.outputs = record.leaves_of(result)
         return result
 
-    with forward_replaced(module, record_forward):
+    with replace_forward(module, record_forward):
         yield
 
 
@@ -278,13 +278,13 @@ def record_module(
     """
     module, record = request.model, CallRecord()
     with (
-        state_restored(module, (request.args, request.kwargs)),
-        tensors_replaced(held_tensors(module), copies),
-        forward_under_autocast(module),
+        restore_state(module, (request.args, request.kwargs)),
+        replace_tensors(module_tensors(module), copies),
+        wrap_forward_in_autocast(module),
         record_calls(module, record),
         in_onnx_export(),
         exporting_state(),
-        quiet(FAKES),
+        silence_loggers(FAKE_TENSOR_LOGGER),
         copies.fake_mode,
     ):
         module(*args, **kwargs)

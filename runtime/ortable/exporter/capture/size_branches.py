@@ -24,8 +24,8 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
-from ortable.exporter.account.resize import example_sizes, resized, sizes_of
-from ortable.exporter.request.program import Guard, Program, Request
+from ortable.exporter.frontend.export_request import Guard, Program, Request
+from ortable.exporter.reporting.example_sizes import example_sizes, resized, sizes_of
 from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import value_of
 

@@ -20,14 +20,14 @@ from torch.export import ExportedProgram
 
 from ortable.compat.torch import forget_pre_hook, pytree
 from ortable.errors import ExportError
-from ortable.exporter.account.resize import example_sizes, resized, sizes_by_name, sizes_of
 from ortable.exporter.capture.recorded_calls import FakeCopies, record_module
-from ortable.exporter.request.caller_state import (
-    autocast_again,
-    copied_call,
-    copied_module,
+from ortable.exporter.frontend.export_request import Program, Request, SmallestSize, UserLine
+from ortable.exporter.frontend.module_state import (
+    caller_autocast,
+    copy_call,
+    copy_module,
 )
-from ortable.exporter.request.program import Program, Request, SmallestSize, UserLine
+from ortable.exporter.reporting.example_sizes import example_sizes, resized, sizes_by_name, sizes_of
 from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake
 
@@ -297,7 +297,7 @@ class _SizeTrials:
         if failed is not None and failed.is_of_shapes():
             return _at_node(failed)
         try:
-            inputs = copied_call(self._resized_leaves(values), {})[0]
+            inputs = copy_call(self._resized_leaves(values), {})[0]
             check_graph(self.program, inputs, _at_sizes(values))
         except DivergentNode as error:
             return _at_node(error)
@@ -322,8 +322,8 @@ class _SizeTrials:
             return without
         call = pytree.tree_unflatten(self._resized_leaves(values), self.structure)
         try:
-            with autocast_again():
-                expected = results_of(copied_module(model, dict(model.named_buffers())), call)
+            with caller_autocast():
+                expected = results_of(copy_module(model, dict(model.named_buffers())), call)
         except Exception as error:  # forward is any Python code
             return _with_location(f"the module raises {error_headline(error)}", user_line(error))
         try:

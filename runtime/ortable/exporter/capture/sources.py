@@ -26,21 +26,21 @@ from ortable.compat.torch import (
 from ortable.compat.torch import can_decompose as torch_decomposes
 from ortable.errors import ExportError, OptionError, OrtableError
 from ortable.exporter.capture.program_check import check_layouts, check_not_nested, check_subclasses
-from ortable.exporter.request.caller_state import (
-    FAKES,
-    GUARDS,
-    TRACING,
-    autocast_again,
-    copied_call,
-    copied_module,
-    forward_under_autocast,
+from ortable.exporter.frontend.export_request import Program, ProgramOutput, Request, active_patches
+from ortable.exporter.frontend.fake_weights import replace_meta_tensors
+from ortable.exporter.frontend.module_state import (
+    FAKE_TENSOR_LOGGER,
+    GUARDS_LOGGER,
+    TRACE_LOGGER,
+    caller_autocast,
+    copy_call,
+    copy_module,
     in_onnx_export,
-    quiet,
-    state_restored,
-    without_inference_tensors,
+    replace_inference_tensors,
+    restore_state,
+    silence_loggers,
+    wrap_forward_in_autocast,
 )
-from ortable.exporter.request.fake_weights import without_meta
-from ortable.exporter.request.program import Program, ProgramOutput, Request, active_patches
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import name_dimensions
 from ortable.interpreter import results
@@ -167,8 +167,8 @@ def module_program(request: Request) -> Program:
     """
     check_layouts(request)
     with (
-        without_inference_tensors(request) as ordinary,
-        without_meta(_copy_repeated(ordinary)) as fitted,
+        replace_inference_tensors(request) as ordinary,
+        replace_meta_tensors(_copy_repeated(ordinary)) as fitted,
     ):
         for enlarged in enlarged_requests(fitted) if fitted.dynamic_shapes is not None else ():
             program = _enlarged_program(enlarged, fitted)
@@ -182,7 +182,7 @@ def _enlarged_program(request: Request, original: Request) -> Program | None:
     request.
     """
     try:
-        with quiet(GUARDS, TRACING, FAKES):
+        with silence_loggers(GUARDS_LOGGER, TRACE_LOGGER, FAKE_TENSOR_LOGGER):
             program = _first_program(request)
     except Exception:  # sizes that do not fit each other, or what the caller's own example says
         return None
@@ -199,7 +199,7 @@ def _first_program(request: Request) -> Program:
             attempts.left_out.append(strategy.name)
             continue
         try:
-            with quiet(GUARDS) if attempts.failures else nullcontext():
+            with silence_loggers(GUARDS_LOGGER) if attempts.failures else nullcontext():
                 program = _program_by(strategy, attempts)
         except Exception as error:  # forward is any Python code, torch.export raises many types
             _note_failure(attempts, strategy, error)
@@ -234,7 +234,7 @@ def _with_other_sides(program: Program, strategy: Strategy, attempts: Attempts) 
     def capture_sizes(request: Request) -> Program:
         arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
         unsaved = replace(request, options=replace(options, save_ep=None))
-        with quiet(GUARDS):
+        with silence_loggers(GUARDS_LOGGER):
             again = Attempts(unsaved, arguments, attempts.dynamic_shapes)
             return _program_by(strategy, again)
 
@@ -264,8 +264,8 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     model = request.model
     with (
         request.record.phase("export"),
-        state_restored(model, (request.args, request.kwargs)),
-        forward_under_autocast(model),
+        restore_state(model, (request.args, request.kwargs)),
+        wrap_forward_in_autocast(model),
         in_onnx_export(),
     ):
         attempts.paths, attempts.record = [], None
@@ -424,13 +424,13 @@ def check_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
     if any(is_fake(value) for value in pytree.tree_leaves(tensors)):
         return error, False
     try:
-        copied = copied_module(module)
+        copied = copy_module(module)
     except Exception:  # attributes may be of any class, and some cannot be copied
         return error, False
-    args, kwargs = copied_call(*call)
+    args, kwargs = copy_call(*call)
     try:
         # A function that is an attribute of the copy may still belong to the module itself.
-        with state_restored(module, call), torch.random.fork_rng(devices=[]), autocast_again():
+        with restore_state(module, call), torch.random.fork_rng(devices=[]), caller_autocast():
             copied(*args, **kwargs)
     except Exception as raised:  # forward is any Python code
         line = export_failures.user_line(raised)

@@ -19,8 +19,8 @@ from torch.export import ExportedProgram
 
 from ortable.compat.torch import draft_report
 from ortable.errors import ExportError
-from ortable.exporter.request.caller_state import new_buffers_forgotten
-from ortable.exporter.request.program import ExportOptions, Request
+from ortable.exporter.frontend.export_request import ExportOptions, Request
+from ortable.exporter.frontend.module_state import discard_new_buffers
 from ortable.exporter.signature import dynamic_shapes as shapes
 
 from .concrete_values import DecidedFlags
@@ -97,7 +97,7 @@ def _run_export(strict: bool, attempts: Attempts) -> Captured:
     request = attempts.request
     attempts.record = None if strict else CallRecord()
     with (
-        nullcontext() if strict else new_buffers_forgotten(request.model),
+        nullcontext() if strict else discard_new_buffers(request.model),
         nullcontext() if strict else DecidedFlags(),
         nullcontext() if attempts.record is None else record_calls(request.model, attempts.record),
         shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
@@ -121,7 +121,7 @@ def _reuse_first_program(attempts: Attempts) -> Captured:
 
 def _run_tracing(attempts: Attempts) -> Captured:
     request = attempts.request
-    with new_buffers_forgotten(request.model):
+    with discard_new_buffers(request.model):
         exported, notes, attempts.paths = trace_program(
             request.model, request.args, request.kwargs, attempts.dynamic_shapes
         )
@@ -138,7 +138,7 @@ def _run_loop_capture(attempts: Attempts) -> Captured:
         )[0]
 
     with (
-        new_buffers_forgotten(model),
+        discard_new_buffers(model),
         shapes.ready(model, attempts.arguments, attempts.dynamic_shapes),
     ):
         return capture_with_loops(
@@ -151,7 +151,7 @@ def _run_draft_export(attempts: Attempts) -> Captured:
     data with the side that the example takes, which would be another model.
     """
     request = attempts.request
-    with new_buffers_forgotten(request.model):
+    with discard_new_buffers(request.model):
         exported = torch.export.draft_export(
             request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
         )

@@ -25,8 +25,8 @@ from torch.overrides import TorchFunctionMode
 from ortable.compat.torch import pytree
 from ortable.compat.undone import value_set
 from ortable.errors import ExportError
-from ortable.exporter.request.caller_state import state_restored, with_forward
-from ortable.exporter.request.program import UserLine
+from ortable.exporter.frontend.export_request import UserLine
+from ortable.exporter.frontend.module_state import clone_with_forward, restore_state
 
 from .concrete_values import ConcreteReads, ConcreteValues, buffers_of
 from .export_failures import calling_line, is_user_file
@@ -260,9 +260,11 @@ def _run_path(
     decisions: Decisions,
 ) -> TracedPath | None:
     """Export one path; None when forward raises on it."""
-    clone = with_forward(module, lambda forward, it: _deciding_forward(forward, decisions, it))
+    clone = clone_with_forward(
+        module, lambda forward, it: _deciding_forward(forward, decisions, it)
+    )
     try:
-        with state_restored(module, ()):  # each path begins with the module as it is
+        with restore_state(module, ()):  # each path begins with the module as it is
             program = torch.export.export(
                 clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )

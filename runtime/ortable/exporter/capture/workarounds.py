@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ortable.compat.undone import undone, value_set
 from ortable.errors import OptionError
-from ortable.exporter.request.caller_state import in_turn
-from ortable.exporter.request.program import ACTIVE, Undo
+from ortable.exporter.frontend.export_request import ACTIVE_PATCHES, Undo
+from ortable.exporter.frontend.module_state import exclusive_export
 
 if TYPE_CHECKING:
     from .patches import Patch
@@ -32,7 +32,7 @@ class _PatchRegistry:
         self.regions: dict[str, set[object]] = {}
         self.undo: dict[str, Undo | None] = {}
 
-    @in_turn()
+    @exclusive_export()
     def install_patches(self, region: object, patches: Sequence[Patch]) -> None:
         for patch in patches:
             regions = self.regions.setdefault(patch.name, set())
@@ -40,7 +40,7 @@ class _PatchRegistry:
             if patch.name not in self.undo:
                 self.undo[patch.name] = patch.apply()
 
-    @in_turn()
+    @exclusive_export()
     def remove_patches(self, region: object, patches: Sequence[Patch]) -> None:
         for patch in reversed(patches):
             regions = self.regions.get(patch.name, set())
@@ -113,11 +113,11 @@ def bypass_export_some_errors(
     shared = [patch for patch in selected if not patch.of_thread]
     thread_patches = [patch for patch in selected if patch.of_thread]
     region = object()
-    outer = ACTIVE.get() or ()
+    outer = ACTIVE_PATCHES.get() or ()
     inside = (*outer, *(name for name in names if name not in outer))
     with undone(partial(_REGISTRY.remove_patches, region, shared)):
         _REGISTRY.install_patches(region, shared)
-        with _apply_in_thread(thread_patches), value_set(ACTIVE, inside):
+        with _apply_in_thread(thread_patches), value_set(ACTIVE_PATCHES, inside):
             yield names
 
 

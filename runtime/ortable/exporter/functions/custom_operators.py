@@ -16,9 +16,9 @@ from ortable.errors import UnsupportedCase
 from ortable.exporter.capture.exported_program import requested_dims
 from ortable.exporter.capture.functionalize import composite_body_of, find_decompositions
 from ortable.exporter.capture.guards import later_guards, report_guards
+from ortable.exporter.frontend.export_request import Program, Request
+from ortable.exporter.frontend.module_calls import ModuleCall, map_leaves
 from ortable.exporter.functions.plans import FunctionRegion, fx_type, value_type
-from ortable.exporter.request.module_calls import ModuleCall, map_leaves
-from ortable.exporter.request.program import Program, Request
 from ortable.interpreter import control_flow, results
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.mutation import first_write

@@ -14,19 +14,19 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable import dims
-from ortable.exporter.functions.plans import FunctionRegion, Signature, value_type
-from ortable.exporter.request.module_calls import (
+from ortable.exporter.frontend.export_request import Program
+from ortable.exporter.frontend.module_calls import (
     SUBGRAPH,
     CallReader,
     FunctionChoices,
     ModuleCall,
     Stack,
-    below,
+    call_runs,
+    calls_below,
     function_name,
     map_leaves,
-    runs,
 )
-from ortable.exporter.request.program import Program
+from ortable.exporter.functions.plans import FunctionRegion, Signature, value_type
 from ortable.interpreter import control_flow, results
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.modules import find_attribute
@@ -112,8 +112,8 @@ class FunctionInterpreter(DynamoInterpreter):
     def convert_graph(self, nodes: Sequence[Node]) -> None:
         """Convert the nodes of the whole graph: inputs and weights first, the output last."""
         body = [node for node in nodes if node.op not in ("placeholder", "get_attr", "output")]
-        stacks = self.shared.choices.reader.stacks(body)
-        self.shared.choices.reader.check()
+        stacks = self.shared.choices.reader.read_stacks(body)
+        self.shared.choices.reader.check_classes()
         for node in nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.run_node(node)
@@ -126,7 +126,7 @@ class FunctionInterpreter(DynamoInterpreter):
     def run_node(self, node: Node) -> Any:
         """Convert one node; weights wait until somebody reads them."""
         if node.op == "placeholder" and self.program is not None:
-            tensor = self.program.retrieve(node)
+            tensor = self.program.get_weight(node)
             if tensor is not None:
                 path = self.program.paths[node.name]
                 self.shared.weights[node] = Weight(path, tensor, node.name in self.constants)
@@ -140,7 +140,7 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def convert_nodes(self, nodes: Sequence[Node], stacks: Sequence[Stack]) -> None:
         """Convert nodes of one graph; a run of nodes of one call becomes the call of a function."""
-        for call, start, end in runs(nodes, stacks):
+        for call, start, end in call_runs(nodes, stacks):
             if call is None:
                 self.run_node(nodes[start])
             else:
@@ -169,7 +169,11 @@ class FunctionInterpreter(DynamoInterpreter):
                 if inner.op == "get_attr":
                     self.run_node(inner)
             body = [inner for inner in body if inner.op != "get_attr"]
-            stacks = below(self.shared.choices.reader.stacks(body), self.calls) if body else []
+            stacks = (
+                calls_below(self.shared.choices.reader.read_stacks(body), self.calls)
+                if body
+                else []
+            )
             if name == "invoke_subgraph" and self.shared.choices.subgraphs and body:
                 self.call_subgraph(node, graph_module, body, stacks)
             else:

@@ -15,7 +15,7 @@ from torch.fx import Node
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.dims import SymDim
-from ortable.exporter.request.module_calls import ModuleCall, Stack, function_name, map_leaves
+from ortable.exporter.frontend.module_calls import ModuleCall, Stack, function_name, map_leaves
 from ortable.interpreter import results
 from ortable.ir.local_functions import FunctionTable, drop_unused_inputs
 from ortable.passes.pipeline import PassOptions, run_passes

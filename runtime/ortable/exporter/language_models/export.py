@@ -15,16 +15,25 @@ import torch
 
 from ortable.builder import LargeModel
 from ortable.errors import OptionError
-from ortable.exporter.language_models.folder import genai_config
-from ortable.exporter.request.program import ExportOptions
+from ortable.exporter.frontend.export_request import ExportOptions
+from ortable.exporter.language_models.model_folder import genai_config
 from ortable.ir.proto.large_model import save_together
 from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
-from .coded_cache import Cache, checked_cache, with_coded_cache
 from .decoder import Decoder, decoder_of
-from .folder import FIRST, GENAI, MODEL, NEXT, SEARCHES, weights_outside, write_json, written_folder
 from .loop import decoding_of_loop, search
+from .model_folder import (
+    FIRST,
+    GENAI,
+    MODEL,
+    NEXT,
+    SEARCHES,
+    weights_outside,
+    write_json,
+    written_folder,
+)
+from .quantized_kv_cache import Cache, checked_cache, with_coded_cache
 from .runner import OnnxLanguageModel
 
 _WHOLE = ("keep", "float32")

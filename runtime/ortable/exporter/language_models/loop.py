@@ -14,7 +14,7 @@ from ortable.builder import LargeModel
 from ortable.errors import ExportError
 from ortable.exporter.language_models.decoder import BATCH, SEQUENCE, TOTAL, Decoder, computed_anew
 from ortable.exporter.language_models.decoding import Decoding, decoding_of, drawn, scored
-from ortable.exporter.language_models.folder import weights_outside
+from ortable.exporter.language_models.model_folder import weights_outside
 from ortable.exporter.to_onnx import export, to_onnx
 
 STEPS = "steps"  # the dimension of random numbers

@@ -16,12 +16,12 @@ import torch
 from ortable.compat.onnxruntime import tensor_over
 from ortable.compat.providers import CPU, check_providers, provider_names
 from ortable.errors import InputError, OptionError
-from ortable.exporter.account.sessions import array_of, make_session, ort_value
+from ortable.exporter.reporting.sessions import array_of, make_session, ort_value
 from ortable.ir.schemas import TENSOR_TYPES
 
 from .decoder import computed_anew
 from .decoding import decoding_of, scored
-from .folder import FIRST, MODEL, NEXT
+from .model_folder import FIRST, MODEL, NEXT
 
 _PAST, _PRESENT = "past_key_values.", "present."
 

@@ -12,7 +12,7 @@ import torch
 from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
 from ortable.compat.undone import whole
 from ortable.errors import InputError
-from ortable.exporter.request.caller_state import in_turn
+from ortable.exporter.frontend.module_state import exclusive_export
 
 _PAIR = ("self_attention_cache", "cross_attention_cache")
 # Of a layer of a StaticCache, in the order of the flattened tensors.
@@ -35,7 +35,7 @@ def register(static: bool = True) -> Callable[[], None] | None:
     return whole(lambda: _register_missing(wanted, added), lambda: unregister(added))
 
 
-@in_turn()
+@exclusive_export()
 def _register_missing(wanted: Iterable[type], added: list[type]) -> None:
     from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
     from transformers.integrations.executorch import register_dynamic_cache_export_support

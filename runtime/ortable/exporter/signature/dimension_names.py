@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from ortable import dims
 from ortable.errors import ExportError
-from ortable.exporter.request.program import Program
+from ortable.exporter.frontend.export_request import Program
 
 from .dynamic_shapes import Leaf, NamedHint
 
@@ -37,7 +37,7 @@ def name_dimensions(program: Program, asked: Sequence[Leaf] | None) -> None:
             if symbol not in ordered:
                 ordered.append(symbol)
     taken = set(named.values())
-    program.users_dims = frozenset(taken)
+    program.user_dims = frozenset(taken)
     number = 0
     for symbol in ordered:
         if symbol in named:
@@ -73,7 +73,7 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
                 if isinstance(asked_for, NamedHint) and asked_for.min is None:
                     program.open_dims.add(free[0])
                 if isinstance(asked_for, NamedHint) and asked_for.max is None:
-                    program.open_tops.add(free[0])
+                    program.open_maximums.add(free[0])
             elif not hasattr(asked_for, "root"):
                 lost.append((where, name, size))
     lost = [

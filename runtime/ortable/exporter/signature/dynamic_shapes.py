@@ -21,7 +21,7 @@ from torch.export import Dim
 from ortable import dims
 from ortable.compat.torch import fx_config
 from ortable.errors import BuilderError, ExportError
-from ortable.exporter.request.caller_state import forward_replaced
+from ortable.exporter.frontend.module_state import replace_forward
 from ortable.exporter.signature import pytrees
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
@@ -453,7 +453,7 @@ def ready(
         rest = getattr(arguments, "rest", None)
         if dynamic_shapes and rest is not None:
             spelled_out = _spelled_out(module.forward, rest, arguments[rest])
-            stack.enter_context(forward_replaced(module, spelled_out))
+            stack.enter_context(replace_forward(module, spelled_out))
         yield
 
 

@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from ortable import dims
 from ortable.errors import ExportError, InputError
-from ortable.exporter.request.program import Program, ProgramOutput
+from ortable.exporter.frontend.export_request import Program, ProgramOutput
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import expression_of
@@ -250,7 +250,7 @@ def name_output_dims(
                 _check_free(where, wanted, str(dims.from_torch(size, named)), named, free)
                 written[name, axis] = wanted
             elif named.get(free[0]) != wanted:
-                if named.get(free[0]) in program.users_dims:
+                if named.get(free[0]) in program.user_dims:
                     raise ExportError(
                         f"{where} is the dimension '{named[free[0]]}' of the inputs: it keeps that "
                         f"name, and cannot be named '{wanted}'"

@@ -20,13 +20,13 @@ from onnx import ModelProto, ValueInfoProto
 
 from ortable import dtypes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
-from ortable.exporter.account.certificate import StoredWeights, WeightReport
-from ortable.exporter.account.gaps import EXACT, tolerance_of
-from ortable.exporter.account.metadata import own_version
-from ortable.exporter.account.resize import stated_ranges
-from ortable.exporter.account.sessions import proto_of
-from ortable.exporter.account.validate import HEADS, Comparison, markdown_table
-from ortable.exporter.request.program import PHASES, ExportRecord, Program, Request
+from ortable.exporter.frontend.export_request import PHASES, ExportRecord, Program, Request
+from ortable.exporter.reporting.example_sizes import stated_ranges
+from ortable.exporter.reporting.metadata import own_version
+from ortable.exporter.reporting.numeric_diff import EXACT, tolerance_of
+from ortable.exporter.reporting.quantization_report import StoredWeights, WeightReport
+from ortable.exporter.reporting.sessions import proto_of
+from ortable.exporter.reporting.validate import HEADS, Comparison, markdown_table
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.operator_cost import find_cost_ratio
 from ortable.ir import initializers
@@ -55,7 +55,7 @@ def report_text(
     steps = [f"strategy: {record.strategy or 'the graph was given'}", *record.steps]
     parts += ["## How torch made the graph", _listed(steps)]
     if record.guards:
-        guards = [guard.short() for guard in record.guards]
+        guards = [guard.one_line() for guard in record.guards]
         parts += ["## Sizes that the model holds for", _listed(guards)]
     if record.assertions:
         parts += ["## Assertions that the model does not make", _LOST, _listed(record.assertions)]
@@ -120,7 +120,7 @@ class ExportReport:
     @property
     def guards(self) -> list[str]:
         """Conditions on sizes under which the model is the module."""
-        return [guard.short() for guard in self.record.guards]
+        return [guard.one_line() for guard in self.record.guards]
 
     @property
     def assertions(self) -> list[str]:
@@ -182,7 +182,7 @@ def facts_of(record: ExportRecord, model: Any) -> dict[str, Any]:
         "strategy": record.strategy,
         "seconds": dict(record.seconds),
         "rewrites": dict(record.rewrites.counts()),
-        "guards": [guard.short() for guard in record.guards],
+        "guards": [guard.one_line() for guard in record.guards],
         "largest_difference": max(gaps, default=None),
         "comparisons": [_facts_of_comparison(each) for each in record.comparisons],
     }

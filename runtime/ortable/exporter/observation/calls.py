@@ -16,7 +16,7 @@ import torch
 from ortable.compat.torch import forget_pre_hook, pytree
 from ortable.compat.undone import undone
 from ortable.errors import InputError
-from ortable.exporter.request.caller_state import copied_call
+from ortable.exporter.frontend.module_state import copy_call
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments
 from ortable.ir.initializers import is_fake
@@ -74,7 +74,7 @@ class SeenCall:
     def copied(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments that may be written into. The call must be a kept one."""
         assert self.args is not None and self.kwargs is not None
-        args, kwargs = copied_call(self.args, self.kwargs)
+        args, kwargs = copy_call(self.args, self.kwargs)
         return tuple(args), dict(kwargs)
 
     def structure(self) -> tuple[Any, ...]:
@@ -125,7 +125,7 @@ class Recorder:
         if sizes not in kept and len(kept) < self.keep:
             kept.add(sizes)
             with torch.inference_mode(False), torch.no_grad():
-                copies, named = copied_call(args, kwargs)
+                copies, named = copy_call(args, kwargs)
             call = replace(call, args=tuple(copies), kwargs=dict(named))
         self.calls.append(call)
 

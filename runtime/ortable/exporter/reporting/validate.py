@@ -16,16 +16,20 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.account.gaps import AskedTolerance
-from ortable.exporter.request.caller_state import autocast_again, copied_call, copied_module
-from ortable.exporter.request.program import Program, Request
+from ortable.exporter.frontend.export_request import Program, Request
+from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
+from ortable.exporter.reporting.example_sizes import ExampleCall, other_sizes
+from ortable.exporter.reporting.numeric_diff import AskedTolerance, distances, gap_between
+from ortable.exporter.reporting.sessions import (
+    array_of,
+    make_session,
+    not_loaded,
+    proto_of,
+    run_session,
+)
 from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
-
-from .gaps import distances, gap_between
-from .resize import ExampleCall, other_sizes
-from .sessions import array_of, make_session, not_loaded, proto_of, run_session
 
 _MOST_ROWS = 3  # of a table in a message
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
@@ -84,7 +88,7 @@ def validate_model(
     names = [value.name for value in proto_of(model).graph.output[:users]]
     calls = [("example", call), *other_sizes(program, call)]
     # A module was captured under the caller's autocast; a program is what it is.
-    with autocast_again() if request.record.strategy else nullcontext():
+    with caller_autocast() if request.record.strategy else nullcontext():
         return [
             comparison
             for words, each in calls
@@ -287,10 +291,10 @@ def difference(
 
 def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
     """What the module returns, as tensors; complex numbers are pairs."""
-    given, named = copied_call(*call)
+    given, named = copy_call(*call)
     written = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():
-        returned = copied_module(module, written)(*given, **named)
+        returned = copy_module(module, written)(*given, **named)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         real_tensor(leaf.detach().cpu())

@@ -14,19 +14,18 @@ import torch
 from torch.fx import Interpreter, Node
 
 from ortable.compat.torch import pytree
-from ortable.exporter.request.caller_state import copied_call
-from ortable.exporter.request.program import Program
+from ortable.exporter.frontend.export_request import Program
+from ortable.exporter.frontend.module_state import copy_call
+from ortable.exporter.reporting.example_sizes import ExampleCall
+from ortable.exporter.reporting.numeric_diff import intermediate_results
+from ortable.exporter.reporting.sessions import array_of, proto_of
+from ortable.exporter.reporting.validate import Comparison, Explanation, difference, input_names
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.failures import describe_node, shorten_line
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import ConverterTables
-
-from .gaps import intermediate_results
-from .resize import ExampleCall
-from .sessions import array_of, proto_of
-from .validate import Comparison, Explanation, difference, input_names
 
 _DEBUG = (
     "What to do: ortable.first_difference(ortable.export(model, args)) says which entry, rule or",
@@ -143,7 +142,7 @@ def returned_nodes(model: Any, program: Program) -> dict[str, str]:
 
 def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
     """What the graph of a program is called with: copies of the call's tensors, and weights."""
-    given = iter(pytree.tree_leaves(copied_call(*call)))
+    given = iter(pytree.tree_leaves(copy_call(*call)))
     leaves = {node.name: next(given) for node in program.user_inputs}
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
     return [leaves[n.name] if n.name in leaves else program.weights[n.name] for n in placeholders]

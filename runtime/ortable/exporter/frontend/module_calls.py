@@ -1,7 +1,9 @@
-"""Which call of which submodule each node of a torch graph comes from, as torch recorded it in
-``nn_module_stack``. A call is a run of neighbouring nodes: such a run can always be one node. In
-come nodes, out go stacks of `ModuleCall`. Called by `functions` and
-functionalize.py."""
+"""Read which call of which submodule each node of a torch graph belongs to, from
+``nn_module_stack``.
+
+A call is a run of neighbouring nodes: such a run can always be one node. Called by `functions`
+and functionalize.py.
+"""
 
 from __future__ import annotations
 
@@ -46,24 +48,24 @@ def function_name(kind: str) -> str:
     return f"{parts[-1]}_module" if is_operator(parts[-1]) else parts[-1]
 
 
-def checked_classes(chosen: Any) -> bool | frozenset[str]:
+def checked_classes(requested: Any) -> bool | frozenset[str]:
     """``export_modules_as_functions``: False, True, or names of the chosen classes.
 
     Raises OptionError for anything but a bool and a collection of classes and names.
     """
-    if isinstance(chosen, bool):
-        return chosen
-    listed = isinstance(chosen, Collection) and not isinstance(chosen, (str, bytes))
-    if listed and all(isinstance(kind, (str, type)) for kind in chosen):
-        return frozenset(map(class_name, chosen))
+    if isinstance(requested, bool):
+        return requested
+    listed = isinstance(requested, Collection) and not isinstance(requested, (str, bytes))
+    if listed and all(isinstance(kind, (str, type)) for kind in requested):
+        return frozenset(map(class_name, requested))
     raise OptionError(
         "export_modules_as_functions is True, False, or a set of classes or class names, for "
-        f"example {{torch.nn.Linear}}, not {chosen!r}"
+        f"example {{torch.nn.Linear}}, not {requested!r}"
     )
 
 
 class CallReader:
-    """Reads the calls of nodes; only those that become functions are kept.
+    """Reads the calls of nodes, and drops those that do not become functions.
 
     ``classes`` as from ``checked_classes``; ``autocast``: whether its regions are functions too.
     """
@@ -75,25 +77,25 @@ class CallReader:
         self.called: set[str] = set()  # every class that the graph calls
         self._recorded = False  # whether torch recorded calls at all
 
-    def stacks(self, nodes: Sequence[Node]) -> list[Stack]:
-        """The calls around each node, outermost first.
+    def read_stacks(self, nodes: Sequence[Node]) -> list[Stack]:
+        """Return the calls around each node, outermost first.
 
-        A node of which torch says nothing is where both of its neighbours are; a getitem is where
-        the list was made.
+        A node without metadata gets the calls that both of its neighbours are in; a getitem those
+        of the list.
         """
-        found: list[Stack | None] = []
-        places: dict[Node, Stack] = {}
+        recorded: list[Stack | None] = []
+        stack_by_node: dict[Node, Stack] = {}
         for node in nodes:
-            stack = self._read(node)
-            if node.target is operator.getitem and node.args[0] in places:
-                made = places[node.args[0]]  # type: ignore[index]
-                stack = made if stack is None else common(stack, made)
+            stack = self._read_stack(node)
+            if node.target is operator.getitem and node.args[0] in stack_by_node:
+                list_stack = stack_by_node[node.args[0]]  # type: ignore[index]
+                stack = list_stack if stack is None else common_calls(stack, list_stack)
             if stack is not None:
-                places[node] = stack
-            found.append(stack)
-        return _filled(found)
+                stack_by_node[node] = stack
+            recorded.append(stack)
+        return _fill_unknown_stacks(recorded)
 
-    def _read(self, node: Node) -> Stack | None:
+    def _read_stack(self, node: Node) -> Stack | None:
         recorded = node.meta.get("nn_module_stack")
         if not recorded:
             return None
@@ -103,12 +105,14 @@ class CallReader:
             try:
                 call = self._calls[key, path]
             except KeyError:
-                call = self._calls[key, path] = self._call(str(key), str(path), class_name(kind))
+                call = self._calls[key, path] = self._make_call(
+                    str(key), str(path), class_name(kind)
+                )
             if call is not None:
                 calls.append(call)
         return tuple(calls)
 
-    def _call(self, key: str, path: str, kind: str) -> ModuleCall | None:
+    def _make_call(self, key: str, path: str, kind: str) -> ModuleCall | None:
         path = path.removeprefix("L['self']").removeprefix(".")
         if kind == AUTOCAST:
             return ModuleCall(key, path, kind) if self._autocast else None
@@ -119,12 +123,13 @@ class CallReader:
             return ModuleCall(key, path, kind)
         if self._classes is False:
             return None
-        chosen = kind in self._classes or kind.rpartition(".")[2] in self._classes
-        return ModuleCall(key, path, kind) if chosen else None
+        selected = kind in self._classes or kind.rpartition(".")[2] in self._classes
+        return ModuleCall(key, path, kind) if selected else None
 
-    def check(self) -> None:
-        """Raise ExportError for a graph without metadata, and for chosen classes that it never
-        calls."""
+    def check_classes(self) -> None:
+        """Raise ExportError for a graph without metadata, and for requested classes it never
+        calls.
+        """
         if self._classes is False:
             return
         if not self._recorded:
@@ -142,23 +147,23 @@ class CallReader:
                 )
 
 
-def _filled(found: Sequence[Stack | None]) -> list[Stack]:
-    """The stacks, with those that are unknown between the known ones around them."""
+def _fill_unknown_stacks(stacks: Sequence[Stack | None]) -> list[Stack]:
+    """Fill in unknown stacks from the known ones around them."""
     filled: list[Stack] = []
     following: list[Stack] = []
     after: Stack = ()
-    for stack in reversed(found):
+    for stack in reversed(stacks):
         after = after if stack is None else stack
         following.append(after)
     before: Stack = ()
-    for stack, after in zip(found, reversed(following), strict=True):
-        before = common(before, after) if stack is None else stack
+    for stack, after in zip(stacks, reversed(following), strict=True):
+        before = common_calls(before, after) if stack is None else stack
         filled.append(before)
     return filled
 
 
-def common(a: Stack, b: Stack) -> Stack:
-    """The calls that two nodes share."""
+def common_calls(a: Stack, b: Stack) -> Stack:
+    """Return the calls that two nodes share."""
     count = 0
     for x, y in zip(a, b, strict=False):
         if x is not y and x != y:
@@ -167,22 +172,25 @@ def common(a: Stack, b: Stack) -> Stack:
     return a[:count]
 
 
-def below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
-    """The calls inside ``outer``; inside what all have in common when a graph was traced
-    elsewhere."""
+def calls_below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
+    """Return the calls inside ``outer``; inside the common ones for a graph that was traced
+    elsewhere.
+    """
     if any(stack[: len(outer)] != outer for stack in stacks):
         shared = stacks[0]
         for stack in stacks:
-            shared = common(shared, stack)
+            shared = common_calls(shared, stack)
         outer = shared
     return [stack[len(outer) :] for stack in stacks]
 
 
-def runs(
+def call_runs(
     nodes: Sequence[Node], stacks: Sequence[Stack]
 ) -> Iterator[tuple[ModuleCall | None, int, int]]:
-    """Neighbours of one outermost call, as (call, first, end); a node outside calls is a run of
-    its own."""
+    """Yield (call, first, end) for neighbours of one outermost call.
+
+    A node outside calls is its own run.
+    """
     start = 0
     while start < len(nodes):
         call = stacks[start][0] if stacks[start] else None
@@ -195,7 +203,7 @@ def runs(
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """``value`` with everything in its lists, tuples, dicts and complex pairs changed."""
+    """Apply ``change`` to everything in the lists, tuples, dicts and complex pairs of ``value``."""
     from ortable.prelude.complex_value import ComplexValue
 
     if isinstance(value, (list, tuple)):
@@ -207,7 +215,7 @@ def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-KINDS = ("autocast", "subgraphs", "custom_ops")
+FUNCTION_KINDS = ("autocast", "subgraphs", "custom_ops")
 
 
 @dataclass
@@ -216,7 +224,7 @@ class FunctionChoices:
 
     ``subgraphs``: whether regions of ``nested_compile_region`` do. ``weights``: "auto", "inputs" or
     "constants"; those of ``largest_constant`` bytes or more are always inputs (None: no limit).
-    ``passes``: what the bodies are optimized with.
+    ``passes``: the passes that optimize the bodies.
     """
 
     reader: CallReader
@@ -226,7 +234,7 @@ class FunctionChoices:
     passes: PassOptions = field(default_factory=PassOptions)
 
     def takes_weights(self, kind: str) -> bool:
-        """Whether the function of a class has its weights as inputs."""
+        """Return whether the function of a class has its weights as inputs."""
         return self.weights == "inputs" or (self.weights == "auto" and kind.startswith("torch."))
 
 
@@ -237,10 +245,11 @@ def function_choices(
     inline: bool,
     largest_constant: int | None,
 ) -> FunctionChoices | None:
-    """The choices of one conversion, None when nothing becomes a function.
+    """Return the choices of one conversion, None when nothing becomes a function.
 
-    With ``inline`` no function is made that would be taken apart again.
-    Raises OptionError when ``modules`` is no bool and no collection of classes.
+    With ``inline`` no function is made that would be inlined again.
+
+    Raises OptionError when ``modules`` is neither a bool nor a collection of classes.
     """
     classes = checked_classes(modules)
     everything = classes is True
@@ -263,6 +272,8 @@ def checked_functions(functions: Any) -> tuple[str, ...]:
     Raises OptionError for names that are not in ``KINDS``.
     """
     names = (functions,) if isinstance(functions, str) else functions
-    if not isinstance(names, Collection) or not all(name in KINDS for name in names):
-        raise OptionError(f"ExportOptions.functions holds names among {KINDS}, not {functions!r}")
+    if not isinstance(names, Collection) or not all(name in FUNCTION_KINDS for name in names):
+        raise OptionError(
+            f"ExportOptions.functions holds names among {FUNCTION_KINDS}, not {functions!r}"
+        )
     return tuple(names)

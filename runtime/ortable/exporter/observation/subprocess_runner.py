@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 _SECONDS = 300.0  # that a call has, before its process is ended
-_CHILD = Path(__file__).with_name("child.py")
+_CHILD = Path(__file__).with_name("subprocess_main.py")
 
 
 class NotStarted(RuntimeError):

@@ -1,6 +1,8 @@
-"""Models whose weights have no data (fake tensors, the meta device): how torch.export sees them,
-their weights as inputs of the ONNX model, and the real ones by name afterwards: as feeds, or put
-into the model, tensor by tensor."""
+"""Models whose weights have no data (fake tensors, the meta device).
+
+Prepares them for torch.export, makes their weights inputs of the ONNX model, and later supplies
+the real weights by name: as feeds, or attached to the model tensor by tensor.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,28 @@ from ortable import dtypes
 from ortable.builder import LargeModel
 from ortable.compat.torch import FakeTensorMode, pytree
 from ortable.errors import InputError
+from ortable.exporter.frontend.export_request import Program, Request
+from ortable.exporter.frontend.module_state import module_tensors, named_tensors, substitute_tensors
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 from ortable.ir.proto.tensor_proto import fill_stub
 
-from .caller_state import exchanged, held_tensors, tensors_of
-from .program import Program, Request
-
 
 @contextmanager
-def without_meta(request: Request) -> Iterator[Request]:
-    """The request, with fake tensors of one device for those on the meta device.
+def replace_meta_tensors(request: Request) -> Iterator[Request]:
+    """Replace tensors on the meta device by fake tensors of one device.
 
     torch refuses to mix devices, and a model on the meta device meets tensors on the CPU as soon
-    as its code makes one. The device is that of the tensors with data, the CPU when there are none.
-    The module is as before when the block ends.
+    as its code creates one. The device is that of the tensors with data, the CPU when there are
+    none. The module is restored when the block ends.
     """
     leaves = pytree.tree_leaves((request.args, request.kwargs))
-    every = [*leaves, *(tensor for _, _, tensor in held_tensors(request.model))]
-    devices = (each.device for each in every if isinstance(each, torch.Tensor) and not each.is_meta)
+    every = [*leaves, *(tensor for _, _, tensor in module_tensors(request.model))]
+    devices = (leaf.device for leaf in every if isinstance(leaf, torch.Tensor) and not leaf.is_meta)
     device = next(devices, torch.device("cpu"))
-    mode = FakeTensorMode() if any(getattr(each, "is_meta", False) for each in every) else None
+    mode = FakeTensorMode() if any(getattr(leaf, "is_meta", False) for leaf in every) else None
 
-    def moved(tensor: torch.Tensor) -> torch.Tensor:
+    def make_fake(tensor: torch.Tensor) -> torch.Tensor:
         assert mode is not None
         with mode:
             return torch.empty_strided(
@@ -48,47 +49,51 @@ def without_meta(request: Request) -> Iterator[Request]:
     # what forward makes has values where ``with torch.device("meta")`` is active, too
     meta = torch.get_default_device().type == "meta"
     with (
-        exchanged(request, lambda tensor: tensor.is_meta, moved) as made,
+        substitute_tensors(request, lambda tensor: tensor.is_meta, make_fake) as substituted,
         torch.device("cpu") if meta else nullcontext(),
     ):
-        yield made
+        yield substituted
 
 
-def weights_become_inputs(builder: Any, program: Program) -> None:
-    """Makes inputs of the initializers without data, after the user's inputs.
+def convert_weights_to_inputs(builder: Any, program: Program) -> None:
+    """Make inputs of the initializers without data, after the user's inputs.
 
-    ``program.fakes`` receives of each its names in the state_dict; tied weights are one input with
-    several.
+    ``program.fakes`` receives their names in the state_dict; tied weights are one input with
+    several names.
     """
-    held = builder.initializers_dict
-    fakes = [name for name, value in held.items() if initializers.is_fake(value)]
+    initializer_dict = builder.initializers_dict
+    fakes = [name for name, value in initializer_dict.items() if initializers.is_fake(value)]
     if not fakes:
         return
     paths: dict[Any, list[str]] = {}
     for placeholder, tensor in program.weights.items():
         paths.setdefault(initializers.storage_key(tensor), []).append(program.paths[placeholder])
     for name in fakes:
-        key = initializers.storage_key(held.pop(name))
+        key = initializers.storage_key(initializer_dict.pop(name))
         builder.inputs.append(builder.values[name])
         program.fakes[name] = paths.get(key) or [program.paths.get(name, name)]
 
 
-def spelled(prefix: str, path: str) -> tuple[str, str, str]:
-    """How a weight may be called in a model: as in the state_dict, as torch.export calls its input
-    (``p_linear_weight``), and that without the prefix."""
+def weight_spellings(prefix: str, path: str) -> tuple[str, str, str]:
+    """Return the names that a weight may have in a model.
+
+    As in the state_dict, as torch.export names its input (``p_linear_weight``), and that without
+    the prefix.
+    """
     plain = re.sub(r"[^a-zA-Z0-9]", "_", path)
     return path, f"{prefix}_{plain.lower()}", plain
 
 
 def named_weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters, buffers (those that are not in the state_dict too) and other tensors of a module,
-    by path; tied ones under every name."""
-    found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
-    found.update(module.named_buffers(remove_duplicate=False))
-    for prefix, each in module.named_modules(remove_duplicate=False):
-        for name, value in tensors_of(vars(each)):
-            found[f"{prefix}.{name}" if prefix else name] = value
-    return found
+    """Return parameters, all buffers and other tensors of a module by path; tied ones by every
+    path.
+    """
+    tensors: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    tensors.update(module.named_buffers(remove_duplicate=False))
+    for prefix, submodule in module.named_modules(remove_duplicate=False):
+        for name, value in named_tensors(vars(submodule)):
+            tensors[f"{prefix}.{name}" if prefix else name] = value
+    return tensors
 
 
 def match_input_parameters(
@@ -110,38 +115,38 @@ def match_input_parameters(
     Raises:
         InputError: fewer or more arguments than names that are left.
     """
-    tensors = _by_name(model)
-    given = list(args or ())
-    left = [name for name in names if name not in tensors]
-    if len(left) != len(given):
+    tensors = _tensors_by_name(model)
+    inputs = list(args or ())
+    input_names = [name for name in names if name not in tensors]
+    if len(input_names) != len(inputs):
         raise InputError(
-            f"{len(given)} arguments were given for {len(left)} inputs that are no parameters of "
-            f"the model: {left}"
+            f"{len(inputs)} arguments were given for {len(input_names)} inputs that are no "
+            f"parameters of the model: {input_names}"
         )
-    values = dict(zip(left, given, strict=True))
+    values = dict(zip(input_names, inputs, strict=True))
     return {name: values[name] if name in values else real_tensor(tensors[name]) for name in names}
 
 
-def _by_name(model: torch.nn.Module) -> dict[str, Any]:
-    """Every tensor of a module by every name that it may have in a model."""
+def _tensors_by_name(model: torch.nn.Module) -> dict[str, Any]:
+    """Map every name that a tensor of the module may have in a model to the tensor."""
     parameters = {path for path, _ in model.named_parameters(remove_duplicate=False)}
     buffers = {path for path, _ in model.named_buffers(remove_duplicate=False)}
     tensors: dict[str, Any] = dict(named_weights(model))
     for path, tensor in list(tensors.items()):
         kind = "p" if path in parameters else "b" if path in buffers else "c"
-        _, exported, plain = spelled(kind, path)
-        tensors[free_name(exported, tensors)] = tensor
+        _, exported, plain = weight_spellings(kind, path)
+        tensors[unique_weight_name(exported, tensors)] = tensor
         tensors.setdefault(plain, tensor)
     return tensors
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, with the number that torch.export gives to the second of two equal ones."""
-    number, found = 0, name
-    while found in taken:
+def unique_weight_name(name: str, used_names: Iterable[str]) -> str:
+    """Return the name, numbered as torch.export numbers the second of two equal ones."""
+    number, candidate = 0, name
+    while candidate in used_names:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        candidate = f"{name}_{number}"
+    return candidate
 
 
 def attach_weights(
@@ -174,15 +179,15 @@ def attach_weights(
     tensors: dict[str, Any] = {}
     if isinstance(model, LargeModel):
         tensors.update(model.tensors)
-    left, missing = [], []
+    remaining, missing = [], []
     for value in old.graph.input:
-        path = next((path for path in _paths(value) if path in weights), None)
+        path = next((path for path in _weight_paths(value) if path in weights), None)
         if path is None:
-            left.append(value)
+            remaining.append(value)
             if value.doc_string:
                 missing.append(value.doc_string)
             continue
-        tensors[value.name] = _tensor(value, path, weights)
+        tensors[value.name] = _weight_tensor(value, path, weights)
         stub = proto.graph.initializer.add()
         fill_stub(stub, value.name, tensors[value.name])
         stub.doc_string = value.doc_string or path
@@ -193,33 +198,37 @@ def attach_weights(
             "in a state_dict must be added to it; partial=True leaves these inputs."
         )
     del proto.graph.input[:]
-    proto.graph.input.extend(left)
+    proto.graph.input.extend(remaining)
     nested = dict(model.nested) if isinstance(model, LargeModel) else None
     return LargeModel(proto, tensors, nested)
 
 
-def _paths(value: ValueInfoProto) -> Sequence[str]:
-    """Names in the state_dict that an input may have; several when weights are tied."""
+def _weight_paths(value: ValueInfoProto) -> Sequence[str]:
+    """Return the state_dict names that an input may have; several when weights are tied."""
     return value.doc_string.split(", ") if value.doc_string else (value.name,)
 
 
-def _tensor(value: ValueInfoProto, path: str, weights: Mapping[str, Any]) -> Any:
+def _weight_tensor(value: ValueInfoProto, path: str, weights: Mapping[str, Any]) -> Any:
     tensor_type = value.type.tensor_type
     dtype = tensor_type.elem_type
     shape = tuple(dim.dim_value for dim in tensor_type.shape.dim)
 
-    def load() -> Any:
-        return _checked(weights[path], path, dtype, shape)
+    def load_tensor() -> Any:
+        return _check_weight(weights[path], path, dtype, shape)
 
-    return load() if isinstance(weights, dict) else initializers.Deferred(load, dtype, shape)
+    return (
+        load_tensor()
+        if isinstance(weights, dict)
+        else initializers.Deferred(load_tensor, dtype, shape)
+    )
 
 
-def _checked(tensor: Any, path: str, dtype: int, shape: tuple[int, ...]) -> Any:
+def _check_weight(tensor: Any, path: str, dtype: int, shape: tuple[int, ...]) -> Any:
     tensor = real_tensor(tensor)
-    found = initializers.dtype_of(tensor), initializers.shape_of(tensor)
-    if found != (dtype, shape):
+    actual = initializers.dtype_of(tensor), initializers.shape_of(tensor)
+    if actual != (dtype, shape):
         raise InputError(
-            f"the weight '{path}' is {dtypes.name(found[0])} {list(found[1])}, the model was "
+            f"the weight '{path}' is {dtypes.name(actual[0])} {list(actual[1])}, the model was "
             f"exported with {dtypes.name(dtype)} {list(shape)}"
         )
     return tensor

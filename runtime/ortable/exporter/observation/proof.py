@@ -15,13 +15,12 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.compat.undone import undone
 from ortable.errors import ExportError
-from ortable.exporter.account.validate import difference, text_table
-from ortable.exporter.request.caller_state import copied_call, state_restored
+from ortable.exporter.frontend.module_state import copy_call, restore_state
+from ortable.exporter.observation.call_resizing import Call, elements, resized, sizes_of_call
+from ortable.exporter.observation.calls import SeenCall
+from ortable.exporter.observation.dim_inference import Seeing
+from ortable.exporter.reporting.validate import difference, text_table
 from ortable.interpreter.complex_numbers import real_tensor
-
-from .calls import SeenCall
-from .dims import Seeing
-from .resized import Call, elements, resized, sizes_of_call
 
 Outcome = Literal["right", "differs", "fails", "refused", "undefined", "not tried"]
 
@@ -207,14 +206,14 @@ def _tried(words: str, module: torch.nn.Module, runner: Runner, call: Call) -> T
     empty = any(
         isinstance(leaf, torch.Tensor) and not leaf.numel() for leaf in pytree.tree_leaves(call)
     )
-    args, kwargs = copied_call(*call)
+    args, kwargs = copy_call(*call)
     written = pytree.tree_leaves((args, kwargs))  # tensors: a cache gets others in their place
     try:
         with state_kept(module, (args, kwargs)), torch.no_grad():
             expected = module(*args, **kwargs)
     except Exception as error:  # the user's forward may raise anything
         return Trial(words, "undefined", _said(error), empty=empty)
-    given, named = copied_call(*call)
+    given, named = copy_call(*call)
     leaves = pytree.tree_leaves((given, named))
     run = runner.run_apart if empty else runner.run
     try:
@@ -235,7 +234,7 @@ def _tried(words: str, module: torch.nn.Module, runner: Runner, call: Call) -> T
 
 def runs_in_eager(module: torch.nn.Module, call: Call) -> bool:
     """Whether the module takes a call."""
-    args, kwargs = copied_call(*call)
+    args, kwargs = copy_call(*call)
     try:
         with state_kept(module, (args, kwargs)), torch.no_grad():
             module(*args, **kwargs)
@@ -286,5 +285,5 @@ def state_kept(module: torch.nn.Module, call: Any) -> Iterator[None]:
                 if not torch.equal(buffer, before):
                     buffer.copy_(before)
 
-    with undone(undo), state_restored(module, call):
+    with undone(undo), restore_state(module, call):
         yield

@@ -17,9 +17,9 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
-from ortable.exporter.account.gaps import with_outputs
-from ortable.exporter.account.sessions import make_session, run_session
-from ortable.exporter.account.validate import text_table
+from ortable.exporter.reporting.numeric_diff import with_outputs
+from ortable.exporter.reporting.sessions import make_session, run_session
+from ortable.exporter.reporting.validate import text_table
 from ortable.ir import initializers
 from ortable.ir.casts import HALVES
 from ortable.ir.proto.large_model import LargeModel

@@ -13,11 +13,10 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import pytree
+from ortable.exporter.observation.calls import SeenCall, flat_paths, seen_of
+from ortable.exporter.observation.dim_inference import Seeing
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments, value_of
-
-from .calls import SeenCall, flat_paths, seen_of
-from .dims import Seeing
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 

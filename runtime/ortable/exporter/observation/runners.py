@@ -12,13 +12,12 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.errors import InputError
-from ortable.exporter.account.sessions import array_of, proto_of
 from ortable.exporter.capture.guards import violated_guard
-from ortable.exporter.request.program import Program
-
-from .apart import Apart, NotStarted
-from .calls import SeenCall
-from .proof import Refused, Untried
+from ortable.exporter.frontend.export_request import Program
+from ortable.exporter.observation.calls import SeenCall
+from ortable.exporter.observation.proof import Refused, Untried
+from ortable.exporter.observation.subprocess_runner import Apart, NotStarted
+from ortable.exporter.reporting.sessions import array_of, proto_of
 
 _STANCE = "fail_on_recompile"  # and the word by which torch's error is known
 _NUMPY_LACKS = ("bfloat16",)  # in its files
@@ -56,7 +55,7 @@ class ProgramRunner:
             leaves = convention.leaves(args, kwargs)
         except InputError as error:
             raise self._refused(error, args, kwargs) from error
-        feeds = {name: array_of(leaf) for name, leaf in convention.feeds(leaves).items()}
+        feeds = {name: array_of(leaf) for name, leaf in convention.input_feeds(leaves).items()}
         lacking = [name for name, array in feeds.items() if array.dtype.kind == "V"]
         lacking += [name for name, array in feeds.items() if array.dtype.name in _NUMPY_LACKS]
         if lacking:
@@ -67,7 +66,9 @@ class ProgramRunner:
             raise Untried(str(error)) from error
         names = [value.name for value in proto_of(self._call.model).graph.output]
         wanted = dict(zip(names, found, strict=True))
-        return convention.restored({name: wanted[name] for name in convention.fetches()}, leaves)
+        return convention.rebuild_outputs(
+            {name: wanted[name] for name in convention.required_outputs()}, leaves
+        )
 
     def close(self) -> None:
         """Let the other process go."""
@@ -75,7 +76,7 @@ class ProgramRunner:
             self._other.close()
 
     def _refused(self, error: Exception, args: Any, kwargs: Any) -> Refused:
-        sizes = self._convention.sizes.of_inputs
+        sizes = self._convention.sizes.input_sizes
         values = _values(sizes, pytree.tree_leaves((args, kwargs)))
         program = self._program
         if program.exported is None or not all(guard.holds(values) for guard in program.guards):

@@ -13,8 +13,7 @@ import onnx
 import torch
 
 from ortable.builder import LargeModel
-
-from .sessions import make_session, proto_of, run_session
+from ortable.exporter.reporting.sessions import make_session, proto_of, run_session
 
 
 class Tolerance(NamedTuple):

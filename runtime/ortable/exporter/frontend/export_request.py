@@ -1,6 +1,9 @@
-"""What a conversion holds. The caller gives `ExportOptions`, each value of which is checked, and
-gets an `ExportRecord`; `Program` is a graph to convert, where its weights are, and what its inputs
-and outputs mean; `Request` is the arguments of to_onnx, checked. All of `exporter` reads them."""
+"""The state of a conversion: options, request, program and record.
+
+`ExportOptions` is what the caller gives, `Request` the checked arguments of to_onnx, `Program`
+the graph to convert with its weights, inputs and outputs, and `ExportRecord` the log of the
+conversion. All of `exporter` reads them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from torch.fx import GraphModule, Node
 
 from ortable.compat.torch import OperatorBase, decomposition_table
 from ortable.errors import OptionError
-from ortable.exporter.request.module_calls import FunctionChoices, checked_functions
+from ortable.exporter.frontend.module_calls import FunctionChoices, checked_functions
 from ortable.interpreter import results
 from ortable.interpreter.tables import ConverterTables
 from ortable.passes.pipeline import PassOptions
@@ -34,34 +37,36 @@ Undo = Callable[[], None]
 
 
 # The names of the patches that count in this thread; None outside of the region.
-ACTIVE: ContextVar[tuple[str, ...] | None] = ContextVar("ortable_bypass_patches", default=None)
+ACTIVE_PATCHES: ContextVar[tuple[str, ...] | None] = ContextVar(
+    "ortable_bypass_patches", default=None
+)
 
 
-def bypassing() -> bool:
-    """True inside bypass_export_some_errors, in this thread."""
-    return ACTIVE.get() is not None
+def is_bypass_active() -> bool:
+    """Return whether this thread is inside bypass_export_some_errors."""
+    return ACTIVE_PATCHES.get() is not None
 
 
 def active_patches() -> tuple[str, ...]:
-    """The patches that count in this thread, in the order of the documentation."""
-    return ACTIVE.get() or ()
+    """Return the patches that apply in this thread, in the order of the documentation."""
+    return ACTIVE_PATCHES.get() or ()
 
 
-NAMES = (None, "none", "default", "all")
-Table = dict[Any, Callable[..., Any]]
+TABLE_NAMES = (None, "none", "default", "all")
+DecompositionTable = dict[Any, Callable[..., Any]]
 
 
-def _check_table(chosen: Any) -> None:
-    """Raises OptionError unless ``chosen`` is one of `NAMES` or maps overloads to functions."""
-    if not isinstance(chosen, Mapping):
-        if chosen not in NAMES:
+def _check_table(table: Any) -> None:
+    """Raise OptionError unless ``table`` is one of `TABLE_NAMES` or maps overloads to functions."""
+    if not isinstance(table, Mapping):
+        if table not in TABLE_NAMES:
             raise OptionError(
-                f"ExportOptions.decomposition_table is one of {NAMES} or a dict from "
+                f"ExportOptions.decomposition_table is one of {TABLE_NAMES} or a dict from "
                 "overload to function, "
-                f"not {chosen!r}"
+                f"not {table!r}"
             )
         return
-    for overload, function in chosen.items():
+    for overload, function in table.items():
         if not isinstance(overload, OperatorBase) or not callable(function):
             raise OptionError(
                 "ExportOptions.decomposition_table as a dict maps overloads to functions, for "
@@ -70,41 +75,44 @@ def _check_table(chosen: Any) -> None:
             )
 
 
-def _resolved_table(chosen: str | Mapping[Any, Callable[..., Any]] | None) -> Table | None:
-    """The table that the option stands for, a new dict.
+def _resolve_table(
+    option: str | Mapping[Any, Callable[..., Any]] | None,
+) -> DecompositionTable | None:
+    """Return the decomposition table of the option, a new dict.
 
-    None and ``"none"``: None, every operator that has a converter stays whole. ``"default"``:
+    None and ``"none"``: None, every operator that has a converter is kept. ``"default"``:
     torch.export's own table, and nothing else. ``"all"``: that, over every decomposition that torch
-    registers but those that are wrong (the trait `never_decompose`). A dict: itself."""
-    if chosen is None or chosen == "none":
+    registers except wrong ones (the trait `never_decompose`). A dict: itself.
+    """
+    if option is None or option == "none":
         return None
-    if isinstance(chosen, Mapping):
-        return dict(chosen)
+    if isinstance(option, Mapping):
+        return dict(option)
     table = torch.export.default_decompositions()
-    if chosen == "default":
+    if option == "default":
         return table
     every = {**decomposition_table, **dict(table.items())}
     return {op: body for op, body in every.items() if op.name() not in traits.NEVER_DECOMPOSE}
 
 
-def _is_any(*kinds: type) -> Callable[[Any], bool]:
+def _is_instance(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds)
 
 
-def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
+def _accept_values(*values: str) -> tuple[Callable[[Any], bool], str]:
     return values.__contains__, f"one of {values}"
 
 
-# Of each option that is checked alone: whether a value is accepted, and what is, in words.
-_ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+# Options that are checked alone: a predicate for values, and a text that describes accepted ones.
+_OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
         ("constant_folding", "fallback", "tracing", "loops", "validate", "value_info"),
-        (_is_any(bool), "True or False"),
+        (_is_instance(bool), "True or False"),
     ),
-    "strict": (_is_any(bool, NoneType), "True, False or None"),
+    "strict": (_is_instance(bool, NoneType), "True, False or None"),
     "save_ep": (
         lambda value: (
-            value is None or (_is_any(str, os.PathLike)(value) and os.fspath(value) != "")
+            value is None or (_is_instance(str, os.PathLike)(value) and os.fspath(value) != "")
         ),
         "the name of a .pt2 file or None",
     ),
@@ -112,11 +120,11 @@ _ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value is None or callable(value),
         "called with a phase and its seconds, or None",
     ),
-    "doc_string": (_is_any(str, NoneType), "a text or None"),
-    "guards": _one_of("warn", "error", "ignore"),
-    "initializer_names": _one_of("placeholders", "state_dict"),
-    "function_weights": _one_of("auto", "inputs", "constants"),
-    "metadata": (_is_any(Mapping, NoneType), "a dict from text to text or None"),
+    "doc_string": (_is_instance(str, NoneType), "a text or None"),
+    "guards": _accept_values("warn", "error", "ignore"),
+    "initializer_names": _accept_values("placeholders", "state_dict"),
+    "function_weights": _accept_values("auto", "inputs", "constants"),
+    "metadata": (_is_instance(Mapping, NoneType), "a dict from text to text or None"),
 }
 
 
@@ -191,7 +199,7 @@ class ExportOptions:
     guards: Literal["warn", "error", "ignore"] = "warn"
 
     def __post_init__(self) -> None:
-        for name, (accepts, words) in _ACCEPTED.items():
+        for name, (accepts, words) in _OPTION_CHECKS.items():
             value = getattr(self, name)
             if not accepts(value):
                 raise OptionError(f"ExportOptions.{name} is {words}, not {value!r:.80}")
@@ -214,7 +222,7 @@ class ExportOptions:
 
     def table(self) -> dict[Any, Callable[..., Any]] | None:
         """The decompositions to apply, None where what has a converter stays whole."""
-        return _resolved_table(self.decomposition_table)
+        return _resolve_table(self.decomposition_table)
 
 
 def checked_options(options: Any) -> ExportOptions:
@@ -225,7 +233,7 @@ def checked_options(options: Any) -> ExportOptions:
     if options is None:
         options = ExportOptions()
     if isinstance(options, ExportOptions):
-        return replace(options, fallback=True) if bypassing() else options
+        return replace(options, fallback=True) if is_bypass_active() else options
     raise OptionError(
         f"export_options is an ExportOptions or None, not {type(options).__name__}; "
         f"its fields are {', '.join(ExportOptions.names())}"
@@ -268,18 +276,20 @@ class ExportRecord:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the seconds of the block to a phase, and tell ``progress`` when it ended well."""
+        """Add the seconds of the block to a phase; call ``progress`` when it ended without an
+        error.
+        """
         start = time.perf_counter()
         try:
             yield
         finally:
-            taken = time.perf_counter() - start
-            self.seconds[name] = self.seconds.get(name, 0.0) + taken
+            elapsed = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
         if self.progress is not None:
-            self.progress(name, taken)
+            self.progress(name, elapsed)
 
-    def say(self, phase: str, *parts: str) -> None:
-        """Print a line about a phase that has ended, when ``verbose`` asks for it."""
+    def log_phase(self, phase: str, *parts: str) -> None:
+        """Print a line about a phase that has ended, when ``verbose`` is set."""
         if self.verbose:
             seconds = self.seconds.get(phase, 0.0)
             print(f"[to_onnx] {'; '.join((phase, *parts))} ({seconds:.3f} s)")
@@ -287,11 +297,13 @@ class ExportRecord:
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition on sizes, in words of the caller (``batch % 8 == 7``), and the line of the model
-    that decides; None where torch's own code does and dynamo did not read the line, and in a
-    program that was saved. ``holds`` says whether it is met, given the values of torch's symbols by
-    their names. ``condition`` is the same as an expression of these symbols, None in a program that
-    was saved."""
+    """A condition on sizes, with the caller's names (``batch % 8 == 7``).
+
+    ``line``: the line of the model that decides; None where torch's own code does and dynamo did
+    not read the line, and in a saved program. ``holds``: whether it is met, given the values of
+    torch's symbols by name. ``condition``: the same as an expression of these symbols, None in a
+    saved program.
+    """
 
     text: str
     line: UserLine | None
@@ -301,8 +313,8 @@ class Guard:
     def __str__(self) -> str:
         return self.text if self.line is None else f"{self.text}\n    at {self.line}"
 
-    def short(self) -> str:
-        """In one line, for metadata and reports."""
+    def one_line(self) -> str:
+        """Return one line, for metadata and reports."""
         if self.line is None:
             return self.text
         return f"{self.text} ({Path(self.line.file).name}:{self.line.line})"
@@ -310,7 +322,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class UserLine:
-    """A line of the user's model, or of a library that it is made of."""
+    """A line of the user's model, or of a library that it uses."""
 
     file: str
     line: int
@@ -319,7 +331,7 @@ class UserLine:
 
     @property
     def code(self) -> str:
-        """The text of the line, empty when the source is not there."""
+        """Return the text of the line, empty when there is no source."""
         return self.text or linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -333,7 +345,8 @@ ProgramOutputKind = Literal["user", "buffer", "input"]
 @dataclass(frozen=True)
 class ProgramOutput:
     """One entry of the flattened FX output: a result of the user's forward, or the new value of a
-    buffer or of an input. ``label`` is the way to a result in what the forward returns."""
+    buffer or of an input. ``label`` is the path to a result in what the forward returns.
+    """
 
     kind: ProgramOutputKind
     target: str = ""
@@ -343,8 +356,7 @@ class ProgramOutput:
 
 @dataclass(frozen=True)
 class SmallestSize:
-    """The smallest size of a dimension for which a program is proved to hold, and why it does not
-    hold below."""
+    """The smallest size of a dimension for which a program is proved, and why smaller ones fail."""
 
     size: int
     reason: str = ""
@@ -359,8 +371,8 @@ class Program:
     without data once they are inputs; ``user_inputs``: the placeholders that are inputs of the
     user's forward; ``outputs``: the results, and what it writes; ``output_structure``: what the
     forward returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
-    ``users_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
-    size, ``open_tops``: those with no largest; ``notes``: what was done to get here; ``exported``:
+    ``user_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
+    size, ``open_maximums``: those with no largest; ``notes``: steps so far; ``exported``:
     torch's program, None where a graph was given; ``guards``: conditions on sizes that the program
     needs; ``initializers``: initializer -> its names in the state_dict (several for tied weights),
     filled by the conversion; ``tied``: placeholder -> the first placeholder of the same weight;
@@ -379,9 +391,9 @@ class Program:
     outputs: list[ProgramOutput] = field(default_factory=list)
     output_structure: Any = None
     symbol_names: dict[str, str] = field(default_factory=dict)
-    users_dims: frozenset[str] = frozenset()
+    user_dims: frozenset[str] = frozenset()
     open_dims: set[str] = field(default_factory=set)
-    open_tops: set[str] = field(default_factory=set)
+    open_maximums: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     exported: ExportedProgram | None = None
     guards: list[Guard] = field(default_factory=list)
@@ -392,13 +404,16 @@ class Program:
     ranges: dict[Any, Any] | None = None
     smallest: dict[str, SmallestSize] = field(default_factory=dict)
 
-    def retrieve(self, node: Node) -> Any:
-        """The weight that a placeholder stands for, None when it is an input."""
+    def get_weight(self, node: Node) -> Any:
+        """Return the weight of a placeholder, None when it is an input."""
         return self.weights.get(node.name)
 
     def onnx_inputs(self) -> list[Node]:
-        """The user's inputs that become ONNX inputs: tensors and symbolic integers, not numbers,
-        strings, members of enumerations or None."""
+        """Return the user's inputs that become ONNX inputs.
+
+        These are tensors and symbolic integers, not numbers, strings, members of enumerations or
+        None.
+        """
         constants = (bool, int, float, str, type(None), enum.Enum)
         return [
             node for node in self.user_inputs if not isinstance(results.node_value(node), constants)
@@ -412,9 +427,9 @@ class Request:
     ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call.
     ``extra_inputs`` are torch's AdditionalInputs, which the exported program has to take as well.
     ``record`` is filled on the way. ``passes`` run on the graph; ``functions`` says what becomes a
-    local function, None for nothing. ``outgrown``: weights of so many bytes make a LargeModel;
-    None: those that no protobuf file holds, where there is a file to write. The others are
-    arguments of to_onnx.
+    local function, None for nothing. ``large_model_bytes``: weights of so many bytes make a
+    LargeModel; None: those that no protobuf file holds, where there is a file to write. The
+    others are arguments of to_onnx.
     """
 
     model: Any
@@ -439,7 +454,7 @@ class Request:
     inline: bool
     large_model: bool
     external_threshold: int
-    outgrown: int | None
+    large_model_bytes: int | None
     filename: Any
     validate: bool | float
     report: Any
@@ -447,5 +462,5 @@ class Request:
 
     @property
     def opset(self) -> int:
-        """The opset of the main domain."""
+        """Return the opset of the main domain."""
         return self.opsets if isinstance(self.opsets, int) else self.opsets[""]

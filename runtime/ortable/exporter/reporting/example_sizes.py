@@ -12,7 +12,7 @@ import torch
 
 from ortable import dims
 from ortable.compat.torch import pytree
-from ortable.exporter.request.program import Program
+from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.signature.dynamic_shapes import expression_of, value_of
 
 UNBOUNDED = 2**31  # what bounds_of says of a dimension without a largest size

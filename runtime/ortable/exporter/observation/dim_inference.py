@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ortable.errors import ExportError
-from ortable.exporter.observing.calls import Seen, SeenCall
+from ortable.exporter.observation.calls import Seen, SeenCall
 from ortable.exporter.signature.dynamic_shapes import expression_of
 
 # The sizes of one dimension in the calls, in their order.

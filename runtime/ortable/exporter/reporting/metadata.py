@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from ortable.exporter.request.program import Program
+from ortable.exporter.frontend.export_request import Program
 from ortable.interpreter.diagnostics.origin import called_modules, module_path
 from ortable.interpreter.outputs import InputRecord
 from ortable.ir.initializers import storage_key
@@ -50,7 +50,7 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
     if program.notes:
         properties["ortable.steps"] = "; ".join(program.notes)
     if program.guards:
-        properties["ortable.guards"] = "; ".join(guard.short() for guard in program.guards)
+        properties["ortable.guards"] = "; ".join(guard.one_line() for guard in program.guards)
     smallest = {
         f"{program.symbol_names.get(symbol, symbol)} is {each.size} or more: {each.reason}": None
         for symbol, each in program.smallest.items()

@@ -1,0 +1,471 @@
+"""Call an exported model as its module is called.
+
+Maps the arguments of a call to the ONNX inputs, and the ONNX outputs to what the module returns;
+an InputError says which argument the model was not exported for. Called by `program.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from onnx import FunctionProto, GraphProto, ModelProto
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from ortable.compat.onnxruntime import as_complex
+from ortable.compat.torch import pytree
+from ortable.errors import InputError
+from ortable.exporter.capture.exported_program import example_call
+from ortable.exporter.frontend.export_request import Program, Request
+from ortable.exporter.observation.calls import named_arguments
+from ortable.exporter.reporting.sessions import proto_of
+from ortable.exporter.reporting.validate import input_names
+from ortable.exporter.signature import pytrees
+from ortable.interpreter import results
+from ortable.interpreter.calls import operator_key
+from ortable.interpreter.outputs import flatten_output
+from ortable.ir.initializers import is_fake
+from ortable_generated.aten import traits
+from ortable_generated.onnx.traits import CRASHES_ON_EMPTY, RECURRENT
+
+from .shape_constraints import SizeConstraints
+
+_STRUCTURE_MISMATCH = "the call has other arguments than the example of the export"
+_MAX_LISTED_PATHS = 5  # paths of arguments that an error lists
+
+
+@dataclass(frozen=True)
+class InputSlot:
+    """One leaf of the call.
+
+    ``path``: as Python writes it (``pair['left']``); ``argument``: of forward that contains it;
+    ``name``: the ONNX input, None for a constant of the model; ``value``: a fake tensor, a symbolic
+    integer, or the constant.
+    """
+
+    path: str
+    argument: str
+    name: str | None
+    value: Any
+
+    @property
+    def display_name(self) -> str:
+        """Return the name that errors use."""
+        return f"'{self.path}'" if self.name in (None, self.path) else (
+            f"'{self.path}' (input '{self.name}')"
+        )  # fmt: skip
+
+
+OutputKind = Literal["tensor", "complex", "number", "value", "input", "same"]
+
+
+@dataclass(frozen=True)
+class OutputSlot:
+    """One leaf of what forward returns.
+
+    An ONNX output ``name`` (a tensor, pairs that are complex numbers, or a number), a ``value``
+    that is the same in every call, or a copy of leaf number ``index`` of the call ("input") or of
+    the results ("same").
+    """
+
+    kind: OutputKind
+    name: str = ""
+    index: int = 0
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class CallingConvention:
+    """How a call of the module becomes a call of the model.
+
+    ``structure``: of (args, kwargs) in the example call, and ``slots``, its leaves.
+    ``parameters``: of forward, by name. ``returned``: the leaves of the results, whose structure
+    is ``out_structure``, a TreeSpec, or what the FX graph returns, which ``process_outputs``
+    converts to the module's result. ``written``: ONNX output -> leaf of the call that forward
+    writes to. ``sizes``: which sizes a call can have.
+    """
+
+    structure: Any
+    slots: tuple[InputSlot, ...]
+    parameters: Mapping[str, inspect.Parameter]
+    returned: tuple[OutputSlot, ...]
+    out_structure: Any
+    written: Mapping[str, int]
+    sizes: SizeConstraints
+    process_outputs: Callable[[Any], Any]
+
+    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Flatten and check a call; the leaves are in the order of the slots.
+
+        Raises InputError for a call that the model was not exported for.
+        """
+        call = tuple(args), dict(kwargs)
+        flat, structure = pytree.tree_flatten(call)
+        if structure != self.structure:
+            pytrees.register_caches(call)
+            flat = self._match_by_path(*call)
+        for slot, leaf in zip(self.slots, flat, strict=True):
+            _check_leaf(slot, leaf, self.sizes)
+        self.sizes.check_sizes(self.slots, flat)
+        return flat
+
+    def unflatten_call(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return (args, kwargs) with ``leaves``, in the structure of the example call."""
+        args, kwargs = pytree.tree_unflatten(list(leaves), self.structure)
+        return tuple(args), dict(kwargs)
+
+    def input_feeds(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Map ONNX inputs to leaves."""
+        return {
+            slot.name: leaf
+            for slot, leaf in zip(self.slots, leaves, strict=True)
+            if slot.name is not None
+        }
+
+    def required_outputs(self) -> list[str]:
+        """List the ONNX outputs that a call needs."""
+        names = [slot.name for slot in self.returned if slot.name]
+        return list(dict.fromkeys([*names, *self.written]))
+
+    def rebuild_outputs(self, computed: Mapping[str, torch.Tensor], leaves: Sequence[Any]) -> Any:
+        """Rebuild what the module returns from ``computed``, the values of the ONNX outputs.
+
+        Arguments that forward mutates are written in place.
+        """
+        for name, index in self.written.items():
+            target = leaves[index]
+            value = as_complex(computed[name]) if target.is_complex() else computed[name]
+            with torch.no_grad():
+                target.copy_(value)
+        device = _result_device(leaves)
+        outputs: list[Any] = []
+        for slot in self.returned:
+            if slot.kind == "value":
+                outputs.append(slot.value)
+            elif slot.kind == "input":
+                outputs.append(leaves[slot.index])
+            elif slot.kind == "same":
+                outputs.append(outputs[slot.index])
+            elif slot.kind == "number":
+                outputs.append(computed[slot.name].item())
+            else:
+                value = computed[slot.name]
+                outputs.append((as_complex(value) if slot.kind == "complex" else value).to(device))
+        if isinstance(self.out_structure, pytree.TreeSpec):
+            return pytree.tree_unflatten(outputs, self.out_structure)
+        return self.process_outputs(_fill_structure(self.out_structure, iter(outputs)))
+
+    def _match_by_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Match a call that is spelled differently than the example: arguments by name, defaults
+        left out or given, keys of a dict in another order.
+        """
+        arguments = dict(named_arguments(self.parameters, args, kwargs))
+        expected = dict.fromkeys(slot.argument for slot in self.slots)
+        leaves_by_path: dict[str, Any] = {}
+        for name, value in arguments.items():
+            if name in expected:
+                leaves_by_path.update(pytrees.leaves(name, value))
+            elif not self._is_default(name, value):
+                raise InputError(self._unexpected_argument_text(name, value))
+        for name in expected:
+            parameter = self.parameters.get(name)
+            left_out = name not in arguments and parameter is not None
+            if left_out and parameter.default is not inspect.Parameter.empty:  # type: ignore[union-attr]
+                leaves_by_path.update(pytrees.leaves(name, parameter.default))  # type: ignore[union-attr]
+        paths = [slot.path for slot in self.slots]
+        extra = [path for path in leaves_by_path if path not in paths]
+        missing = [path for path in paths if path not in leaves_by_path]
+        if extra or missing:
+            raise InputError(_structure_mismatch_text(missing, extra))
+        return [leaves_by_path[path] for path in paths]
+
+    def _unexpected_argument_text(self, name: str, value: Any) -> str:
+        parameter = self.parameters.get(name)
+        if parameter is None or parameter.default is inspect.Parameter.empty:
+            return f"{_STRUCTURE_MISMATCH}: {_extra_arguments_text([name])}"
+        return (
+            f"'{name}' is {_describe_value(value)}, and the example of the export left it out: "
+            f"the model has its default, {_describe_value(parameter.default)}, as a constant"
+        )
+
+    def _is_default(self, name: str, value: Any) -> bool:
+        """Whether an argument that the example left out has the value that it had there."""
+        parameter = self.parameters.get(name)
+        return parameter is not None and _is_same_constant(parameter.default, value)
+
+
+# -- build a convention from a conversion
+
+
+def _find_crashing_ops(model: ModelProto) -> set[str]:
+    """Find the operators whose ONNX Runtime kernels crash the process on empty tensors."""
+    operators: set[str] = set()
+    bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    while bodies:
+        for node in bodies.pop().node:
+            name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            if name in CRASHES_ON_EMPTY:
+                operators.add(name)
+            for attribute in node.attribute:
+                bodies.extend([attribute.g, *attribute.graphs])
+    return operators
+
+
+def _recurrent_length_names(program: Program) -> set[str] | None:
+    """Name the dimensions over which recurrent layers run.
+
+    Their lowering takes an empty batch, but no empty sequence. None, for all dimensions, where a
+    user's converter made the kernel.
+    """
+    names: set[str] = set()
+    layers = [
+        node for node in program.graph_module.graph.nodes if operator_key(node) in traits.RECURRENT
+    ]
+    for node in layers:
+        value = node.args[0].meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return None
+        batch_first = node.args[-1]
+        steps = value.shape[1 if batch_first else 0]
+        if isinstance(steps, torch.SymInt):
+            free = map(str, steps.node.expr.free_symbols)
+            names |= {program.symbol_names.get(symbol, symbol) for symbol in free}
+    return names if layers else None
+
+
+def make_calling_convention(model: Any, request: Request, program: Program) -> CallingConvention:
+    """Return the calling convention of ``model``, a ModelProto or LargeModel made of
+    ``program``.
+    """
+    parameters = _forward_parameters(request.model)
+    args, kwargs = _example_call(request, program)
+    paths = [
+        (path, name)
+        for name, value in named_arguments(parameters, args, kwargs)
+        for path, _ in pytrees.leaves(name, value)
+    ]
+    if len(paths) != len(program.user_inputs):  # a graph without an example: flat
+        args, kwargs = tuple(program.user_inputs), {}
+        paths = [(str(node.target), str(node.target)) for node in program.user_inputs]
+        parameters = _flat_parameters([path for path, _ in paths])
+    values = [results.node_value(node) for node in program.user_inputs]
+    names = input_names(proto_of(model).graph.input, program)
+    slots = tuple(
+        InputSlot(*path, name, value)
+        for path, name, value in zip(paths, names, values, strict=True)
+    )
+    returned, written = _output_slots(model, program)
+    structure = program.output_structure
+    if structure is None:
+        structure = _user_results(program)
+    sizes = SizeConstraints.from_program(program, request.options.guards != "ignore")
+    crashing_ops = _find_crashing_ops(proto_of(model))
+    if crashing_ops:
+        sizes = sizes.without_empty(
+            _recurrent_length_names(program) if crashing_ops <= RECURRENT else None
+        )
+    return CallingConvention(
+        pytree.tree_structure((tuple(args), dict(kwargs))),
+        slots,
+        parameters,
+        returned,
+        structure,
+        written,
+        sizes,
+        program.graph_module.graph.process_outputs,
+    )
+
+
+def _example_call(request: Request, program: Program) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the example call with the inputs of the program."""
+    if isinstance(request.model, ExportedProgram):
+        assert program.exported is not None
+        return example_call(request.model, program)
+    return request.args, request.kwargs
+
+
+def _forward_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
+    if isinstance(model, ExportedProgram):
+        signature = model.module_call_graph[0].signature
+        return _flat_parameters(list(getattr(signature, "forward_arg_names", None) or []))
+    return inspect.signature(model.forward).parameters
+
+
+def _flat_parameters(names: Sequence[str]) -> Mapping[str, inspect.Parameter]:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return {name: inspect.Parameter(name, kind) for name in names}
+
+
+def _output_slots(model: Any, program: Program) -> tuple[tuple[OutputSlot, ...], dict[str, int]]:
+    """Return the leaves of forward's results, and what it writes: ONNX output -> leaf of the
+    call.
+    """
+    names = [value.name for value in proto_of(model).graph.output]
+    leaves = list(flatten_output(program.graph_module.graph.output_node().args[0]))
+    pairs = list(zip(leaves, program.outputs, strict=True))
+    users = [leaf for leaf, output in pairs if output.kind == "user"]
+    computed = [leaf for leaf, output in pairs if output.kind == "user" and not output.is_none]
+    inputs = {node: index for index, node in enumerate(program.user_inputs)}
+    by_name = {str(node.target): index for node, index in inputs.items()}
+    others = [(leaf, output) for leaf, output in pairs if output.kind != "user"]
+    written = {
+        name: by_name[output.target]
+        for name, (_, output) in zip(names[len(computed) :], others, strict=False)
+        if output.kind == "input" and output.target in by_name
+    }
+    new_values = {
+        leaf: by_name[output.target]
+        for leaf, output in others
+        if output.kind == "input" and output.target in by_name
+    }
+    inputs = {node: index for node, index in inputs.items() if index not in written.values()}
+    where = iter(names)
+    slots: list[OutputSlot] = []
+    first_index: dict[Any, int] = {}
+    for index, leaf in enumerate(users):
+        value = results.node_value(leaf) if isinstance(leaf, Node) else leaf
+        name = "" if value is None else next(where)
+        slots.append(_make_output_slot(leaf, value, name, {**inputs, **new_values}, first_index))
+        if isinstance(leaf, Node):
+            first_index.setdefault(leaf, index)
+    return tuple(slots), written
+
+
+def _make_output_slot(
+    leaf: Any,
+    value: Any,
+    name: str,
+    input_indices: Mapping[Any, int],
+    first_index: Mapping[Any, int],
+) -> OutputSlot:
+    if not isinstance(leaf, Node) or value is None or isinstance(value, bool | int | float):
+        return OutputSlot("value", value=value)
+    if leaf in input_indices:
+        return OutputSlot("input", index=input_indices[leaf])
+    if leaf in first_index:
+        return OutputSlot("same", index=first_index[leaf])
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return OutputSlot("number", name)
+    dtype = getattr(value, "dtype", None)
+    return OutputSlot("complex" if dtype is not None and dtype.is_complex else "tensor", name)
+
+
+def _user_results(program: Program) -> Any:
+    """Return what the FX graph returns to the user, with its nesting."""
+    structure = program.graph_module.graph.output_node().args[0]
+    if all(output.kind == "user" for output in program.outputs):
+        return structure
+    leaves = flatten_output(structure)
+    pairs = zip(leaves, program.outputs, strict=True)
+    return tuple(leaf for leaf, output in pairs if output.kind == "user")
+
+
+def _fill_structure(structure: Any, leaves: Iterator[Any]) -> Any:
+    """Replace the leaves of an FX output by ``leaves``."""
+    if isinstance(structure, dict):
+        return {key: _fill_structure(item, leaves) for key, item in structure.items()}
+    if isinstance(structure, list):
+        return [_fill_structure(item, leaves) for item in structure]
+    if isinstance(structure, tuple):
+        items = [_fill_structure(item, leaves) for item in structure]
+        return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
+    return next(leaves)
+
+
+# -- check a call
+
+
+def _structure_mismatch_text(missing: Sequence[str], extra: Sequence[str]) -> str:
+    parts = []
+    if missing:
+        parts.append(f"it lacks {_list_paths(missing)}, with which the model was exported")
+    if extra:
+        parts.append(_extra_arguments_text(extra))
+    return f"{_STRUCTURE_MISMATCH}: {'; and '.join(parts)}"
+
+
+def _extra_arguments_text(paths: Sequence[str]) -> str:
+    them = "them" if len(paths) > 1 else "it"
+    return (
+        f"it has {_list_paths(paths)}, without which the model was exported; export it again "
+        f"with an example that has {them}"
+    )
+
+
+def _list_paths(paths: Sequence[str]) -> str:
+    listed = ", ".join(f"'{path}'" for path in paths[:_MAX_LISTED_PATHS])
+    return (
+        listed
+        if len(paths) <= _MAX_LISTED_PATHS
+        else f"{listed} and {len(paths) - _MAX_LISTED_PATHS} more"
+    )
+
+
+def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
+    """Raises InputError for a leaf of another type, dtype or rank than the slot's."""
+    expected = slot.value
+    if isinstance(expected, torch.SymInt):
+        if type(leaf) is not int:
+            raise InputError(f"{slot.display_name} is an int, not {_describe_value(leaf)}")
+        return
+    if not results.is_tensor_like(expected):
+        if expected is not results.UNKNOWN and not _is_same_constant(expected, leaf):
+            raise InputError(
+                f"{slot.display_name} is {_describe_value(leaf)}, and the model was exported with "
+                f"{_describe_value(expected)}, a constant of it; export it again with the "
+                "other value"
+            )
+        return
+    text = f"{str(expected.dtype).removeprefix('torch.')} {sizes.format_shape(expected.shape)}"
+    if not isinstance(leaf, torch.Tensor):
+        remedy = "; torch.from_numpy makes a tensor of it" if hasattr(leaf, "__array__") else ""
+        raise InputError(
+            f"{slot.display_name} is a tensor, {text}, not {_describe_value(leaf)}{remedy}"
+        )
+    if is_fake(leaf) or leaf.layout is not torch.strided:
+        kind = "a tensor without data" if is_fake(leaf) else f"a tensor of layout {leaf.layout}"
+        raise InputError(f"{slot.display_name} is {kind}; the model takes {text}")
+    if leaf.dtype != expected.dtype:
+        raise InputError(
+            f"{slot.display_name} is {_tensor_text(leaf)}; the model takes {text}, and casts "
+            f"nothing: give {slot.path}.to({expected.dtype})"
+        )
+    if leaf.dim() != len(expected.shape):
+        raise InputError(
+            f"{slot.display_name} is {_tensor_text(leaf)}, of rank {leaf.dim()}; "
+            f"the model takes {text}"
+        )
+
+
+def _is_same_constant(constant: Any, value: Any) -> bool:
+    """Return whether two leaves are one constant: of one type, and equal."""
+    if type(constant) is not type(value):
+        return False
+    if isinstance(constant, torch.Tensor):
+        return constant is value
+    if isinstance(constant, float) and math.isnan(constant):
+        return math.isnan(value)
+    return bool(constant == value)
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor, {_tensor_text(value)}"
+    if value is None or isinstance(value, bool | int | float | str):
+        return f"{value!r:.60}"
+    return f"a {type(value).__name__}"
+
+
+def _tensor_text(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _result_device(leaves: Sequence[Any]) -> torch.device:
+    """Return the first accelerator among the arguments, else the CPU: results go there."""
+    devices = (leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))

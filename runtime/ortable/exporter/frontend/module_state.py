@@ -1,0 +1,494 @@
+"""Context managers that protect the caller's module, arguments and modes during a capture.
+
+A forward may register a buffer or store a result at its first call, and torch marks the tensors
+of a call whose dimensions are dynamic: both are undone. Autocast and inference tensors are set
+aside, ``torch.onnx.is_in_onnx_export()`` is true, and exports of several threads take turns.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import logging
+import os
+import threading
+import types
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ortable.compat.torch import onnx_export_answers, pytree, set_onnx_export_answers
+from ortable.compat.undone import undone, value_set
+from ortable.errors import ExportError
+from ortable.exporter.frontend.export_request import Request
+from ortable.ir.initializers import is_fake
+
+_DICTS = (dict, OrderedDict, defaultdict)
+_CONTAINERS = (*_DICTS, list, set)
+# A tensor of a module: the dict that holds it, its name there, and itself.
+TensorSlot = tuple[dict[str, Any], str, torch.Tensor]
+
+
+@contextmanager
+def restore_state(module: torch.nn.Module, call: Any) -> Iterator[None]:
+    """Restore the state of a module and a call when the block ends, also after an error.
+
+    Every submodule gets back its attributes, parameters, buffers and submodules, the dicts, lists
+    and sets among them their items, and each tensor of ``call`` and of the module its Python
+    attributes and ``requires_grad``.
+    """
+    snapshot = _StateSnapshot()
+    for submodule in module.modules():
+        snapshot.add(vars(submodule))
+    for leaf in pytree.tree_leaves(call):
+        snapshot.add_tensor(leaf)
+    with undone(snapshot.restore):
+        yield
+
+
+@contextmanager
+def replace_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Replace the forward of ``module`` in the block."""
+    attributes = vars(module)
+    missing = object()
+    before = attributes.get("forward", missing)
+
+    def undo() -> None:
+        if before is missing:
+            attributes.pop("forward", None)
+        else:
+            attributes["forward"] = before
+
+    with undone(undo):
+        attributes["forward"] = forward
+        yield
+
+
+def named_tensors(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """Return the tensors among the attributes, parameters or buffers of a module, by name."""
+    return [(name, value) for name, value in holder.items() if isinstance(value, torch.Tensor)]
+
+
+def module_tensors(module: torch.nn.Module) -> list[TensorSlot]:
+    """Return the parameters, buffers and other tensors of a module and its submodules."""
+    return [
+        (holder, name, tensor)
+        for submodule in module.modules()
+        for holder in (submodule._parameters, submodule._buffers, vars(submodule))
+        for name, tensor in named_tensors(holder)
+    ]
+
+
+@contextmanager
+def replace_tensors(
+    slots: Sequence[TensorSlot], make_tensor: Callable[[Any], Any]
+) -> Iterator[None]:
+    """Replace each tensor of ``slots`` by ``make_tensor`` of it in the block."""
+
+    def undo() -> None:
+        for holder, name, tensor in slots:
+            holder[name] = tensor
+
+    with undone(undo):
+        for holder, name, tensor in slots:
+            holder[name] = make_tensor(tensor)
+        yield
+
+
+@contextmanager
+def discard_new_buffers(module: torch.nn.Module) -> Iterator[None]:
+    """Remove buffers that the module's forward registers when the forward ends.
+
+    torch.export with strict=False looks up the input of each buffer of the module afterwards: for
+    a new one it finds the next argument of the call, and writes into that.
+    """
+    if type(module).register_buffer is not torch.nn.Module.register_buffer:
+        yield
+        return
+    forward, buffers, registered = module.forward, module._buffers, set(module._buffers)
+
+    def register_buffer(name: str, tensor: Any, persistent: bool = True) -> None:
+        if name in registered or hasattr(module, name):
+            torch.nn.Module.register_buffer(module, name, tensor, persistent)
+            return
+        torch.nn.Module().register_buffer(name, tensor, persistent)  # torch's checks
+        buffers[name] = tensor  # without torch.export's hook
+
+    @functools.wraps(forward)
+    def call_forward(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            for name in [name for name in buffers if name not in registered]:
+                del buffers[name]
+
+    attributes = vars(module)
+    with (
+        undone(lambda: attributes.pop("register_buffer", None)),
+        replace_forward(module, call_forward),
+    ):
+        attributes["register_buffer"] = register_buffer
+        yield
+
+
+class _StateSnapshot:
+    """Shallow copies of containers by identity, and the state of tensors."""
+
+    def __init__(self) -> None:
+        self.containers: dict[int, tuple[Any, Any]] = {}
+        self.tensors: dict[int, tuple[torch.Tensor, dict[str, Any], bool]] = {}
+
+    def add(self, container: Any) -> None:
+        """Record a dict, list or set, and the containers and tensors in it."""
+        pending = [container]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, torch.Tensor):
+                self.add_tensor(item)
+            if type(item) not in _CONTAINERS or id(item) in self.containers:
+                continue
+            self.containers[id(item)] = item, item.copy()
+            pending += item.values() if type(item) in _DICTS else item
+
+    def add_tensor(self, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and id(value) not in self.tensors:
+            self.tensors[id(value)] = value, dict(vars(value)), value.requires_grad
+
+    def restore(self) -> None:
+        for container, before in self.containers.values():
+            if not _has_same_items(container, before):
+                container.clear()
+                container.extend(before) if type(container) is list else container.update(before)
+        for tensor, attributes, requires_grad in self.tensors.values():
+            current = vars(tensor)
+            if not _has_same_items(current, attributes):
+                current.clear()
+                current.update(attributes)
+            if tensor.requires_grad != requires_grad:
+                tensor.requires_grad_(requires_grad)
+
+
+def _has_same_items(container: Any, before: Any) -> bool:
+    """Return whether the items are the same objects in the same order."""
+    if len(container) != len(before):
+        return False
+    if type(container) is set:
+        return bool(container == before)
+    if type(container) in _DICTS:
+        return all(
+            key is other and value is expected
+            for (key, value), (other, expected) in zip(
+                container.items(), before.items(), strict=True
+            )
+        )
+    return all(value is expected for value, expected in zip(container, before, strict=True))
+
+
+# -- copies, so that eager runs change neither the module nor the arguments
+
+
+def copy_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Copy the arguments; copies require gradients where the originals do."""
+    copies: tuple[Any, Any] = pytree.tree_map(_copy_leaf, (args, kwargs))
+    return copies
+
+
+def copy_module(module: Any, written: Collection[str] | None = None) -> Any:
+    """Copy a module; anything else is returned unchanged.
+
+    ``written`` names the parameters and buffers to copy, by default all: the others are shared.
+    """
+    if not isinstance(module, torch.nn.Module):
+        return module
+    if written is None:
+        return copy.deepcopy(module)
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    shared = {id(tensor): tensor for name, tensor in tensors if name not in written}
+    return copy.deepcopy(module, shared)
+
+
+def clone_with_forward(
+    module: torch.nn.Module, wrap: Callable[[Callable[..., Any], torch.nn.Module], Any]
+) -> torch.nn.Module:
+    """Make a second module around the same weights and submodules, with another forward.
+
+    ``wrap`` gets the old forward and the new module, to which that is bound.
+    """
+    clone = copy.copy(module)
+    inner = module.__dict__.get("forward")
+    forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
+    clone.forward = wrap(forward, clone)
+    return clone
+
+
+def _copy_leaf(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    clone = leaf.detach().clone()
+    return clone.requires_grad_() if leaf.requires_grad else clone
+
+
+@dataclass(frozen=True)
+class AutocastRegion:
+    """One region of autocast: its device type, dtype, and whether casts of weights are cached."""
+
+    device: str
+    dtype: torch.dtype
+    cached: bool
+
+    def make_context(self) -> Any:
+        """Return a context manager that opens such a region."""
+        return torch.autocast(self.device, dtype=self.dtype, cache_enabled=self.cached)
+
+
+# The regions that were active where to_onnx was called, while it runs outside of them.
+_CALLER_AUTOCAST: ContextVar[tuple[AutocastRegion, ...]] = ContextVar(
+    "ortable_autocast", default=()
+)
+
+
+@contextmanager
+def suspend_autocast() -> Iterator[None]:
+    """Disable the active regions of autocast in the block.
+
+    torch.export would record dtypes that its graph does not compute, and constants would be folded
+    with them. ``caller_autocast`` and ``wrap_forward_in_autocast`` enable them again.
+    """
+    around = _active_regions()
+    if not around:
+        yield
+        return
+    with value_set(_CALLER_AUTOCAST, around), ExitStack() as stack:
+        for region in around:
+            stack.enter_context(torch.autocast(region.device, enabled=False))
+        yield
+
+
+def _active_regions() -> tuple[AutocastRegion, ...]:
+    accelerator = torch.accelerator.current_accelerator()
+    devices = dict.fromkeys(("cpu", accelerator.type if accelerator is not None else "cpu"))
+    cached = torch.is_autocast_cache_enabled()
+    return tuple(
+        AutocastRegion(device, torch.get_autocast_dtype(device), cached)
+        for device in devices
+        if torch.is_autocast_enabled(device)
+    )
+
+
+def caller_autocast_regions() -> tuple[AutocastRegion, ...]:
+    """Return the regions that were active where to_onnx was called."""
+    return _CALLER_AUTOCAST.get()
+
+
+@contextmanager
+def use_autocast_regions(around: tuple[AutocastRegion, ...]) -> Iterator[None]:
+    """Make ``caller_autocast`` open these regions in the block, to compare under an export's
+    autocast.
+    """
+    with value_set(_CALLER_AUTOCAST, around):
+        yield
+
+
+@contextmanager
+def caller_autocast() -> Iterator[None]:
+    """Open the regions that were active where to_onnx was called, to call the caller's module."""
+    with ExitStack() as stack:
+        for region in _CALLER_AUTOCAST.get():
+            stack.enter_context(region.make_context())
+        yield
+
+
+@contextmanager
+def wrap_forward_in_autocast(module: torch.nn.Module) -> Iterator[None]:
+    """Make the module's forward open the regions that were active where to_onnx was called.
+
+    torch.export records regions only inside a forward.
+    """
+    around = _CALLER_AUTOCAST.get()
+    if not around:
+        yield
+        return
+    forward = module.forward
+    for region in reversed(around):
+        forward = _wrap_in_autocast(region, forward)
+    with replace_forward(module, forward):
+        yield
+
+
+def _wrap_in_autocast(region: AutocastRegion, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap ``forward`` in a region, in a form that dynamo can read."""
+    device, dtype, cached = region.device, region.dtype, region.cached
+
+    @functools.wraps(forward)
+    def run_in_autocast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, dtype=dtype, cache_enabled=cached):
+            return forward(*args, **kwargs)
+
+    return run_in_autocast
+
+
+class _ActiveExports:
+    """The captures that are running, in all threads, and torch's state before the first: its
+    flag and dynamo's table are one for the process.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: set[object] = set()
+        self.before: tuple[Any, Any] = (False, None)
+
+    def begin_export(self, capture: object) -> None:
+        with self.lock:
+            if not self.running:
+                self.before = onnx_export_answers()
+            self.running.add(capture)
+            set_onnx_export_answers(True, True)
+
+    def end_export(self, capture: object) -> None:
+        with self.lock:
+            if self.running == {capture}:
+                set_onnx_export_answers(*self.before)
+            self.running.discard(capture)
+
+
+_ACTIVE_EXPORTS = _ActiveExports()
+
+
+@contextmanager
+def in_onnx_export() -> Iterator[None]:
+    """Make ``torch.onnx.is_in_onnx_export()`` true in the block, also in code that dynamo reads.
+
+    This is so in other threads too, until the last such block ends.
+    """
+    capture = object()
+    with undone(lambda: _ACTIVE_EXPORTS.end_export(capture)):
+        _ACTIVE_EXPORTS.begin_export(capture)
+        yield
+
+
+@contextmanager
+def substitute_tensors(
+    request: Request, predicate: Callable[[Any], bool], make: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[Request]:
+    """Replace each tensor of module and call for which ``predicate`` holds by ``make`` of it.
+
+    Each is made once, so that tied weights stay tied. The module is restored when the block ends.
+    """
+    replacements: dict[int, torch.Tensor] = {}
+
+    def substitute(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not predicate(value):
+            return value
+        if id(value) not in replacements:
+            replacement = make(value)
+            if isinstance(value, torch.nn.Parameter):
+                replacement = torch.nn.Parameter(replacement, requires_grad=value.requires_grad)
+            replacements[id(value)] = replacement.requires_grad_(value.requires_grad)
+        return replacements[id(value)]
+
+    slots = [slot for slot in module_tensors(request.model) if predicate(slot[2])]
+    with replace_tensors(slots, substitute):
+        args, kwargs = pytree.tree_map(substitute, (request.args, request.kwargs))
+        yield replace(request, args=args, kwargs=kwargs) if replacements else request
+
+
+@contextmanager
+def replace_inference_tensors(request: Request) -> Iterator[Request]:
+    """Replace inference tensors, which torch.export cannot trace, by normal ones of the same
+    memory.
+
+    The module is restored when the block ends.
+    """
+    if torch.is_inference_mode_enabled():
+        yield request
+        return
+    with substitute_tensors(request, _is_inference, _as_normal_tensor) as substituted:
+        yield substituted
+
+
+def _is_inference(tensor: torch.Tensor) -> bool:
+    return not is_fake(tensor) and tensor.layout is torch.strided and tensor.is_inference()
+
+
+def _as_normal_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    normal = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    with torch.no_grad():
+        normal.set_(
+            tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride()
+        )
+    return normal
+
+
+# -- loggers of torch
+
+GUARDS_LOGGER = "torch._guards"  # dimensions that cannot vary
+TRACE_LOGGER = "torch.export._trace"  # errors of a capture
+FAKE_TENSOR_LOGGER = "torch._subclasses.fake_tensor"  # shapes that do not fit
+
+
+@contextmanager
+def silence_loggers(*names: str) -> Iterator[None]:
+    """Silence these loggers in the block."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.disabled for logger in loggers]
+
+    def undo() -> None:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+    with undone(undo):
+        for logger in loggers:
+            logger.disabled = True
+        yield
+
+
+# -- the export lock: torch.export patches methods of ``torch.nn.Module`` and of operators for the
+# whole process while it runs, and an export replaces the forward and tensors of its module
+
+
+class _ExportLock:
+    """torch's compile lock, once an export has taken it, and whether a thread held it when this
+    process was forked: that thread does not exist here, and its patches are never undone.
+    """
+
+    lock: Any = None
+    forked_while_held = False
+
+    def after_fork(self) -> None:
+        if self.lock is None:
+            return
+        self.forked_while_held = not self.lock.acquire(blocking=False)
+        if not self.forked_while_held:
+            self.lock.release()
+
+
+_EXPORT_LOCK = _ExportLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_EXPORT_LOCK.after_fork)
+
+
+@contextmanager
+def exclusive_export() -> Iterator[None]:
+    """Run the block while no other thread exports, or compiles with dynamo.
+
+    The lock is torch's own compile lock, since compilations read what an export patches. It is
+    reentrant: a backend of torch.compile may export the graph that it gets.
+
+    Raises ExportError in a process that was forked while another thread held the lock.
+    """
+    from ortable.compat.torch import compile_lock  # imports the compiler, as an export does
+
+    _EXPORT_LOCK.lock = compile_lock
+    if _EXPORT_LOCK.forked_while_held:
+        raise ExportError(
+            "this process was forked while another thread of its parent exported or compiled, "
+            "which leaves torch halfway through: start it with the method 'spawn', or export "
+            "before you fork"
+        )
+    with compile_lock:
+        yield

@@ -1,0 +1,235 @@
+"""Check the dimensions of a call against those that the exported model accepts.
+
+Fixed sizes are equal, dimensions of one name have one size, and sizes lie in the ranges and meet
+the guards under which the model is correct. Called by calling_convention.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ortable import dims
+from ortable.errors import InputError
+from ortable.exporter.frontend.export_request import Guard, Program
+from ortable.exporter.reporting.example_sizes import (
+    UNBOUNDED,
+    bounds_of,
+    is_default,
+    ranges_of,
+    sizes_of,
+    solved,
+)
+from ortable.exporter.signature.dynamic_shapes import value_of
+from ortable.interpreter import results
+
+# One size of a call: the leaf, its axis (None for an integer), the size in the program (an int or a
+# sympy expression), and that of the call.
+SizeEntry = tuple[Any, int | None, Any, int]
+
+_MAX_CHECKED_CALLS = 1024  # calls whose sizes are known to fit
+
+
+@dataclass(frozen=True)
+class SizeConstraints:
+    """Which sizes the inputs of a model can have.
+
+    ``input_sizes``: of each leaf of the call, its sizes as ints and sympy expressions (an
+    expression for an integer, None for a constant). ``names``: torch's symbols -> names.
+    ``ranges``: symbol -> smallest and largest size. ``guards``: conditions on sizes.
+    ``torch_minimums``: symbols whose smallest size torch set, not the caller; ``torch_maximums``:
+    those whose largest; ``reasons``: symbol -> why the model does not take a smaller size.
+    """
+
+    input_sizes: tuple[Any, ...]
+    names: Mapping[str, str]
+    ranges: Mapping[Any, tuple[int, int]]
+    guards: tuple[Guard, ...]
+    torch_minimums: frozenset[Any] = frozenset()
+    torch_maximums: frozenset[Any] = frozenset()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    checked: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+
+    @classmethod
+    def from_program(cls, program: Program, guarded: bool) -> SizeConstraints:
+        """Collect the constraints of a program; ``guarded``: also check its guards."""
+        input_sizes = tuple(sizes_of(results.node_value(node)) for node in program.user_inputs)
+        symbols = {
+            symbol
+            for sizes in input_sizes
+            for size in (sizes if isinstance(sizes, list) else (sizes,))
+            for symbol in getattr(size, "free_symbols", ())
+        }
+        ranges = {
+            symbol: (
+                0 if is_default(symbol, value_range.lower, program) else int(value_range.lower),
+                bounds_of(symbol, {symbol: value_range})[1],
+            )
+            for symbol, value_range in ranges_of(program).items()
+            if symbol in symbols
+            and value_range.lower.is_Integer  # not the unbounded int of an input
+        }
+        guards = tuple(program.guards) if guarded else ()
+        raised = frozenset(
+            s for s, (low, _) in ranges.items() if low and str(s) in program.open_dims
+        )
+        lowered = frozenset(
+            s
+            for s, (_, high) in ranges.items()
+            if high < UNBOUNDED and str(s) in program.open_maximums
+        )
+        reasons = {symbol: proved.reason for symbol, proved in program.smallest.items()}
+        return cls(
+            input_sizes, dict(program.symbol_names), ranges, guards, raised, lowered, reasons
+        )
+
+    def without_empty(self, names: Collection[str] | None = None) -> SizeConstraints:
+        """Return a copy where dimensions of these names, or all, are at least 1."""
+        ranges = {
+            symbol: (
+                max(lower, 1) if names is None or self._name(symbol) in names else lower,
+                upper,
+            )
+            for symbol, (lower, upper) in self.ranges.items()
+        }
+        return replace(self, ranges=ranges, checked=set())
+
+    def format_shape(self, shape: Sequence[Any]) -> str:
+        """Format a shape with the user's names: ``[batch, 3]``."""
+        return f"[{', '.join(str(dims.from_torch(size, self.names)) for size in shape)}]"
+
+    def check_sizes(self, slots: Sequence[Any], leaves: Sequence[Any]) -> None:
+        """Check all sizes of a call.
+
+        Raises InputError when a size differs from the model's, two sizes of one name differ, one is
+        out of range, or a guard does not hold.
+        """
+        entries = [
+            entry
+            for slot, leaf, expected in zip(slots, leaves, self.input_sizes, strict=True)
+            for entry in _size_entries(slot, leaf, expected)
+        ]
+        call_sizes = tuple(size for _, _, _, size in entries)
+        if call_sizes in self.checked:
+            return
+        values: dict[Any, int] = {}
+        first: dict[Any, str] = {}
+        self._check_entries(entries, values, first)
+        self._check_ranges(values, first)
+        self._check_names(values, first)
+        self._check_guards(values)
+        if len(self.checked) >= _MAX_CHECKED_CALLS:
+            self.checked.clear()
+        self.checked.add(call_sizes)
+
+    def _check_entries(
+        self, entries: Sequence[SizeEntry], values: dict[Any, int], first: dict[Any, str]
+    ) -> None:
+        """Fill ``values`` of symbols, and the label of the dimension where each occurs first."""
+        later: list[SizeEntry] = []
+        for slot, axis, size, actual in entries:
+            if not hasattr(size, "free_symbols"):
+                if size != actual:
+                    raise InputError(
+                        f"{_dim_label(slot, axis)} is {actual}; the model was exported without a "
+                        f"dynamic shape for it, and takes {size} there"
+                    )
+            elif not size.is_Symbol:
+                later.append((slot, axis, size, actual))
+            elif values.setdefault(size, actual) != actual:
+                raise InputError(
+                    f"{_dim_label(slot, axis)} is {actual}, and {first[size]} is {values[size]}: "
+                    f"both are '{self._name(size)}', one size"
+                )
+            else:
+                first.setdefault(size, _dim_label(slot, axis))
+        self._check_expressions(later, values)
+
+    def _check_expressions(self, later: Sequence[SizeEntry], values: dict[Any, int]) -> None:
+        for slot, axis, size, actual in later:
+            free = [symbol for symbol in size.free_symbols if symbol not in values]
+            if len(free) == 1:
+                substitutions = {symbol: values[symbol] for symbol in size.free_symbols - set(free)}
+                solution = solved(size.subs(substitutions), free[0], actual)
+                if solution is not None:
+                    values[free[0]] = solution
+            if all(symbol in values for symbol in size.free_symbols):
+                expected = int(size.subs(values))
+                if expected == actual:
+                    continue
+            elif free:
+                expected = None
+            text = self._spell_expression(size)
+            is_not = "" if expected is None else f", which is {expected}"
+            raise InputError(
+                f"{_dim_label(slot, axis)} is {actual}; the model takes {text} there{is_not}"
+            )
+
+    def _check_ranges(self, values: Mapping[Any, int], first: Mapping[Any, str]) -> None:
+        for symbol, value in values.items():
+            lower, upper = self.ranges.get(symbol, (0, value))
+            if lower <= value <= upper:
+                continue
+            accepted = f"{lower} or more" if upper >= UNBOUNDED else f"{lower} to {upper}"
+            where = first.get(symbol, f"'{self._name(symbol)}'")
+            bound = ""
+            reason = self.reasons.get(str(symbol)) if value < lower else None
+            if reason:
+                bound = f": {reason}"
+            elif symbol in (self.torch_minimums if value < lower else self.torch_maximums):
+                which = f" of which {lower if value < lower else upper} is"
+                bound = f",{which if upper < UNBOUNDED else ''} a bound that torch.export found"
+            raise InputError(f"{where} is {value}; the model takes {accepted} there{bound}")
+
+    def _check_names(self, values: Mapping[Any, int], first: Mapping[Any, str]) -> None:
+        """Check that symbols of one name have one size, and that a name which is an expression
+        of other names has its value: the caller has promised it.
+        """
+        by_name: dict[str, int] = {}
+        for symbol, value in values.items():
+            name = self._name(symbol)
+            if by_name.setdefault(name, value) != value:
+                raise InputError(
+                    f"{first.get(symbol, symbol)} is {value}, and another dimension of the name "
+                    f"'{name}' is {by_name[name]}"
+                )
+        for name, value in by_name.items():
+            expected = None if name.isidentifier() else value_of(name, by_name)
+            if expected is not None and expected != value:
+                raise InputError(
+                    f"'{name}' is {expected} in this call, and its dimension is {value}"
+                )
+
+    def _check_guards(self, values: Mapping[Any, int]) -> None:
+        by_symbol = {str(symbol): value for symbol, value in values.items()}
+        broken = [guard for guard in self.guards if not guard.holds(by_symbol)]
+        if not broken:
+            return
+        here = dict.fromkeys(f"{self._name(symbol)}={value}" for symbol, value in values.items())
+        raise InputError(
+            f"the model holds only for sizes with {broken[0].one_line()}; this call has "
+            f"{', '.join(here)}"
+        )
+
+    def _name(self, symbol: Any) -> str:
+        return self.names.get(str(symbol), str(symbol))
+
+    def _spell_expression(self, expression: Any) -> str:
+        text = str(expression)
+        for symbol in sorted(expression.free_symbols, key=lambda s: -len(str(s))):
+            text = text.replace(str(symbol), self._name(symbol))
+        return text
+
+
+def _size_entries(slot: Any, leaf: Any, expected: Any) -> list[SizeEntry]:
+    if expected is None:
+        return []
+    if not isinstance(expected, list):
+        return [(slot, None, expected, leaf)]
+    pairs = enumerate(zip(expected, leaf.shape, strict=True))
+    return [(slot, axis, size, actual) for axis, (size, actual) in pairs]
+
+
+def _dim_label(slot: Any, axis: int | None) -> str:
+    return slot.display_name if axis is None else f"dimension {axis} of {slot.display_name}"
