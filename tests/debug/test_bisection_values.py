@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ortable.debug.comparing.call_effects import collect_leaves, describe_difference
-from ortable.exporter.reporting.numeric_diff import AskedTolerance as Tolerances
+from ortable.exporter.reporting.numeric_diff import ToleranceOverride as Tolerances
 
 ONE = torch.ones(2, 3)
 

@@ -12,7 +12,7 @@ import transformers
 
 from ortable import to_onnx
 from ortable.errors import ExportError
-from ortable.exporter.signature.outputs import by_meaning
+from ortable.exporter.signature.outputs import order_cache_names
 
 from .helpers import assert_same
 
@@ -49,7 +49,7 @@ PAIR = [
          "own names", "own names, others"],
 )  # fmt: skip
 def test_names_go_to_the_tensors_that_they_mean(defaults, chosen, expected) -> None:
-    assert by_meaning("input_names", defaults, chosen) == (expected or chosen)
+    assert order_cache_names("input_names", defaults, chosen) == (expected or chosen)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_names_go_to_the_tensors_that_they_mean(defaults, chosen, expected) -> N
 def test_names_that_mean_other_tensors_are_refused(chosen) -> None:
     words = rf"'{chosen[1]}' for past_key_cache_1 \(the keys of layer 1\)[\s\S]*Give a dict"
     with pytest.raises(ExportError, match=words):
-        by_meaning("input_names", KEYS + VALUES, chosen)
+        order_cache_names("input_names", KEYS + VALUES, chosen)
 
 
 def test_names_for_a_forward_of_keys_stay_in_its_order() -> None:

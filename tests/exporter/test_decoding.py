@@ -9,8 +9,8 @@ import pytest
 from transformers import GenerationConfig
 
 from ortable.errors import OptionError
-from ortable.exporter.language_models.decoder import computed_anew
-from ortable.exporter.language_models.decoding import decoding_of
+from ortable.exporter.language_models.decoder import cache_recompute_length
+from ortable.exporter.language_models.decoding import make_decoding
 
 SETTINGS: list[tuple[str, list[Any], Any]] = [
     ("bad_words_ids", [], [[1]]),
@@ -43,18 +43,18 @@ OF_SAMPLES: list[tuple[str, list[Any], Any]] = [
 def test_a_setting_that_does_something_is_refused(
     name: str, nothing: list[Any], something: Any
 ) -> None:
-    expected = decoding_of({}, sample=True)
+    expected = make_decoding({}, sample=True)
     for value in (None, *nothing):
-        assert decoding_of({name: value}, sample=True) == expected
+        assert make_decoding({name: value}, sample=True) == expected
     with pytest.raises(OptionError, match=f"generation_config has {name}="):
-        decoding_of({name: something}, sample=True)
+        make_decoding({name: something}, sample=True)
 
 
 @pytest.mark.parametrize(("name", "nothing", "something"), OF_SAMPLES)
 def test_what_only_drawing_follows_is_nothing_to_a_greedy_search(
     name: str, nothing: list[Any], something: Any
 ) -> None:
-    assert decoding_of({name: something}) == decoding_of({})
+    assert make_decoding({name: something}) == make_decoding({})
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_what_only_drawing_follows_is_nothing_to_a_greedy_search(
 def test_after_which_length_the_cache_is_computed_anew(
     config: dict[str, Any], length: int | None
 ) -> None:
-    assert computed_anew({**config, "original_max_position_embeddings": 4096}) == length
-    assert computed_anew(config) is None
+    assert cache_recompute_length({**config, "original_max_position_embeddings": 4096}) == length
+    assert cache_recompute_length(config) is None
 
 
 def test_the_defaults_of_transformers_do_nothing() -> None:
-    assert decoding_of(GenerationConfig().to_dict(), sample=True).ends == ()
+    assert make_decoding(GenerationConfig().to_dict(), sample=True).ends == ()

@@ -22,7 +22,7 @@ from transformers import DynamicCache
 
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
-from ortable.exporter.language_models.decoder import decoder_of
+from ortable.exporter.language_models.decoder import make_decoder
 from ortable.exporter.language_models.model_folder import genai_config
 
 from .helpers import assert_close
@@ -231,7 +231,7 @@ def test_tokens_that_a_model_does_not_have_are_not_named() -> None:
     """onnxruntime-genai reads no null."""
     model = build("gpt2")
     model.generation_config.update(bos_token_id=None, eos_token_id=None, pad_token_id=5)
-    written = genai_config(decoder_of(model), "model.onnx", None)["model"]
+    written = genai_config(make_decoder(model), "model.onnx", None)["model"]
     assert {name: each for name, each in written.items() if "token" in name} == {"pad_token_id": 5}
 
 

@@ -348,7 +348,7 @@ def test_sizes_that_meet_a_guard_are_looked_for_in_bounds() -> None:
     names = {symbol: str(symbol) for symbol in symbols}
     program = Program(torch.fx.GraphModule({}, torch.fx.Graph()))
     program.guards = [Guard("never", None, holds)]
-    assert example_sizes._guarded(dict.fromkeys(symbols, 3), names, program, {}) is None
+    assert example_sizes._satisfy_guards(dict.fromkeys(symbols, 3), names, program, {}) is None
     assert 100 < len(seen) <= 1000
     sums = [sum(trial.values()) for trial in seen]
     assert sums == sorted(sums) and len({tuple(trial.values()) for trial in seen}) == len(seen)

@@ -15,8 +15,8 @@ import ortable
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter import calling_convention
 from ortable.exporter.capture import sources
-from ortable.exporter.observation.proof import ProofReport, Trial
-from ortable.exporter.observation.subprocess_runner import Apart, NotStarted
+from ortable.exporter.observation.proof import ProofReport, ProofTrial
+from ortable.exporter.observation.subprocess_runner import SubprocessNotStarted, SubprocessRunner
 from ortable.lowerings import recurrent
 
 Call = dict[str, Any]
@@ -380,7 +380,7 @@ def test_an_empty_call_that_no_file_holds_is_not_tried() -> None:
 
 def test_a_process_apart_says_what_ort_says(tmp_path) -> None:
     program = ortable.export(torch.nn.Linear(3, 2), (torch.rand(2, 3),), dynamic_shapes=({0: "n"},))
-    apart = Apart(program.save)
+    apart = SubprocessRunner(program.save)
     try:
         (name,) = program.input_names
         empty = torch.rand(0, 3).numpy()
@@ -398,9 +398,9 @@ def test_a_model_that_does_not_load_apart_says_nothing_of_a_call() -> None:
     def save(path: str) -> None:
         Path(path).write_bytes(b"no model")
 
-    apart = Apart(save)
+    apart = SubprocessRunner(save)
     try:
-        with pytest.raises(NotStarted):
+        with pytest.raises(SubprocessNotStarted):
             apart.run({})
     finally:
         apart.close()
@@ -423,9 +423,9 @@ def test_offsets_of_bags_stay_in_order() -> None:
 
 def test_rows_of_a_report() -> None:
     trials = (
-        Trial("call 1", "right", largest=0.0, observed=True),
-        Trial("n=1", "undefined", "ValueError: " + "x" * 300),
-        Trial("n=2", "fails", "it raises"),
+        ProofTrial("call 1", "right", largest=0.0, observed=True),
+        ProofTrial("n=1", "undefined", "ValueError: " + "x" * 300),
+        ProofTrial("n=2", "fails", "it raises"),
     )
     report = ProofReport(trials)
     assert report.failures == [trials[2]] and not report.ok

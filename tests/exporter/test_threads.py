@@ -19,7 +19,7 @@ import torch
 import ortable
 from ortable import ExportOptions, bypass_export_some_errors
 from ortable.compat import torch as compat
-from ortable.exporter.observation.proof import state_kept
+from ortable.exporter.observation.proof import preserve_state
 from tests.backend.threads import in_threads
 from tests.process_state import process_state
 
@@ -241,7 +241,7 @@ def test_two_that_explain_leave_what_dynamo_has_seen() -> None:
 def test_what_a_call_that_raises_has_written_is_put_back() -> None:
     module = torch.nn.BatchNorm1d(4)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    with pytest.raises(ZeroDivisionError), state_kept(module, (X,)):
+    with pytest.raises(ZeroDivisionError), preserve_state(module, (X,)):
         module(X)
         raise ZeroDivisionError
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())

@@ -11,7 +11,7 @@ from torch.export import Dim
 import ortable
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.reporting.numeric_diff import EXACT, gap_between, tolerance_of
+from ortable.exporter.reporting.numeric_diff import EXACT, compare_tensors, tolerance_of
 
 
 class Pair(torch.nn.Module):
@@ -270,7 +270,7 @@ def test_numbers_that_are_not_finite(
     dtype: torch.dtype, expected: float, got: float, equal: bool
 ) -> None:
     first, second = (torch.tensor([2.0, each], dtype=dtype) for each in (expected, got))
-    found = gap_between(first, second, tolerance_of(dtype))
+    found = compare_tensors(first, second, tolerance_of(dtype))
     assert (found is None) == equal
     if found is not None:
         assert found.largest == INF and found.what.startswith("1 of 2 values, most at [1]")
@@ -278,13 +278,13 @@ def test_numbers_that_are_not_finite(
 
 def test_integers_are_equal_or_not() -> None:
     big = torch.tensor([2**60])
-    found = gap_between(big, big + 1, EXACT)
+    found = compare_tensors(big, big + 1, EXACT)
     assert found is not None and found.largest == 1
-    assert gap_between(big, big.clone(), EXACT) is None
+    assert compare_tensors(big, big.clone(), EXACT) is None
 
 
 def test_another_shape_or_dtype_is_infinitely_far() -> None:
     one = torch.ones(2, 1)
     for other in (torch.ones(1, 2), torch.ones(2, 1, dtype=torch.float64)):
-        found = gap_between(one, other, tolerance_of(one.dtype))
+        found = compare_tensors(one, other, tolerance_of(one.dtype))
         assert found is not None and found.largest == INF

@@ -258,7 +258,7 @@ def llama():
 @pytest.fixture(autouse=True)
 def unknown_caches() -> None:
     """to_onnx registers the caches that it sees among arguments for good; here nobody did yet."""
-    caches.unregister(registered())
+    caches.unregister_classes(registered())
 
 
 IDS = torch.tensor([[1, 5, 2, 7], [3, 3, 9, 4]])

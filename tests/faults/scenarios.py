@@ -34,9 +34,9 @@ from ortable.exporter.language_models.model_folder import (
     FIRST,
     GENAI,
     NEXT,
+    replace_folder,
     weights_outside,
     write_json,
-    written_folder,
 )
 from ortable.ir.proto.large_model import save_together
 
@@ -95,7 +95,7 @@ def _write_shards(folder: Path, state: str) -> None:
 
 
 def _write_folder(folder: Path, state: str) -> None:
-    with written_folder(folder / "lm") as staging:
+    with replace_folder(folder / "lm") as staging:
         first, second = weights_outside(model(state)), weights_outside(model(state))
         save_together({FIRST: first, NEXT: second}, staging)
         write_json(staging / GENAI, {"state": state})

@@ -26,7 +26,7 @@ from ortable.exporter.capture import dynamic_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
 from ortable.exporter.frontend import module_state
 from ortable.exporter.frontend.export_request import ACTIVE_PATCHES
-from ortable.exporter.observation.proof import state_kept
+from ortable.exporter.observation.proof import preserve_state
 from ortable.ir.proto import atomic_files
 from tests.exporter.test_workarounds import LSTM_KERNEL, PATCHED
 from tests.process_state import process_state
@@ -143,7 +143,7 @@ def _changed() -> Iterator[None]:
 
 @contextmanager
 def _written() -> Iterator[None]:
-    with state_kept(MODULE, (X,)):
+    with preserve_state(MODULE, (X,)):
         MODULE.train()
         MODULE.norm.running_mean.add_(1)  # type: ignore[union-attr]
         yield
@@ -158,7 +158,7 @@ def _stepped() -> Iterator[None]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    with onnxscript_dispatcher._silent():
+    with onnxscript_dispatcher._silence_torch_onnx():
         yield
 
 

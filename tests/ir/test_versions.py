@@ -34,6 +34,6 @@ def test_the_range_and_the_targets_are_written_once():
 def test_defaults_are_in_the_range():
     supported = range(versions.OLDEST_OPSET, versions.newest_opset() + 1)
     for target in versions.TARGETS:
-        assert arguments.chosen_opset(None, target) in supported
+        assert arguments.choose_opset(None, target) in supported
     with pytest.raises(BuilderError, match="cannot run in ONNX Runtime"):
         versions.check_opsets({"": versions.ORT_MAX_OPSET + 1}, "onnxruntime")

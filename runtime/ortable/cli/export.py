@@ -101,9 +101,9 @@ def select_validation(args: argparse.Namespace) -> bool | float:
 def _graph_facts(path: Path) -> dict[str, Any]:
     import onnx
 
-    from ortable.exporter.reporting.report import facts_of_graph
+    from ortable.exporter.reporting.report import graph_facts
 
-    return facts_of_graph(onnx.load(path, load_external_data=False))
+    return graph_facts(onnx.load(path, load_external_data=False))
 
 
 def _max_logits_difference(model: Any, exported: Any) -> float:
@@ -155,10 +155,10 @@ def make_report(model: Any, builder: Any, output: str) -> dict[str, Any]:
         output: where the model was written.
     """
     from ortable.debug.explain_records import fired_lines, rewrite_summary
-    from ortable.exporter.reporting.report import facts_of
+    from ortable.exporter.reporting.report import export_facts
 
     record = builder.record
-    facts = facts_of(record, model)
+    facts = export_facts(record, model)
     rewrites = facts["rewrites"]
     about = f"{facts['nodes']} nodes, opset {facts['opset']}, {rewrite_summary(rewrites)}"
     fired = fired_lines(rewrites, getattr(model, "proto", model))

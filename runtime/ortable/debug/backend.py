@@ -16,7 +16,7 @@ from ortable.backend.aot.entry import compile_from_torch
 from ortable.backend.options import OrtOptions, OrtOptionsDict
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
-from ortable.exporter.reporting.numeric_diff import AskedTolerance
+from ortable.exporter.reporting.numeric_diff import ToleranceOverride
 
 from .run import ReferenceBackend
 
@@ -61,7 +61,7 @@ def onnx_debug_backend(
     _reject_onnxruntime_options(resolved)
     resolved = replace(resolved, hints=False)
     tolerance = (
-        AskedTolerance(backend_options.get("atol"), backend_options.get("rtol"))
+        ToleranceOverride(backend_options.get("atol"), backend_options.get("rtol"))
         if backend_options.get("compare")
         else None
     )

@@ -22,7 +22,7 @@ from ortable.compat.torch_explain import innermost
 from ortable.errors import OptionError, OrtableError
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.program import OnnxProgram
-from ortable.exporter.reporting.numeric_diff import AskedTolerance
+from ortable.exporter.reporting.numeric_diff import ToleranceOverride
 
 from .comparing.call_effects import Call, CallEffects, describe_difference
 from .comparing.diagnosis import (
@@ -78,7 +78,7 @@ def first_difference(
         InputError: an exported model does not take such arguments.
         OrtableError: an operator that cannot be converted.
     """
-    tolerance = AskedTolerance(atol, rtol)
+    tolerance = ToleranceOverride(atol, rtol)
     if exported is not None or isinstance(model, OnnxProgram):
         _reject_options(train=train, dynamic=dynamic, options=options)
         parts = resolve_export(model, args, kwargs, exported)
@@ -108,7 +108,7 @@ class _ComparisonRun:
 
     call: Call
     options: Mapping[str, Any] | None
-    tolerance: AskedTolerance
+    tolerance: ToleranceOverride
 
     def run_compiled(self) -> tuple[CallComparator, CallEffects]:
         """Run the call graph by graph beside eager, and record its effects with eager's values."""

@@ -21,7 +21,7 @@ from ortable.backend.execute.feeds import check_memory, float8_value
 from ortable.backend.roles import CompiledGraph, InputRoleKind
 from ortable.compat.onnxruntime import capi, ort_value
 from ortable.errors import MismatchError, OrtableError
-from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap
+from ortable.exporter.reporting.numeric_diff import NumericDiff, ToleranceOverride
 from ortable.interpreter.diagnostics.failures import describe_node
 from ortable.interpreter.tables import generated_tables
 
@@ -43,7 +43,7 @@ class ReferenceBackend:
     """
 
     def __init__(
-        self, compiled: CompiledGraph, verbose: int = 0, tolerance: AskedTolerance | None = None
+        self, compiled: CompiledGraph, verbose: int = 0, tolerance: ToleranceOverride | None = None
     ) -> None:
         self._boxed_call = True  # on the object: dynamo wraps backward graphs and copies `__dict__`
         self.compiled = compiled
@@ -175,7 +175,7 @@ class EagerValues:
         graph_module: GraphModule,
         args: Sequence[Any],
         fx_names: Mapping[str, str],
-        tolerance: AskedTolerance,
+        tolerance: ToleranceOverride,
     ) -> None:
         self.fx_names = fx_names
         self.tolerance = tolerance
@@ -203,7 +203,7 @@ class EagerValues:
             self.agreed += 1
 
     def _mismatch_message(
-        self, name: str, proto: NodeProto, computed: Mapping[str, Any], gap: Gap
+        self, name: str, proto: NodeProto, computed: Mapping[str, Any], gap: NumericDiff
     ) -> str:
         lines = [
             f"The ONNX graph differs from eager at FX node '{name}': {gap.what}",

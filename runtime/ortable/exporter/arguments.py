@@ -1,8 +1,7 @@
-"""The arguments of to_onnx and export: their types, their defaults, and `checked_request`, which
-checks them all before torch begins to make the graph. Arguments of torch.onnx.export are taken
-where they mean the same, and answered with the word that is used here where they do not.
+"""The arguments of to_onnx and export: types, defaults, and `checked_request`, which checks them.
 
-What an argument means is said by `to_onnx`, which calls this first.
+Arguments of torch.onnx.export are accepted where they mean the same; for others the error names
+the argument to use here. `to_onnx` documents them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ortable.exporter.frontend.export_request import (
 )
 from ortable.exporter.frontend.module_calls import function_choices
 from ortable.exporter.functions.custom_operators import FunctionBodies
-from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolved
+from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolve_dynamic_shapes
 from ortable.exporter.signature.outputs import checked_call
 from ortable.interpreter.calls import Dispatcher
 from ortable.interpreter.diagnostics.advice import advise_errors
@@ -114,7 +113,7 @@ _DEFAULTS = ToOnnxKeywords(  # the others are None
 
 
 def signature_with(keywords: type, function: Any) -> inspect.Signature:
-    """The signature of a function that takes ``**keywords``, with each of them and its default."""
+    """Return the signature of a function with its ``**keywords`` listed, with their defaults."""
     written = inspect.signature(function)
     *positional, _ = written.parameters.values()
     listed = [
@@ -136,61 +135,61 @@ def checked_request(
     keywords: Mapping[str, Any],
     large_model_bytes: int | None = None,
 ) -> Request:
-    """Check the arguments of to_onnx or export, and make the request of them.
+    """Check the arguments of to_onnx or export, and make a request.
 
-    Raises OrtableError for an argument that is wrong, alone or beside another.
+    Raises OrtableError for an argument that is wrong, alone or together with another.
     """
-    given: Any = {**dict.fromkeys(ToOnnxKeywords.__annotations__), **_DEFAULTS, **keywords}
+    values: Any = {**dict.fromkeys(ToOnnxKeywords.__annotations__), **_DEFAULTS, **keywords}
     for flag in ("return_builder", "optimize", "inline", "large_model"):
-        _check_flag(flag, given[flag])
-    _check_numbers(given["verbose"], given["external_threshold"])
-    check_file("filename", given["filename"])
-    check_file("report", given["report"])
-    _check_names("input_names", given["input_names"])
-    _check_names("output_names", given["output_names"], "auto")
-    options = checked_options(given["export_options"])
-    modules, validate = given["export_modules_as_functions"], given["validate"]
-    weights = _checked_rounding(given["weights"], given["max_error"], validate, modules)
-    target = checked_target(given["target"])
-    opsets = chosen_opset(given["target_opset"], target, isinstance(weights, WeightOptions))
+        _check_flag(flag, values[flag])
+    _check_numbers(values["verbose"], values["external_threshold"])
+    check_file("filename", values["filename"])
+    check_file("report", values["report"])
+    _check_names("input_names", values["input_names"])
+    _check_names("output_names", values["output_names"], "auto")
+    options = checked_options(values["export_options"])
+    modules, validate = values["export_modules_as_functions"], values["validate"]
+    weights = _checked_rounding(values["weights"], values["max_error"], validate, modules)
+    target = checked_target(values["target"])
+    opsets = choose_opset(values["target_opset"], target, isinstance(weights, WeightOptions))
     passes = pipeline.select_passes(
-        given["optimize"],
-        given["rewrites"],
+        values["optimize"],
+        values["rewrites"],
         folding=options.constant_folding,
-        weight_transposes=options.constant_folding and not given["large_model"],
+        weight_transposes=options.constant_folding and not values["large_model"],
     )
     bodies = replace(passes, weight_transposes=False)  # functions hold weights as they are
     _check_validate(validate)
-    dispatcher = checked_dispatcher(given["dispatcher"])
+    dispatcher = checked_dispatcher(values["dispatcher"])
     mod = _checked_model(load_program(mod))
     args, kwargs = checked_call(args, kwargs, mod)
-    shapes = given["dynamic_shapes"]
-    largest = given["external_threshold"] if given["large_model"] else None
+    shapes = values["dynamic_shapes"]
+    largest = values["external_threshold"] if values["large_model"] else None
     tables = generated_tables()
     if "custom_ops" in options.functions:
-        dispatcher = FunctionBodies(dispatcher, tables, bodies, given["inline"])
+        dispatcher = FunctionBodies(dispatcher, tables, bodies, values["inline"])
     return Request(
         mod,
         args,
         kwargs,
-        resolved(shapes, mod, args, kwargs),
+        resolve_dynamic_shapes(shapes, mod, args, kwargs),
         options,
         tables,
         dispatcher,
-        ExportRecord(verbose=given["verbose"], progress=options.progress),
+        ExportRecord(verbose=values["verbose"], progress=options.progress),
         extra_inputs=shapes if isinstance(shapes, AdditionalInputs) else None,
         opsets=opsets,
         target=target,
         passes=passes,
-        functions=function_choices(modules, options, bodies, given["inline"], largest),
+        functions=function_choices(modules, options, bodies, values["inline"], largest),
         weights=weights,
         large_model_bytes=large_model_bytes,
-        **{name: given[name] for name in _AS_GIVEN},
+        **{name: values[name] for name in _UNCHANGED_FIELDS},
     )
 
 
 # The fields of a request that are what the caller gave.
-_AS_GIVEN = (
+_UNCHANGED_FIELDS = (
     "external_threshold", "filename", "inline", "input_names", "large_model", "max_error",
     "output_dynamic_shapes", "output_names", "report", "return_builder", "validate",
 )  # fmt: skip
@@ -221,7 +220,7 @@ def _check_numbers(verbose: Any, external_threshold: Any) -> None:
 
 
 def check_file(name: str, value: Any) -> Path | None:
-    """The path of a file to write, None for None.
+    """Return the path of a file to write, None for None.
 
     Raises OptionError for what is no path; see checked_path for one that cannot be written.
     """
@@ -236,14 +235,16 @@ def check_file(name: str, value: Any) -> Path | None:
                 "buffer.write(to_onnx(...).SerializeToString())"
             )
         elif value is True:
-            hint = f'; give it a name, for example {name}="model.{_extension(name)}"'
+            hint = f'; give it a name, for example {name}="model.{_default_extension(name)}"'
         raise OptionError(f"{name} is the path of {_FILES[name]} or None, not {value!r:.80}{hint}")
     return checked_path(name, Path(path))
 
 
 def checked_path(name: str, path: Path) -> Path:
-    """``path`` itself; OptionError for a report and ExportError for the model when a file cannot be
-    written there."""
+    """Return ``path``, if a file can be written there.
+
+    Raises OptionError for a report and ExportError for the model otherwise.
+    """
     error = OptionError if name == "report" else ExportError
     if not path.parent.is_dir():
         raise error(f"folder '{path.parent}' of {_FILES[name]} ({name}) does not exist")
@@ -257,7 +258,7 @@ def checked_path(name: str, path: Path) -> Path:
     return path
 
 
-def _extension(name: str) -> str:
+def _default_extension(name: str) -> str:
     return "md" if name == "report" else "onnx"
 
 
@@ -275,7 +276,7 @@ def _check_names(what: str, names: Any, word: str | None = None) -> None:
 
 
 def _checked_model(mod: Any) -> Any:
-    """``mod`` itself; ExportError, with what to do instead, for the results of torch.jit."""
+    """Return ``mod``; ExportError, with advice, for the results of torch.jit."""
     if not isinstance(mod, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return mod
     raise ExportError(
@@ -288,7 +289,7 @@ def _checked_model(mod: Any) -> Any:
 
 
 def checked_target(target: Any) -> str | None:
-    """``target`` when it is one of ``TARGETS``; OptionError otherwise."""
+    """Return ``target`` when it is one of ``TARGETS``; OptionError otherwise."""
     if target not in TARGETS:
         raise OptionError(f"target is one of {TARGETS}, not {target!r}")
     return target
@@ -335,9 +336,11 @@ def _checked_rounding(
     return options
 
 
-def chosen_opset(opset: Any, target: str | None, coded: bool = False) -> int | dict[str, int]:
-    """The opset to write. None: 18, 21 where weights are ``coded`` as integers in groups, or 23 for
-    ONNX Runtime."""
+def choose_opset(opset: Any, target: str | None, coded: bool = False) -> int | dict[str, int]:
+    """Choose the opset to write.
+
+    None: 18, 21 where weights are ``coded`` as integers in groups, or 23 for ONNX Runtime.
+    """
     if opset is None:
         plain = CODED_OPSET if coded else DEFAULT_OPSET
         return plain if target is None else RUNTIME_OPSET
@@ -351,41 +354,43 @@ def chosen_opset(opset: Any, target: str | None, coded: bool = False) -> int | d
     return found
 
 
-# -- habits of torch.onnx.export
+# -- arguments of torch.onnx.export
 
-Given = dict[str, Any]  # arguments of a call, by name
+CallArguments = dict[str, Any]  # arguments of a call, by name
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _folding(value: Any, given: Given) -> Given | None:
+def _convert_folding(value: Any, arguments: CallArguments) -> CallArguments | None:
     if not isinstance(value, bool):
         return None
-    options = checked_options(given.get("export_options"))
+    options = checked_options(arguments.get("export_options"))
     return {"export_options": replace(options, constant_folding=value)}
 
 
-def _training(value: Any, given: Given) -> Given | None:
+def _convert_training(value: Any, arguments: CallArguments) -> CallArguments | None:
     """The mode that the module is in, or PRESERVE."""
     name = getattr(value, "name", None if value is not None else "PRESERVE")
-    training = getattr(given.get("mod"), "training", False)
+    training = getattr(arguments.get("mod"), "training", False)
     return {} if name in ("PRESERVE", "TRAINING" if training else "EVAL") else None
 
 
-def _onnx_only(value: Any, _: Given) -> Given | None:
+def _onnx_only(value: Any, _: CallArguments) -> CallArguments | None:
     return {} if value is None or getattr(value, "name", "") == "ONNX" else None
 
 
 # Arguments of torch.onnx.export: our name of the same, the values that say what is done in any
 # case, or a function of the value and the other arguments that makes ours of it, None where it
 # cannot; and what to write instead.
-Word = tuple[str | tuple[Any, ...] | Callable[[Any, Given], Given | None], str]
+ArgumentAlias = tuple[
+    str | tuple[Any, ...] | Callable[[Any, CallArguments], CallArguments | None], str
+]
 _EXTERNAL = "large_model=True keeps weights beside the model; those of 2 GiB or more always are"
-WORDS: dict[str, Word] = {
+TORCH_ONNX_ALIASES: dict[str, ArgumentAlias] = {
     "model": ("mod", "mod"),
     "f": ("filename", "filename='model.onnx'"),
     "opset_version": ("target_opset", "target_opset"),
     "verify": ("validate", "validate"),
-    "do_constant_folding": (_folding, "export_options=ExportOptions(constant_folding=...)"),
+    "do_constant_folding": (_convert_folding, "export_options=ExportOptions(constant_folding=...)"),
     "dynamo": (
         (True, None),
         "to_onnx always goes through torch.export; ExportOptions(tracing=True) follows branches on "
@@ -415,7 +420,7 @@ WORDS: dict[str, Word] = {
         "(torch.func.functional_call) makes inputs of them",
     ),
     "training": (
-        _training,
+        _convert_training,
         "the module is exported in the mode that it is in: call model.eval() or .train()",
     ),
     "operator_export_type": (
@@ -428,12 +433,12 @@ WORDS: dict[str, Word] = {
 }
 
 
-_OURS = ("filename", "return_builder")
+_TO_ONNX_ONLY = ("filename", "return_builder")
 _SAVED = "program.save('model.onnx') writes what export returns"
 _BESIDE = "program.save('model.onnx', external_data=True)"
 # Words that mean something else where a program is returned, and those of to_onnx.
-WORDS_OF_EXPORT: dict[str, Word] = {
-    **WORDS,
+EXPORT_ALIASES: dict[str, ArgumentAlias] = {
+    **TORCH_ONNX_ALIASES,
     "f": ((None,), _SAVED),
     "filename": ((None,), _SAVED),
     "external_data": ((None,), _BESIDE),
@@ -443,100 +448,111 @@ WORDS_OF_EXPORT: dict[str, Word] = {
 
 
 @dataclass(frozen=True)
-class _Function:
-    """What is wrapped: its name, all its arguments, and those that may be given by place."""
+class _WrappedFunction:
+    """The wrapped function: its name, all its arguments, and the positional ones."""
 
     name: str
     names: tuple[str, ...]
     positional: tuple[str, ...]
 
     @property
-    def words(self) -> Mapping[str, Word]:
-        """The arguments of torch.onnx.export that are answered."""
-        return WORDS if "filename" in self.names else WORDS_OF_EXPORT
+    def aliases(self) -> Mapping[str, ArgumentAlias]:
+        """Return the accepted arguments of torch.onnx.export."""
+        return TORCH_ONNX_ALIASES if "filename" in self.names else EXPORT_ALIASES
 
 
-def answering(keywords: type) -> Callable[[F], F]:
-    """``to_onnx`` or ``export`` with the arguments of torch.onnx.export, and with advice under its
-    errors; its signature has all ``keywords``.
+def accept_torch_onnx_args(keywords: type) -> Callable[[F], F]:
+    """Make ``to_onnx`` or ``export`` accept arguments of torch.onnx.export, with advice in errors.
 
-    Raises ArgumentError for an argument that it does not have.
+    The signature lists all ``keywords``. Raises ArgumentError for unknown arguments.
     """
 
-    def answered(function: F) -> F:
+    def decorate(function: F) -> F:
         signature = signature_with(keywords, function)
         function.__signature__ = signature  # type: ignore[attr-defined]
         every = signature.parameters.values()
-        positional = tuple(each.name for each in every if each.kind is each.POSITIONAL_OR_KEYWORD)
-        wrapped = _Function(function.__name__, tuple(signature.parameters), positional)
+        positional = tuple(
+            parameter.name
+            for parameter in every
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        )
+        wrapped = _WrappedFunction(function.__name__, tuple(signature.parameters), positional)
 
         @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             verbose = kwargs.get("verbose")
             with advise_errors("to_onnx", verbose if isinstance(verbose, int) else 0):
-                return function(**translated(args, kwargs, wrapped))
+                return function(**translate_arguments(args, kwargs, wrapped))
 
-        return cast(F, called)
+        return cast(F, wrapper)
 
-    return answered
+    return decorate
 
 
-def translated(args: Sequence[Any], kwargs: Given, function: _Function) -> Given:
-    """The arguments of a call by the names of a function."""
+def translate_arguments(
+    args: Sequence[Any], kwargs: CallArguments, function: _WrappedFunction
+) -> CallArguments:
+    """Return the arguments of a call by the function's own names."""
     positional, names = function.positional, function.names
     if len(args) > len(positional):
         raise ArgumentError(
             f"{function.name} takes {len(positional)} positional arguments "
             f"({', '.join(positional)}), {len(args)} are given: give the others by name"
         )
-    given = dict(zip(positional, args, strict=False))
-    twice = [name for name in given if name in kwargs]
+    arguments = dict(zip(positional, args, strict=False))
+    twice = [name for name in arguments if name in kwargs]
     if twice:
         raise ArgumentError(f"{function.name} got {twice[0]!r} twice: positionally and by name")
-    if isinstance(given.get("kwargs"), (str, os.PathLike)):  # f of torch.onnx.export
-        kwargs = {"f": given.pop("kwargs"), **kwargs}
-    given.update((name, value) for name, value in kwargs.items() if name in names)
-    if given.get("report") is False:
-        given["report"] = None
+    if isinstance(arguments.get("kwargs"), (str, os.PathLike)):  # f of torch.onnx.export
+        kwargs = {"f": arguments.pop("kwargs"), **kwargs}
+    arguments.update((name, value) for name, value in kwargs.items() if name in names)
+    if arguments.get("report") is False:
+        arguments["report"] = None
     for name, value in kwargs.items():
         if name not in names:
-            _take(name, value, given, function)
-    return given
+            _apply_alias(name, value, arguments, function)
+    return arguments
 
 
-def _take(name: str, value: Any, given: Given, function: _Function) -> None:
-    """Add an argument that the function does not have to those it has."""
+def _apply_alias(
+    name: str, value: Any, arguments: CallArguments, function: _WrappedFunction
+) -> None:
+    """Convert an argument that the function does not have to one that it has."""
     if name == "dynamic_axes":
-        _refuse_dynamic_axes(value, given, function)
+        _refuse_dynamic_axes(value, arguments, function)
         return
-    word = function.words.get(name)
+    word = function.aliases.get(name)
     if word is None:
-        raise ArgumentError(_unknown(name, function))
+        raise ArgumentError(_unknown_argument_text(name, function))
     meaning, ours = word
-    taken: Given | None
+    converted: CallArguments | None
     if isinstance(meaning, str):
-        taken = {meaning: value}
+        converted = {meaning: value}
     elif isinstance(meaning, tuple):
-        taken = {} if any(value is each for each in meaning) else None
+        converted = {} if any(value is accepted for accepted in meaning) else None
     else:
-        taken = meaning(value, given)
-    if taken is None:
+        converted = meaning(value, arguments)
+    if converted is None:
         raise ArgumentError(
             f"{function.name} has no {name}={reprlib.repr(value)}, an argument of "
-            f"{'to_onnx' if name in _OURS else 'torch.onnx.export'}.\n"
+            f"{'to_onnx' if name in _TO_ONNX_ONLY else 'torch.onnx.export'}.\n"
             + textwrap.fill(f"Here: {ours}.", 110, initial_indent="  ", subsequent_indent="  ")
         )
-    for known, its_value in taken.items():
-        if known in given and known != "export_options":
-            raise ArgumentError(f"{function.name} got both {known} and {name}, which mean the same")
-        given[known] = its_value
+    for target, its_value in converted.items():
+        if target in arguments and target != "export_options":
+            raise ArgumentError(
+                f"{function.name} got both {target} and {name}, which mean the same"
+            )
+        arguments[target] = its_value
 
 
-def _unknown(name: str, function: _Function) -> str:
+def _unknown_argument_text(name: str, function: _WrappedFunction) -> str:
     names = function.names
-    known = [*names, *function.words]
-    inside = [each for each in known if name in each.split("_")]  # opset: target_opset
-    close = [*inside, *difflib.get_close_matches(name, known, n=1)]
+    known_names = [*names, *function.aliases]
+    inside = [
+        candidate for candidate in known_names if name in candidate.split("_")
+    ]  # opset: target_opset
+    close = [*inside, *difflib.get_close_matches(name, known_names, n=1)]
     hint = f"; did you mean {close[0]!r}?" if close else ""
     listed = textwrap.fill(
         f"It has {', '.join(names)}.", 110, initial_indent="  ", subsequent_indent="  "
@@ -544,13 +560,13 @@ def _unknown(name: str, function: _Function) -> str:
     return f"{function.name} has no argument {name!r}{hint}\n{listed}"
 
 
-def _refuse_dynamic_axes(axes: Any, given: Given, function: _Function) -> None:
-    """Answer ``dynamic_axes`` with the ``dynamic_shapes`` that say the same."""
+def _refuse_dynamic_axes(axes: Any, arguments: CallArguments, function: _WrappedFunction) -> None:
+    """Reject ``dynamic_axes`` with the equivalent ``dynamic_shapes``."""
     if axes is None or axes == {}:
         return
     lines = [f"{function.name} has no dynamic_axes, an argument of torch.onnx.export."]
     if isinstance(axes, Mapping):
-        inputs, outputs = _shapes(axes, given)
+        inputs, outputs = _convert_dynamic_axes(axes, arguments)
         lines.append(f"  Here: dynamic_shapes={_dict_text(inputs)}")
         if outputs:
             lines.append(f"  and output_dynamic_shapes={_dict_text(outputs)}")
@@ -560,16 +576,17 @@ def _refuse_dynamic_axes(axes: Any, given: Given, function: _Function) -> None:
     raise ArgumentError("\n".join(lines))
 
 
-def _shapes(
-    axes: Mapping[str, Any], given: Given
+def _convert_dynamic_axes(
+    axes: Mapping[str, Any], arguments: CallArguments
 ) -> tuple[dict[str, dict[Any, str]], dict[str, dict[Any, str]]]:
-    """What ``dynamic_axes`` says of inputs, by the names of forward's parameters, and of
-    outputs."""
-    forward = getattr(given.get("mod"), "forward", None)
+    """Convert ``dynamic_axes`` to shapes of inputs, by the names of forward's parameters, and of
+    outputs.
+    """
+    forward = getattr(arguments.get("mod"), "forward", None)
     parameters: list[str] = []
-    if isinstance(given.get("mod"), torch.nn.Module) and callable(forward):
+    if isinstance(arguments.get("mod"), torch.nn.Module) and callable(forward):
         parameters = list(inspect.signature(forward).parameters)
-    named = given.get("input_names")
+    named = arguments.get("input_names")
     renamed = dict(zip(named, parameters, strict=False)) if isinstance(named, (list, tuple)) else {}
     inputs: dict[str, dict[Any, str]] = {}
     outputs: dict[str, dict[Any, str]] = {}
@@ -578,7 +595,7 @@ def _shapes(
         dims = dict(entry) if isinstance(entry, Mapping) else {a: f"{ours}_{a}" for a in entry}
         into = outputs if parameters and ours not in parameters else inputs
         into[ours] = dims
-    args = given.get("args")
+    args = arguments.get("args")
     count = len(args) if isinstance(args, (list, tuple)) else 1
     for name in parameters[:count] if inputs else ():
         inputs.setdefault(name, {})

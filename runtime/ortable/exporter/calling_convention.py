@@ -169,14 +169,14 @@ class CallingConvention:
         leaves_by_path: dict[str, Any] = {}
         for name, value in arguments.items():
             if name in expected:
-                leaves_by_path.update(pytrees.leaves(name, value))
+                leaves_by_path.update(pytrees.leaf_paths(name, value))
             elif not self._is_default(name, value):
                 raise InputError(self._unexpected_argument_text(name, value))
         for name in expected:
             parameter = self.parameters.get(name)
             left_out = name not in arguments and parameter is not None
             if left_out and parameter.default is not inspect.Parameter.empty:  # type: ignore[union-attr]
-                leaves_by_path.update(pytrees.leaves(name, parameter.default))  # type: ignore[union-attr]
+                leaves_by_path.update(pytrees.leaf_paths(name, parameter.default))  # type: ignore[union-attr]
         paths = [slot.path for slot in self.slots]
         extra = [path for path in leaves_by_path if path not in paths]
         missing = [path for path in paths if path not in leaves_by_path]
@@ -247,7 +247,7 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
     paths = [
         (path, name)
         for name, value in named_arguments(parameters, args, kwargs)
-        for path, _ in pytrees.leaves(name, value)
+        for path, _ in pytrees.leaf_paths(name, value)
     ]
     if len(paths) != len(program.user_inputs):  # a graph without an example: flat
         args, kwargs = tuple(program.user_inputs), {}

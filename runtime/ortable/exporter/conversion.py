@@ -27,7 +27,7 @@ from ortable.errors import ExportError, OrtableError, UnsupportedDtype
 from ortable.exporter.arguments import checked_path, checked_request
 from ortable.exporter.capture.guards import count_guards, report_guards
 from ortable.exporter.capture.sources import make_program
-from ortable.exporter.dispatchers.dispatcher import tell_unused
+from ortable.exporter.dispatchers.dispatcher import print_unused_converters
 from ortable.exporter.frontend.export_request import ExportRecord, Program, Request
 from ortable.exporter.frontend.fake_weights import convert_weights_to_inputs
 from ortable.exporter.frontend.module_state import (
@@ -36,17 +36,17 @@ from ortable.exporter.frontend.module_state import (
     exclusive_export,
     suspend_autocast,
 )
-from ortable.exporter.functions.custom_operators import add_guards_of_bodies
+from ortable.exporter.functions.custom_operators import add_body_guards
 from ortable.exporter.functions.interpreter import FunctionInterpreter
-from ortable.exporter.reporting.first_difference import explained
+from ortable.exporter.reporting.first_difference import explain_difference
 from ortable.exporter.reporting.metadata import (
-    annotate,
-    description,
+    make_doc_string,
     model_name,
-    note_weights,
+    record_weights,
     weight_names,
+    write_metadata,
 )
-from ortable.exporter.reporting.quantization_report import rounded_builder, stored_builder
+from ortable.exporter.reporting.quantization_report import quantize_builder, store_half_weights
 from ortable.exporter.reporting.report import report_text
 from ortable.exporter.reporting.validate import (
     check_comparisons,
@@ -55,8 +55,8 @@ from ortable.exporter.reporting.validate import (
     validate_model,
 )
 from ortable.exporter.signature.outputs import (
-    chosen_inputs,
-    chosen_outputs,
+    choose_input_names,
+    choose_output_names,
     name_inputs,
     name_output_dims,
     output_plan,
@@ -143,8 +143,10 @@ def _capture_program(conversion: Conversion) -> None:
 def _name_values(conversion: Conversion) -> None:
     """Choose the names of inputs, outputs and dimensions, before anything is converted."""
     request, program = conversion.request, conversion.program
-    conversion.input_names = chosen_inputs(program, request.input_names)
-    conversion.output_names = chosen_outputs(program, request.output_names, conversion.input_names)
+    conversion.input_names = choose_input_names(program, request.input_names)
+    conversion.output_names = choose_output_names(
+        program, request.output_names, conversion.input_names
+    )
     conversion.dims = name_output_dims(
         program, request.output_dynamic_shapes, conversion.output_names
     )
@@ -165,7 +167,7 @@ def _build_graph(conversion: Conversion) -> None:
     lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
     record.log_phase("convert", f"{len(conversion.builder.nodes)} nodes", *lost)
     if record.verbose:
-        tell_unused(request.dispatcher)
+        print_unused_converters(request.dispatcher)
 
 
 def _run_passes(conversion: Conversion) -> None:
@@ -185,7 +187,7 @@ def _store_weights(conversion: Conversion) -> None:
     if weights is None:
         return
     if not isinstance(weights, WeightOptions):
-        record.weights = stored_builder(builder, weights, record.rewrites)
+        record.weights = store_half_weights(builder, weights, record.rewrites)
         record.log_phase("rewrite", str(record.weights))
         return
     with record.phase("round weights"):
@@ -194,7 +196,7 @@ def _store_weights(conversion: Conversion) -> None:
             if conversion.program.fakes
             else example_feeds(builder, request, conversion.program)
         )
-        record.weights = rounded_builder(
+        record.weights = quantize_builder(
             builder, weights, feeds, request.max_error, record.rewrites
         )
     record.log_phase("round weights", str(record.weights).partition("\n")[0])
@@ -225,7 +227,9 @@ def _validate_model(conversion: Conversion) -> None:
     call = module_and_call(request)[1]
     check_comparisons(
         comparisons,
-        explain=lambda: explained(comparisons, model, program, call, request.tables, accepted),
+        explain=lambda: explain_difference(
+            comparisons, model, program, call, request.tables, accepted
+        ),
     )
     record.log_phase("validate", "equal to eager")
 
@@ -276,8 +280,8 @@ def fill_builder(conversion: Conversion) -> None:
     before = 0 if program.exported is None else count_guards(program.exported)
     interpreter.run(program.graph_module)
     if "custom_ops" in request.options.functions:
-        add_guards_of_bodies(program, request, before)
-    note_weights(program, interpreter.inputs)
+        add_body_guards(program, request, before)
+    record_weights(program, interpreter.inputs)
     if choices is None:
         program.results.update(
             (name, node.name) for node, name in interpreter.values.items() if isinstance(name, str)
@@ -313,7 +317,7 @@ def label_model(
 ) -> None:
     """Write the caller's names of dimensions, and the metadata."""
     write_dims(model, dims)
-    annotate(model, program, description(request.model, request.options.doc_string))
+    write_metadata(model, program, make_doc_string(request.model, request.options.doc_string))
 
 
 @contextmanager

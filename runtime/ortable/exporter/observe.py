@@ -1,6 +1,4 @@
-"""observe: calls of a model, as they come, say which dimensions are dynamic. In comes a module, out
-goes an Observation: a table, ``dynamic_shapes``, an export or a compiled module, and a proof at
-other sizes. Called by users."""
+"""observe: infer dynamic shapes from the calls of a module, then export or compile it."""
 
 from __future__ import annotations
 
@@ -17,24 +15,36 @@ from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.module_state import exclusive_export
 from ortable.exporter.observation.call_resizing import (
     arguments_of,
-    asked_shapes,
-    resized,
+    requested_shapes,
+    resize_call,
     sizes_of_call,
     with_arguments,
 )
-from ortable.exporter.observation.calls import Recorder, Seen, SeenCall, flat_paths, recorded, short
-from ortable.exporter.observation.dim_inference import Dimension, Seeing, seeing
-from ortable.exporter.observation.proof import ProofReport, proven, runs_in_eager, state_kept
-from ortable.exporter.observation.runners import CompiledRunner, ProgramRunner, in_modes
-from ortable.exporter.program import OnnxProgram, largest_sizes, refuse_empty, runner_of
+from ortable.exporter.observation.calls import (
+    CallRecorder,
+    ObservedCall,
+    ObservedValue,
+    dtype_name,
+    flat_leaves,
+    record_calls,
+)
+from ortable.exporter.observation.dim_inference import Dimension, DimInference, infer_dimensions
+from ortable.exporter.observation.proof import (
+    ProofReport,
+    preserve_state,
+    prove_graph,
+    runs_in_eager,
+)
+from ortable.exporter.observation.runners import CompiledRunner, ProgramRunner, set_modes
+from ortable.exporter.program import OnnxProgram, largest_sizes, make_runner, refuse_empty
 from ortable.exporter.signature import dynamic_shapes as shapes
-from ortable.exporter.signature.dimension_names import callers_level
+from ortable.exporter.signature.dimension_names import caller_stack_level
 from ortable.exporter.to_onnx import export
 
-_KEPT = 8
+_DEFAULT_KEEP = 8
 
 
-def observe(model: torch.nn.Module, *, keep: int = _KEPT) -> Observation:
+def observe(model: torch.nn.Module, *, keep: int = _DEFAULT_KEEP) -> Observation:
     """Watch the calls of a module in a ``with`` block, for an export or a compilation with dynamic
     shapes that nobody wrote down.
 
@@ -58,7 +68,7 @@ def observe(model: torch.nn.Module, *, keep: int = _KEPT) -> Observation:
         raise InputError(f"observe takes a torch.nn.Module, not {type(model).__name__}")
     if type(keep) is not int or keep < 2:
         raise OptionError(f"keep is a number of calls, at least 2, not {keep!r:.80}")
-    return Observation(model, Recorder(model, keep))
+    return Observation(model, CallRecorder(model, keep))
 
 
 class Observation:
@@ -71,15 +81,15 @@ class Observation:
         recorder: its calls; `ortable.observe` makes it.
     """
 
-    def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
+    def __init__(self, model: torch.nn.Module, recorder: CallRecorder) -> None:
         self.model, self._recorder = model, recorder
         self._entered: list[AbstractContextManager[None]] = []
-        self._known: tuple[int, Seeing] | None = None
-        self._start: tuple[int, SeenCall] | None = None
+        self._inferred: tuple[int, DimInference] | None = None
+        self._start: tuple[int, ObservedCall] | None = None
         self.proof: ProofReport | None = None
 
     def __enter__(self) -> Observation:
-        self._entered.append(recorded(self._recorder))
+        self._entered.append(record_calls(self._recorder))
         try:
             self._entered[-1].__enter__()
         except BaseException:  # Ctrl-C: nobody else leaves what was entered
@@ -94,12 +104,12 @@ class Observation:
         trace: TracebackType | None,
     ) -> None:
         try:
-            for each in self._entered:
-                each.__exit__(None, None, None)
+            for context in self._entered:
+                context.__exit__(None, None, None)
         finally:
             self._entered.clear()  # what a Ctrl-C kept from ending ends when it goes
 
-    # -- what was seen
+    # -- observed calls
 
     @property
     def calls(self) -> int:
@@ -112,7 +122,7 @@ class Observation:
 
         Raises ExportError for calls of different structure, see ``apart``.
         """
-        return self._seeing().dimensions
+        return self._infer_dimensions().dimensions
 
     @property
     def dynamic_shapes(self) -> dict[str, Any]:
@@ -121,11 +131,11 @@ class Observation:
 
         Raises ExportError as ``export`` does, for calls that say nothing.
         """
-        call = self._example()
-        asked = asked_shapes(self.model, self._varied(), call)
-        found = shapes.normalized(asked, arguments_of(self.model, call))
-        assert isinstance(found, dict)
-        return found
+        call = self._example_call()
+        requested = requested_shapes(self.model, self._varied_dimensions(), call)
+        normalized = shapes.normalize_shapes(requested, arguments_of(self.model, call))
+        assert isinstance(normalized, dict)
+        return normalized
 
     @property
     def example(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -133,23 +143,23 @@ class Observation:
         first one whose sizes are not 0 or 1 where they may vary, since torch takes these for
         constants; where there was none, one that is resized.
         """
-        return self._example().copied()
+        return self._example_call().copy_arguments()
 
     def apart(self) -> list[Observation]:
         """One observation for each kind of call: by structure, dtypes, ranks and constants. A
         decoder, say, is called with a cache and without one, which are two graphs.
         """
-        kinds: dict[Any, list[SeenCall]] = {}
+        kinds: dict[Any, list[ObservedCall]] = {}
         for call in self._recorder.calls:
-            kinds.setdefault(call.structure(), []).append(call)
-        found = []
+            kinds.setdefault(call.structure_key(), []).append(call)
+        observations = []
         for calls in kinds.values():
-            recorder = Recorder(self.model, self._recorder.keep)
+            recorder = CallRecorder(self.model, self._recorder.keep)
             recorder.calls = calls
-            found.append(Observation(self.model, recorder))
-        return found
+            observations.append(Observation(self.model, recorder))
+        return observations
 
-    # -- what is made of it
+    # -- export, compile, prove
 
     @exclusive_export()
     def export(
@@ -173,12 +183,12 @@ class Observation:
             OrtableError: as `ortable.export` does.
         """
         self._check_keywords(keywords, "dynamic_shapes", "mod", "args", "kwargs")
-        call, seen = self._example(), self._varied()
-        args, kwargs = call.copied()
-        asked = asked_shapes(self.model, seen, call)
-        program = export(self.model, args, kwargs, dynamic_shapes=asked, **keywords)
+        call, seen = self._example_call(), self._varied_dimensions()
+        args, kwargs = call.copy_arguments()
+        requested = requested_shapes(self.model, seen, call)
+        program = export(self.model, args, kwargs, dynamic_shapes=requested, **keywords)
         if prove:
-            self._check(program, maximum)
+            self._check_proof(program, maximum)
         return program
 
     @exclusive_export()
@@ -211,14 +221,16 @@ class Observation:
             OrtableError: as the backend does.
         """
         self._check_keywords(keywords, "model", "backend", "dynamic")
-        call = self._example()
-        given = None if options is None else dict(options)
+        call = self._example_call()
+        backend_options = None if options is None else dict(options)
         # code of its own: the limit of recompilations counts every model of one class
-        apart = {"isolate_recompiles": True, **keywords}
-        compiled = torch.compile(self.model, backend="ortable", options=given, **apart)
+        compile_options = {"isolate_recompiles": True, **keywords}
+        compiled = torch.compile(
+            self.model, backend="ortable", options=backend_options, **compile_options
+        )
         self._first_calls(compiled, call)
         if prove:
-            self._check(compiled, maximum)
+            self._check_proof(compiled, maximum)
         return compiled
 
     @exclusive_export()
@@ -246,74 +258,85 @@ class Observation:
         Raises:
             OptionError: ``maximum`` names no dimension.
         """
-        call, seen = self._example(), self._varied()
-        most = dict(maximum or {})
-        names = [each.name for each in seen.free()]
-        unknown = [name for name in most if name not in names]
+        call, seen = self._example_call(), self._varied_dimensions()
+        largest = dict(maximum or {})
+        names = [dimension.name for dimension in seen.independent_dims()]
+        unknown = [name for name in largest if name not in names]
         if unknown:
             raise OptionError(f"maximum names {unknown[0]!r}, and the dimensions are {names}")
         runner: ProgramRunner | CompiledRunner
         if isinstance(graph, OnnxProgram):
-            most = {**largest_sizes(graph), **most}
-            runner = runner_of(graph)
+            largest = {**largest_sizes(graph), **largest}
+            runner = make_runner(graph)
         else:
             runner = CompiledRunner(graph, call)
         try:
             calls = self._recorder.calls
-            self.proof = proven(self.model, runner, seen, calls, call, most)
+            self.proof = prove_graph(self.model, runner, seen, calls, call, largest)
         finally:
             runner.close()
         return self.proof
 
-    def _check(self, graph: Any, maximum: Mapping[str, int] | None) -> None:
-        """Prove a graph; ExportError where it is not right. Where a program is not on empty tensors
-        only, on which some kernels of ONNX Runtime fail, warn, and have it refuse them."""
+    def _check_proof(self, graph: Any, maximum: Mapping[str, int] | None) -> None:
+        """Prove a graph; ExportError where it is wrong.
+
+        Where a program is wrong on empty tensors only, on which some kernels of ONNX Runtime fail,
+        warn, and make it refuse them.
+        """
         report = self.prove(graph, maximum=maximum)
         report.check(empty=not isinstance(graph, OnnxProgram))
         wrong = report.failures
         if not wrong:
             return
-        names = [each.name for each in self._varied().free()]
-        empty = [n for n in names if any(each.sizes == f"{n}=0" for each in wrong)]
+        names = [item.name for item in self._varied_dimensions().independent_dims()]
+        empty = [n for n in names if any(item.sizes == f"{n}=0" for item in wrong)]
         refuse_empty(graph, empty)
-        told = "\n".join(f"  {each.sizes}: {each.reason}" for each in wrong)
+        reasons = "\n".join(f"  {item.sizes}: {item.reason}" for item in wrong)
         warnings.warn(
             "the model is not what eager is on empty tensors, and the program refuses them:\n"
-            f"{told}",
+            f"{reasons}",
             UserWarning,
-            stacklevel=callers_level(),
+            stacklevel=caller_stack_level(),
         )
 
-    def _first_calls(self, compiled: Any, call: SeenCall) -> None:
-        """Compile: ``call``, then the kept ones, of which most run the graph that is there. Sizes
-        are marked but those of 0 and 1, which torch makes graphs of their own for; integers cannot
-        be, and are dynamic from their second value on."""
+    def _first_calls(self, compiled: Any, call: ObservedCall) -> None:
+        """Compile: run ``call``, then the other stored calls, most of which reuse the graph.
+
+        Sizes are marked dynamic except 0 and 1, which torch specializes on; integers cannot be
+        marked, and are dynamic from their second value on.
+        """
         from ortable.compat.torch import mark_dynamic
 
-        seen = self._varied()
-        others = [each for each in self._recorder.calls if each.kept and each is not call]
-        for each in (call, *others):
-            args, kwargs = each.copied()
-            for path, leaf in flat_paths(self.model, args, kwargs):
+        seen = self._varied_dimensions()
+        others = [
+            observed
+            for observed in self._recorder.calls
+            if observed.has_tensors and observed is not call
+        ]
+        for observed in (call, *others):
+            args, kwargs = observed.copy_arguments()
+            for path, leaf in flat_leaves(self.model, args, kwargs):
                 for axis in range(leaf.dim() if isinstance(leaf, torch.Tensor) else 0):
-                    if (path, axis) in seen.by_place and leaf.shape[axis] > 1:
+                    if (path, axis) in seen.name_by_site and leaf.shape[axis] > 1:
                         mark_dynamic(leaf, axis)
             with ExitStack() as stack:
-                stack.enter_context(state_kept(self.model, (args, kwargs)))
-                in_modes(stack, each)
+                stack.enter_context(preserve_state(self.model, (args, kwargs)))
+                set_modes(stack, observed)
                 try:
                     compiled(*args, **kwargs)
                 except Exception as error:  # dynamo raises many types
-                    told = self._told(error, each)
-                    if told is None:
+                    explained = self._explain_error(error, observed)
+                    if explained is None:
                         raise
-                    raise told from error
+                    raise explained from error
 
-    def _told(self, error: Exception, call: SeenCall) -> ExportError | None:
-        """Our error for a dimension that torch fixes."""
+    def _explain_error(self, error: Exception, call: ObservedCall) -> ExportError | None:
+        """Return our error for a dimension that torch fixes."""
         arguments = arguments_of(self.model, call)
-        asked = asked_shapes(self.model, self._varied(), call)
-        return shapes.explained(error, arguments, shapes.normalized(asked, arguments))
+        requested = requested_shapes(self.model, self._varied_dimensions(), call)
+        return shapes.explain_export_error(
+            error, arguments, shapes.normalize_shapes(requested, arguments)
+        )
 
     @staticmethod
     def _check_keywords(keywords: Mapping[str, Any], *ours: str) -> None:
@@ -321,54 +344,56 @@ class Observation:
             if name in keywords:
                 raise OptionError(f"{name!r} is what observe finds out: leave it out")
 
-    # -- what it rests on
+    # -- inference
 
-    def _seeing(self) -> Seeing:
-        """The calls, compared; once for each number of them."""
+    def _infer_dimensions(self) -> DimInference:
+        """Compare the calls; once for each number of them."""
         calls = self._recorder.calls
-        if self._known is None or self._known[0] != len(calls):
+        if self._inferred is None or self._inferred[0] != len(calls):
             if len(calls) < 2:
                 raise ExportError(
                     f"observe saw {len(calls)} call{'' if len(calls) == 1 else 's'} of "
                     f"{type(self.model).__name__}, and needs two or more of different sizes, by "
                     "model(...) inside the with block"
                 )
-            self._known = len(calls), seeing(calls)
-        return self._known[1]
+            self._inferred = len(calls), infer_dimensions(calls)
+        return self._inferred[1]
 
-    def _varied(self) -> Seeing:
-        """The same; ExportError where nothing varied."""
-        found = self._seeing()
-        if not found.dimensions:
+    def _varied_dimensions(self) -> DimInference:
+        """Infer the dimensions; ExportError where nothing varied."""
+        inference = self._infer_dimensions()
+        if not inference.dimensions:
             raise ExportError(
                 f"the {self.calls} calls of {type(self.model).__name__} have the same sizes: call "
                 "it with other ones inside the with block, or use ortable.export without dynamic "
                 "shapes"
             )
-        return found
+        return inference
 
-    def _example(self) -> SeenCall:
-        """The call to start from, see ``example``; chosen once for each number of calls."""
-        seen = self._varied()
+    def _example_call(self) -> ObservedCall:
+        """Return the call to start from, see ``example``; chosen once for each number of calls."""
+        seen = self._varied_dimensions()
         if self._start is None or self._start[0] != self.calls:
-            self._start = self.calls, self._chosen(seen)
+            self._start = self.calls, self._choose_example(seen)
         return self._start[1]
 
-    def _chosen(self, seen: Seeing) -> SeenCall:
-        kept = [each for each in self._recorder.calls if each.kept]
-        best = max(kept, key=lambda each: _above_one(sizes_of_call(seen, each)))
+    def _choose_example(self, seen: DimInference) -> ObservedCall:
+        candidates = [item for item in self._recorder.calls if item.has_tensors]
+        best = max(candidates, key=lambda each: _above_one(sizes_of_call(seen, each)))
         sizes = sizes_of_call(seen, best)
         if _above_one(sizes) == len(sizes):
             return best
-        usual = {each.name: next((n for n in each.sizes if n > 1), 2) for each in seen.free()}
-        wanted = {name: size if size > 1 else usual[name] for name, size in sizes.items()}
-        made = resized(self.model, seen, best, wanted)
-        if made is None or not runs_in_eager(self.model, made):
+        usual = {
+            item.name: next((n for n in item.sizes if n > 1), 2) for item in seen.independent_dims()
+        }
+        target = {name: size if size > 1 else usual[name] for name, size in sizes.items()}
+        arguments = resize_call(self.model, seen, best, target)
+        if arguments is None or not runs_in_eager(self.model, arguments):
             return best
-        return with_arguments(self.model, best, made)
+        return with_arguments(self.model, best, arguments)
 
     def __str__(self) -> str:
-        return table(self.model, self._recorder.calls, self._seeing())
+        return format_table(self.model, self._recorder.calls, self._infer_dimensions())
 
     def __repr__(self) -> str:
         if self.calls < 2:
@@ -383,20 +408,20 @@ def _above_one(sizes: Mapping[str, int]) -> int:
     return sum(size > 1 for size in sizes.values())
 
 
-_MOST_SIZES = 6  # of a dimension, in the order in which they came
+_MAX_LISTED_SIZES = 6  # of a dimension, in the order in which they came
 _CONSTANT = "constant, the same in every call"
 
 
-def table(model: Any, calls: Sequence[SeenCall], seen: Seeing) -> str:
-    """The text of an Observation."""
-    given = set().union(*(call.given for call in calls))
-    shown = [path for path in seen.leaves if _argument(path) in given]
+def format_table(model: Any, calls: Sequence[ObservedCall], seen: DimInference) -> str:
+    """Format an Observation."""
+    given_names = set().union(*(call.given_names for call in calls))
+    listed = [path for path in seen.leaves if _argument_name(path) in given_names]
     rows: list[tuple[str, str, str]] = []
-    for paths in _alike(seen, shown):
+    for paths in _group_similar(seen, listed):
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        rows.append(("arguments", f"{paths[0]}{more}", _described(seen, paths[0])))
-    for each in sorted(seen.dimensions, key=lambda one: one.derived):
-        rows.append(("dimensions", each.name, _sizes(each)))
+        rows.append(("arguments", f"{paths[0]}{more}", _describe_leaf(seen, paths[0])))
+    for dimension in sorted(seen.dimensions, key=lambda one: one.is_derived):
+        rows.append(("dimensions", dimension.name, _format_sizes(dimension)))
     if not seen.dimensions:
         rows.append(("dimensions", "none", "every size is the same in every call"))
     wide = max(len(row[1]) for row in rows)
@@ -407,40 +432,40 @@ def table(model: Any, calls: Sequence[SeenCall], seen: Seeing) -> str:
     return "\n".join(lines)
 
 
-def _argument(path: str) -> str:
-    """The argument of forward that a leaf is in."""
+def _argument_name(path: str) -> str:
+    """Return the argument of forward that contains a leaf."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
-def _alike(seen: Seeing, paths: Sequence[str]) -> list[list[str]]:
-    """The leaves, those together that stand in a row in one argument and are described alike."""
-    found: list[list[str]] = []
+def _group_similar(seen: DimInference, paths: Sequence[str]) -> list[list[str]]:
+    """Group neighbouring leaves of one argument with equal descriptions."""
+    groups: list[list[str]] = []
     for path in paths:
-        last = found[-1][-1] if found else ""
+        last = groups[-1][-1] if groups else ""
         same = (
             last
-            and _argument(last) == _argument(path) != path
-            and _described(seen, last) == _described(seen, path)
+            and _argument_name(last) == _argument_name(path) != path
+            and _describe_leaf(seen, last) == _describe_leaf(seen, path)
         )
         if same:
-            found[-1].append(path)
+            groups[-1].append(path)
         else:
-            found.append([path])
-    return found
+            groups.append([path])
+    return groups
 
 
-def _described(seen: Seeing, path: str) -> str:
-    leaf: Seen = seen.leaves[path]
+def _describe_leaf(seen: DimInference, path: str) -> str:
+    leaf: ObservedValue = seen.leaves[path]
     if leaf.dtype is not None:
-        return f"{short(leaf.dtype)}[{', '.join(map(str, seen.shape(path)))}]"
-    name = seen.by_place.get((path, None))
-    return f"{leaf.words()}, {_CONSTANT}" if name is None else f"an int, {name}"
+        return f"{dtype_name(leaf.dtype)}[{', '.join(map(str, seen.shape(path)))}]"
+    name = seen.name_by_site.get((path, None))
+    return f"{leaf.format_value()}, {_CONSTANT}" if name is None else f"an int, {name}"
 
 
-def _sizes(dimension: Dimension) -> str:
-    shown = ", ".join(map(str, dimension.sizes[:_MOST_SIZES]))
-    more = "..." if len(dimension.sizes) > _MOST_SIZES else ""
-    text = f"{shown}{more}"
+def _format_sizes(dimension: Dimension) -> str:
+    listed = ", ".join(map(str, dimension.sizes[:_MAX_LISTED_SIZES]))
+    more = "..." if len(dimension.sizes) > _MAX_LISTED_SIZES else ""
+    text = f"{listed}{more}"
     if dimension.fitting:
         text += f"  (fits {' and '.join(dimension.fitting)}: taken for independent)"
     return text

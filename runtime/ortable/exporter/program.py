@@ -1,7 +1,6 @@
-"""OnnxProgram: an exported model that is called like the module it was made of, and saved, run,
-compared, optimized and looked at. In comes a conversion (conversion.py), and whatever the module
-takes; out goes what the module returns, files, sessions and texts. `export` makes it; users call
-it."""
+"""OnnxProgram: an exported model that is called like its module, and saved, run, validated and
+optimized. `export` makes it from a conversion.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ from ortable.exporter.frontend.fake_weights import attach_weights
 from ortable.exporter.frontend.module_state import exclusive_export, use_autocast_regions
 from ortable.exporter.reporting.example_sizes import UNBOUNDED, stated_ranges
 from ortable.exporter.reporting.numeric_diff import with_outputs
-from ortable.exporter.reporting.report import ExportReport, described
+from ortable.exporter.reporting.report import ExportReport, describe_model
 from ortable.exporter.reporting.sessions import (
     array_of,
+    make_load_error,
     make_session,
-    not_loaded,
     proto_of,
     run_session,
 )
@@ -47,8 +46,8 @@ from .observation.runners import ProgramRunner
 # Weights of so many bytes are kept, and saved, outside of the ModelProto, as torch.onnx does: with
 # its nodes it has to stay below protobuf's limit of 2 GiB.
 LARGE_MODEL_BYTES = 1536 * 2**20
-# What programs of torch.onnx have, and what answers the same question here.
-_ELSEWHERE = {
+# Attributes of torch.onnx's programs, and their equivalents here.
+_TORCH_ONNX_EQUIVALENTS = {
     "call_reference": "ortable.ExtendedReferenceEvaluator(program.model_proto).run(None, feeds)",
     "rename_axes": "dynamic_shapes={'x': {0: 'batch'}} and output_dynamic_shapes name dimensions",
     "run_decompositions": "ExportOptions(decomposition_table=...)",
@@ -76,18 +75,18 @@ class OnnxProgram:
     """
 
     def __init__(self, made: Conversion) -> None:
-        self._made = made
+        self._conversion = made
         self._lock = threading.Lock()
         self._session: Any = None
         self._convention: CallingConvention | None = None
 
-    # -- what it holds
+    # -- contents
 
     @property
     def model(self) -> ModelProto | LargeModel:
         """What ``to_onnx`` returns: a ModelProto, or a LargeModel (``large_model=True``, or weights
         of 1.5 GiB or more), whose weights are the module's own tensors."""
-        model: ModelProto | LargeModel = self._made.model
+        model: ModelProto | LargeModel = self._conversion.model
         return model
 
     @property
@@ -97,7 +96,7 @@ class OnnxProgram:
 
         Raises BuilderError for 2 GiB or more of weights: ``model`` has them outside.
         """
-        model = self._made.model
+        model = self._conversion.model
         return model.to_proto() if isinstance(model, LargeModel) else model
 
     @property
@@ -105,25 +104,27 @@ class OnnxProgram:
         """The program of torch as it was converted, after decompositions; None where a graph was
         given.
         """
-        return self._made.program.exported
+        return self._conversion.program.exported
 
     @property
     def report(self) -> ExportReport:
         """What the export did; ``print(program.report)`` writes it in Markdown."""
-        return ExportReport(self._made.request, self._made.program, self._made.model)
+        return ExportReport(
+            self._conversion.request, self._conversion.program, self._conversion.model
+        )
 
     @property
     def input_names(self) -> list[str]:
         """Names of the ONNX inputs."""
-        return [value.name for value in proto_of(self._made.model).graph.input]
+        return [value.name for value in proto_of(self._conversion.model).graph.input]
 
     @property
     def output_names(self) -> list[str]:
         """Names of the ONNX outputs."""
-        return [value.name for value in proto_of(self._made.model).graph.output]
+        return [value.name for value in proto_of(self._conversion.model).graph.output]
 
     def __repr__(self) -> str:
-        return described(self._made.model, stated_ranges(self._made.program))
+        return describe_model(self._conversion.model, stated_ranges(self._conversion.program))
 
     # -- files and sessions
 
@@ -154,21 +155,23 @@ class OnnxProgram:
             raise OptionError(f"path is where to write the model, not {path!r:.80}")
         target = checked_path("path", Path(path))
         write_model(
-            self._writable(external_data, max_shard_bytes),
+            self._writable_model(external_data, max_shard_bytes),
             target,
-            self._made.request.record,
+            self._conversion.request.record,
             max_shard_bytes=max_shard_bytes,
         )
 
-    def _writable(self, external_data: bool | None, shards: int | None) -> ModelProto | LargeModel:
-        """The model as it is to be written: one file, or weights beside it."""
-        model = self._made.model
+    def _writable_model(
+        self, external_data: bool | None, shards: int | None
+    ) -> ModelProto | LargeModel:
+        """Return the model to write: one file, or weights beside it."""
+        model = self._conversion.model
         if external_data is None and shards is None:
             return model
         if external_data is not False:
             if isinstance(model, LargeModel):
                 return model
-            return LargeModel.of_proto(model, self._made.request.external_threshold)
+            return LargeModel.of_proto(model, self._conversion.request.external_threshold)
         if shards is not None:
             raise OptionError("max_shard_bytes is for external data; external_data is False")
         try:
@@ -237,16 +240,16 @@ class OnnxProgram:
     def _new_session(self, providers: Sequence[Any] | None, session_options: Any) -> Any:
         self._need_weights()
         if providers is None:
-            providers = default_providers(self._made.program)
+            providers = default_providers(self._conversion.program)
         try:
-            return make_session(self._made.model, providers, session_options)
+            return make_session(self._conversion.model, providers, session_options)
         except OrtableError:
             raise
         except Exception as error:  # onnxruntime's classes derive from Exception only
-            raise not_loaded(error, "ONNX Runtime cannot load the model") from error
+            raise make_load_error(error, "ONNX Runtime cannot load the model") from error
 
     def _need_weights(self) -> None:
-        lacking = [name for name in self.input_names if name in self._made.program.fakes]
+        lacking = [name for name in self.input_names if name in self._conversion.program.fakes]
         if lacking:
             raise InputError(
                 f"{len(lacking)} weights of the model have no data, among them '{lacking[0]}': "
@@ -255,10 +258,10 @@ class OnnxProgram:
 
     # -- calls
 
-    def _called(self) -> CallingConvention:
+    def _get_convention(self) -> CallingConvention:
         if self._convention is None:
             self._convention = make_calling_convention(
-                self._made.model, self._made.request, self._made.program
+                self._conversion.model, self._conversion.request, self._conversion.program
             )
         return self._convention
 
@@ -268,7 +271,7 @@ class OnnxProgram:
         Raises InputError for arguments that the model was not exported for: another structure,
         dtype or rank, a size that is not dynamic, another constant; the message says which.
         """
-        convention = self._called()
+        convention = self._get_convention()
         leaves = convention.leaves(args, kwargs)
         names = convention.required_outputs()
         values = self._run(self._own_session(), leaves, names) if names else []
@@ -285,27 +288,30 @@ class OnnxProgram:
             value_names: names of results of the graph.
             args, kwargs: the call, as the model takes it.
         """
-        leaves = self._called().leaves(args, kwargs or {})
+        leaves = self._get_convention().leaves(args, kwargs or {})
         self._need_weights()
-        graph = proto_of(self._made.model).graph
-        known = {name for node in graph.node for name in node.output}
-        known.update(each.name for each in (*graph.input, *graph.initializer))
-        unknown = [name for name in value_names if name not in known]
+        graph = proto_of(self._conversion.model).graph
+        result_names = {name for node in graph.node for name in node.output}
+        result_names.update(value.name for value in (*graph.input, *graph.initializer))
+        unknown = [name for name in value_names if name not in result_names]
         if unknown:
             raise InputError(f"the graph has no result {unknown[0]!r}")
         session = make_session(
-            with_outputs(self._made.model, value_names), default_providers(self._made.program)
+            with_outputs(self._conversion.model, value_names),
+            default_providers(self._conversion.program),
         )
         return tuple(self._run(session, leaves, list(value_names)))
 
     def _run(self, session: Any, leaves: Sequence[Any], names: Sequence[str]) -> list[torch.Tensor]:
-        feeds = {n: array_of(leaf) for n, leaf in self._called().input_feeds(leaves).items()}
+        feeds = {
+            n: array_of(leaf) for n, leaf in self._get_convention().input_feeds(leaves).items()
+        }
         try:
             return run_session(session, feeds, names)
         except Exception as error:  # onnxruntime's classes derive from Exception only
             raise ExportError(f"ONNX Runtime could not run the model: {error}") from error
 
-    # -- what is done with it
+    # -- validation and optimization
 
     @exclusive_export()
     def validate(self, *args: Any, **kwargs: Any) -> Validation:
@@ -325,17 +331,17 @@ class OnnxProgram:
             ExportError: ONNX Runtime cannot load the model.
         """
         self._need_weights()
-        made, request = self._made, self._asked(args, kwargs)
-        with use_autocast_regions(made.autocast_regions):
-            return Validation(tuple(validate_model(made.model, request, made.program)))
+        conversion, request = self._conversion, self._make_request(args, kwargs)
+        with use_autocast_regions(conversion.autocast_regions):
+            return Validation(tuple(validate_model(conversion.model, request, conversion.program)))
 
-    def _asked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
-        """The request with another call for the example, where one is given."""
+    def _make_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
+        """Return the request with another call as the example, where one is given."""
         if not args and not kwargs:
-            return self._made.request
-        convention = self._called()
+            return self._conversion.request
+        convention = self._get_convention()
         call = convention.unflatten_call(convention.leaves(args, kwargs))
-        return replace(self._made.request, args=call[0], kwargs=call[1])
+        return replace(self._conversion.request, args=call[0], kwargs=call[1])
 
     def optimize(
         self,
@@ -350,14 +356,15 @@ class OnnxProgram:
             rewrites: as in to_onnx: ``"default"``, ``"none"``, ``"all"``, or a list.
             target: ``"onnxruntime"`` may use operators of its own; None: that of the export.
         """
-        request, model = self._made.request, self._made.model
-        chosen = request.target if target is None else checked_target(target)
+        request, model = self._conversion.request, self._conversion.model
+        effective_target = request.target if target is None else checked_target(target)
         folding, large = request.options.constant_folding, isinstance(model, LargeModel)
         passes = pipeline.select_passes(
             True, rewrites, folding=folding, weight_transposes=folding and not request.large_model
         )
         builder = GraphBuilder(
-            model.session_proto() if isinstance(model, LargeModel) else model, target=chosen
+            model.session_proto() if isinstance(model, LargeModel) else model,
+            target=effective_target,
         )
         if isinstance(model, LargeModel):
             builder.initializers_dict.update(model.tensors)
@@ -366,8 +373,8 @@ class OnnxProgram:
             pipeline.run_passes(builder, passes, record.rewrites)
         with record.phase("serialise"):
             changed = serialize_graph(builder, request, large)
-            label_model(changed, request, self._made.program, self._made.dims)
-        self._made.model = changed
+            label_model(changed, request, self._conversion.program, self._conversion.dims)
+        self._conversion.model = changed
         self.release()
         return self
 
@@ -380,12 +387,12 @@ class OnnxProgram:
         Args:
             weights: tensors by name in the state_dict, or a module that has them.
         """
-        if not self._made.program.fakes:
+        if not self._conversion.program.fakes:
             raise InputError(
                 "the program has its weights, and some may be stored transposed or folded: export "
                 "the module with the new ones again"
             )
-        self._made.model = attach_weights(self._made.model, weights)
+        self._conversion.model = attach_weights(self._conversion.model, weights)
         self.release()
 
     def draw(
@@ -418,7 +425,7 @@ class OnnxProgram:
             overlays: node data beside a ``.json``: ``"dtype"``, ``"rewrite"``, or a profile.
         """
         return draw(
-            proto_of(self._made.model),
+            proto_of(self._conversion.model),
             None if path is None else checked_path("path", Path(path)),
             module=module,
             depth=depth,
@@ -432,20 +439,25 @@ class OnnxProgram:
     # -- copies
 
     def __copy__(self) -> OnnxProgram:
-        made = OnnxProgram.__new__(OnnxProgram)
-        made.__dict__.update(self.__dict__)
-        made._made, made._lock, made._session = copy(self._made), threading.Lock(), None
-        return made
+        clone = OnnxProgram.__new__(OnnxProgram)
+        clone.__dict__.update(self.__dict__)
+        clone._conversion, clone._lock, clone._session = (
+            copy(self._conversion),
+            threading.Lock(),
+            None,
+        )
+        return clone
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxProgram:
-        """A program with a ModelProto of its own; what it was made of, and the tensors of a
-        large model, are shared."""
-        made = self.__copy__()
-        model, proto = self._made.model, ModelProto()
+        """Copy the ModelProto; the conversion, and the tensors of a large model, are shared."""
+        clone = self.__copy__()
+        model, proto = self._conversion.model, ModelProto()
         proto.CopyFrom(proto_of(model))
         large = isinstance(model, LargeModel)
-        made._made.model = LargeModel(proto, dict(model.tensors), model.nested) if large else proto
-        return made
+        clone._conversion.model = (
+            LargeModel(proto, dict(model.tensors), model.nested) if large else proto
+        )
+        return clone
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(
@@ -456,58 +468,63 @@ class OnnxProgram:
     if not TYPE_CHECKING:  # a type checker would believe that every name is there
 
         def __getattr__(self, name: str) -> NoReturn:
-            answer = _ELSEWHERE.get(name)
+            answer = _TORCH_ONNX_EQUIVALENTS.get(name)
             hint = f"; in its place: {answer}" if answer else ""
             raise AttributeError(f"'OnnxProgram' object has no attribute {name!r}{hint}")
 
 
-# -- for the debugger, which looks into programs
+# -- for the debugger
 
 
-def parts_of(program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None) -> Conversion:
-    """The conversion that a program was made by, for a call of it; without one for the example of
-    the export.
+def conversion_for(
+    program: OnnxProgram, args: Sequence[Any] = (), kwargs: Any = None
+) -> Conversion:
+    """Return the conversion of a program, for a call; by default for the example of the export.
 
     Raises InputError: the model was not exported for such arguments, or weights have no data.
     """
     program._need_weights()
-    made = copy(program._made)
-    made.request = program._asked(args, kwargs or {})
-    return made
+    conversion = copy(program._conversion)
+    conversion.request = program._make_request(args, kwargs or {})
+    return conversion
 
 
 def default_providers(program: Program) -> list[str]:
-    """CUDA where the weights or the inputs are there and ONNX Runtime has it, and the CPU."""
+    """Return CUDA where weights or inputs are there and ONNX Runtime supports it, and the CPU."""
     import onnxruntime
 
     tensors = [*(node.meta.get("val") for node in program.user_inputs), *program.weights.values()]
-    cuda = any(isinstance(each, torch.Tensor) and each.device.type == "cuda" for each in tensors)
+    cuda = any(
+        isinstance(tensor, torch.Tensor) and tensor.device.type == "cuda" for tensor in tensors
+    )
     return [CUDA, CPU] if cuda and CUDA in onnxruntime.get_available_providers() else [CPU]
 
 
 # -- for `observe`, which proves programs
 
 
-def runner_of(program: OnnxProgram) -> ProgramRunner:
-    """What runs the program for a proof."""
+def make_runner(program: OnnxProgram) -> ProgramRunner:
+    """Return a runner of the program for a proof."""
     model = program.model
     save = None if isinstance(model, LargeModel) else program.save
-    return ProgramRunner(program, program._made.program, program._called(), save)
+    return ProgramRunner(program, program._conversion.program, program._get_convention(), save)
 
 
 def largest_sizes(program: OnnxProgram) -> dict[str, int]:
-    """The largest size of each named dimension, where the program has one."""
-    sizes = program._called().sizes
-    found: dict[str, int] = {}
-    for symbol, (_, most) in sizes.ranges.items():
+    """Return the largest size of each named dimension that has one."""
+    sizes = program._get_convention().sizes
+    largest: dict[str, int] = {}
+    for symbol, (_, upper) in sizes.ranges.items():
         name = sizes.names.get(str(symbol), "")
-        if most < UNBOUNDED:
-            found[name] = min(most, found.get(name, most))
-    return found
+        if upper < UNBOUNDED:
+            largest[name] = min(upper, largest.get(name, upper))
+    return largest
 
 
 def refuse_empty(program: OnnxProgram, names: Collection[str]) -> None:
-    """Have the program refuse calls in which dimensions of these names are 0: eager takes them, and
-    the model is not right there, or ends the process. A saved model has no such condition."""
-    convention = program._called()
+    """Make the program refuse calls in which dimensions of these names are 0.
+
+    Eager takes them, and the model is wrong there, or crashes. A saved model has no such check.
+    """
+    convention = program._get_convention()
     program._convention = replace(convention, sizes=convention.sizes.without_empty(names))

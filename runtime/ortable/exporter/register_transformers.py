@@ -25,7 +25,7 @@ def register_transformers() -> None:
     if importlib.util.find_spec("transformers") is None:
         raise VersionError(f"transformers is not installed; {_NEEDED}")
     try:
-        from .transformers_backend import register
+        from .transformers_backend import register_ortable
     except ImportError as error:
         raise VersionError(f"{error}; {_NEEDED}") from error
-    register()
+    register_ortable()

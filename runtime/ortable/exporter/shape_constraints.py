@@ -19,7 +19,7 @@ from ortable.exporter.reporting.example_sizes import (
     is_default,
     ranges_of,
     sizes_of,
-    solved,
+    solve_for,
 )
 from ortable.exporter.signature.dynamic_shapes import value_of
 from ortable.interpreter import results
@@ -151,7 +151,7 @@ class SizeConstraints:
             free = [symbol for symbol in size.free_symbols if symbol not in values]
             if len(free) == 1:
                 substitutions = {symbol: values[symbol] for symbol in size.free_symbols - set(free)}
-                solution = solved(size.subs(substitutions), free[0], actual)
+                solution = solve_for(size.subs(substitutions), free[0], actual)
                 if solution is not None:
                     values[free[0]] = solution
             if all(symbol in values for symbol in size.free_symbols):

@@ -19,7 +19,7 @@ from .arguments import (
     Model,
     PathName,
     ToOnnxKeywords,
-    answering,
+    accept_torch_onnx_args,
 )
 from .conversion import convert
 from .program import LARGE_MODEL_BYTES, OnnxProgram
@@ -66,7 +66,7 @@ def to_onnx(
     kwargs: Mapping[str, Any] | None = None,
     **keywords: Unpack[ToOnnxKeywords],
 ) -> ModelProto | Any: ...
-@answering(ToOnnxKeywords)
+@accept_torch_onnx_args(ToOnnxKeywords)
 def to_onnx(
     mod: Model,
     args: Arguments | None = (),
@@ -154,7 +154,7 @@ def to_onnx(
     return (model, conversion.builder) if conversion.request.return_builder else model
 
 
-@answering(ExportKeywords)
+@accept_torch_onnx_args(ExportKeywords)
 def export(
     mod: Model,
     args: Arguments | None = (),

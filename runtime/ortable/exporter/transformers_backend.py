@@ -1,7 +1,6 @@
-"""ortable as a backend of transformers' own exporters: in come a PreTrainedModel and the arguments
-of its forward, out go an ONNX model, what transformers records about it, and a runner that is
-called like the model. Called by transformers, once `register_transformers` has put it into its
-table; importing this module imports transformers, importing ortable does not."""
+"""ortable as a backend of transformers' own exporters: an exporter, and a runner called like the
+model. `register_transformers` registers it; importing this module imports transformers.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +122,7 @@ class OrtableExporter(DynamoExporter):
                 f"{type(quantizer).__name__} quantizes ONNX models, which ortable does not hand to "
                 "it: take a quantizer of torch graphs (PT2EQuantizer), or quantize the saved file"
             )
-        given = dict(sample_inputs)
+        samples = dict(sample_inputs)
         options = {
             "target_opset": config.target_opset,
             "optimize": config.optimize,
@@ -136,19 +135,19 @@ class OrtableExporter(DynamoExporter):
             except Exception as error:  # forward is any Python code, torch raises many types
                 if not config.fallback or quantizer is not None:
                     raise
-                return self._by_other_strategies(model, given, config, options, traced, error)
+                return self._export_with_fallbacks(model, samples, config, options, traced, error)
             if config.fallback and quantizer is None and find_guards(exported, None):
-                found = self._with_every_side(model, given, config, options, traced)
-                if found is not None:
-                    return found
+                merged = self._merge_branch_variants(model, samples, config, options, traced)
+                if merged is not None:
+                    return merged
             if not traced[0]:  # dynamo keeps nothing of the lists that forward fills
-                _call(model, given, traced)
+                _call_model(model, samples, traced)
         inputs, outputs = disambiguate_io_names(*traced[:2])
         program = export(exported, input_names=inputs, output_names=outputs, **options)
         record_output_structure(metadata, traced[2][-1])
         return program, metadata
 
-    def _with_every_side(
+    def _merge_branch_variants(
         self,
         model: Any,
         sample_inputs: MutableMapping[str, Any],
@@ -156,26 +155,25 @@ class OrtableExporter(DynamoExporter):
         options: Mapping[str, Any],
         traced: tuple[list[str], list[str], list[Any]],
     ) -> tuple[OnnxProgram, ExportMetadata] | None:
-        """What ``ortable.export`` makes of a model with branches on sizes; None where one of them
-        has one side only, as in the program of torch.export."""
-        kept: list[list[Any]] = [list(each) for each in traced]
-        with warnings.catch_warnings(record=True) as said:  # of a program that may not be taken
+        """Export a model with branches on sizes; None where each branch has only one variant."""
+        saved: list[list[Any]] = [list(names) for names in traced]
+        with warnings.catch_warnings(record=True) as caught:  # of a program that may not be taken
             warnings.simplefilter("always")
             try:
-                found = self._by_other_strategies(
+                merged = self._export_with_fallbacks(
                     model, sample_inputs, config, options, traced, None
                 )
             except OrtableError:
-                found = None
-        if found is not None and found[0].report.record.sides > 1:
-            for word in said:
+                merged = None
+        if merged is not None and merged[0].report.record.sides > 1:
+            for word in caught:
                 warnings.warn_explicit(word.message, word.category, word.filename, word.lineno)
-            return found
-        for each, before in zip(traced, kept, strict=True):
-            each[:] = before
+            return merged
+        for names, before in zip(traced, saved, strict=True):
+            names[:] = before
         return None
 
-    def _by_other_strategies(
+    def _export_with_fallbacks(
         self,
         model: Any,
         sample_inputs: MutableMapping[str, Any],
@@ -184,8 +182,8 @@ class OrtableExporter(DynamoExporter):
         traced: tuple[list[str], list[str], list[Any]],
         error: Exception | None,
     ) -> tuple[OnnxProgram, ExportMetadata]:
-        """What ``ortable.export`` makes of a model that torch.export refused with ``error``."""
-        sample, flags = _call(model, sample_inputs, traced)
+        """Export a model that torch.export refused with ``error``."""
+        sample, flags = _call_model(model, sample_inputs, traced)
         inputs, outputs = disambiguate_io_names(list(traced[0]), list(traced[1]))
         returned = traced[2][-1]
         shapes = config.dynamic_shapes
@@ -292,7 +290,7 @@ class OrtableRunner(ModelRunner):
         if device is not None and providers is not None:
             raise OptionError("give a device, or providers: providers say which device it is")
         if providers is None and device is not None:
-            providers = _providers(torch.device(device))
+            providers = _device_providers(torch.device(device))
         if isinstance(program, SavedProgram):
             session = make_session(program.path, providers, session_options)
         else:
@@ -307,40 +305,42 @@ class OrtableRunner(ModelRunner):
 
         Raises InputError for a call without a tensor that the model takes.
         """
-        given = onnx_inputs(self._names, kwargs)
-        missing = [name for name in self._names if name not in given]
+        inputs = onnx_inputs(self._names, kwargs)
+        missing = [name for name in self._names if name not in inputs]
         if missing:
             raise InputError(
                 f"the model takes {', '.join(map(repr, missing))}, which is not in the arguments "
                 f"{', '.join(map(repr, kwargs)) or '(none)'}"
             )
-        feeds = {name: array_of(value) for name, value in given.items()}
+        feeds = {name: array_of(value) for name, value in inputs.items()}
         fetched = [*self._outputs, *self._written]
         results = run_session(self.session, feeds, fetched)
         count = len(self._outputs)
         with torch.no_grad():
             for name, value in zip(self._written.values(), results[count:], strict=True):
-                given[name].copy_(value)
+                inputs[name].copy_(value)
         return self.unflatten(results[:count])
 
 
-def _call(
+def _call_model(
     model: Any,
     sample_inputs: MutableMapping[str, Any],
     traced: tuple[list[str], list[str], list[Any]],
 ) -> tuple[MutableMapping[str, Any], dict[str, Any]]:
-    """Calls the model in eager mode, inside ``patch_model_outputs``, whose lists ``traced`` then
-    hold this call alone; returns the inputs as transformers prepares them, and the flags that it
-    puts into the configuration."""
-    for each in traced:
-        each.clear()
+    """Call the model in eager mode, inside ``patch_model_outputs``.
+
+    The lists ``traced`` then have this call alone. Returns the inputs as transformers prepares
+    them, and the flags that it puts into the configuration.
+    """
+    for collected in traced:
+        collected.clear()
     model, sample, flags = prepare_for_export(model, sample_inputs)
     with torch.no_grad(), reset_model_state(model), patch_model_config(model, flags):
         model(**copy.deepcopy(dict(sample)))
     return sample, flags
 
 
-def _providers(device: torch.device) -> list[Any]:
+def _device_providers(device: torch.device) -> list[Any]:
     if device.type == "cpu":
         return [CPU]
     if device.type == "cuda":
@@ -348,8 +348,8 @@ def _providers(device: torch.device) -> list[Any]:
     raise ProviderError(f"ortable runs on cpu and cuda, not on {device}: give providers instead")
 
 
-def register() -> None:
+def register_ortable() -> None:
     """Put the exporter and the runner into transformers' table, once."""
-    known = EXPORT_BACKENDS.get(FORMAT)
-    if known is None or known.exporter is not OrtableExporter:
+    backend = EXPORT_BACKENDS.get(FORMAT)
+    if backend is None or backend.exporter is not OrtableExporter:
         register_backend(OrtableExporter, OrtableRunner)

@@ -36,7 +36,7 @@ from ortable.debug.comparing.source_locations import (
 from ortable.debug.explain_state import copy_arguments
 from ortable.debug.run import ReferenceBackend
 from ortable.errors import OrtableError, ProviderError
-from ortable.exporter.reporting.numeric_diff import AskedTolerance
+from ortable.exporter.reporting.numeric_diff import ToleranceOverride
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.node import Rewritten
 from ortable.passes.rewrite import rule_selection
@@ -85,7 +85,7 @@ class CallRunner:
 
     call: Call
     export: bool = False
-    tolerance: AskedTolerance = field(default_factory=AskedTolerance)
+    tolerance: ToleranceOverride = field(default_factory=ToleranceOverride)
     count: int = 0
     _expected: CallEffects | None = None
 
@@ -214,7 +214,9 @@ def bisect(
         innermost(model), args, kwargs or {}, train, dynamic,
         times=1 if export else 2, state=not export, parameters=False,
     )  # fmt: skip
-    return _Search(CallRunner(call, export, AskedTolerance(atol, rtol)), call_options).run_search()
+    return _Search(
+        CallRunner(call, export, ToleranceOverride(atol, rtol)), call_options
+    ).run_search()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 
 from ortable.compat.torch import pytree
 from ortable.compat.torch_explain import compiled_apart
-from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap, gap_between
+from ortable.exporter.reporting.numeric_diff import NumericDiff, ToleranceOverride, compare_tensors
 from ortable.interpreter.complex_numbers import real_tensor
 
 from ..explain_state import (
@@ -159,7 +159,9 @@ def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
 # -- how far apart
 
 
-def describe_difference(expected: CallEffects, got: CallEffects, tolerance: AskedTolerance) -> str:
+def describe_difference(
+    expected: CallEffects, got: CallEffects, tolerance: ToleranceOverride
+) -> str:
     """Describe the first value that differs; empty where all agree."""
     for name, value in expected.items():
         if name not in got:
@@ -170,7 +172,7 @@ def describe_difference(expected: CallEffects, got: CallEffects, tolerance: Aske
     return ""
 
 
-def compute_gap(expected: Any, got: Any, tolerance: AskedTolerance) -> Gap | None:
+def compute_gap(expected: Any, got: Any, tolerance: ToleranceOverride) -> NumericDiff | None:
     """Compute how far a value is from eager's; None within the tolerance.
 
     Complex numbers are pairs, or parts; Python floats have the tolerance of float64.
@@ -180,17 +182,17 @@ def compute_gap(expected: Any, got: Any, tolerance: AskedTolerance) -> Gap | Non
         if expected.layout is not torch.strided:
             return None
         expected, got = real_tensor(expected), real_tensor(got)
-        return gap_between(expected, got, tolerance.of(expected.dtype))
+        return compare_tensors(expected, got, tolerance.of(expected.dtype))
     if type(expected) is float and type(got) is float:
         one, other = (torch.tensor(number, dtype=torch.float64) for number in (expected, got))
-        return compute_gap(one, other, AskedTolerance())
+        return compute_gap(one, other, ToleranceOverride())
     what = ""
     if type(expected) is not type(got):
         what = f"{_class_name(got)} in place of {_class_name(expected)}"
     elif isinstance(expected, bool | int | str | complex) and expected != got:
         what = f"{got!r} in place of {expected!r}"
     nothing = torch.empty(0)
-    return Gap(math.inf, what, nothing, nothing) if what else None
+    return NumericDiff(math.inf, what, nothing, nothing) if what else None
 
 
 def _class_name(value: Any) -> str:

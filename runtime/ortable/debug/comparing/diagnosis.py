@@ -15,7 +15,7 @@ import torch
 from onnx import NodeProto
 from torch.fx import Node
 
-from ortable.exporter.reporting.numeric_diff import Gap, intermediate_results
+from ortable.exporter.reporting.numeric_diff import NumericDiff, intermediate_results
 from ortable.exporter.reporting.sessions import proto_of
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.ir.node import REWRITES
@@ -289,13 +289,13 @@ def describe_decomposition(
     return _make_difference(mismatch.kind, cause, gap, repro, **_node_fields(node, values))
 
 
-def describe_capture(name: str, gap: Gap, kind: GraphKind, by: str) -> Difference:
+def describe_capture(name: str, gap: NumericDiff, kind: GraphKind, by: str) -> Difference:
     """Describe a result that the graphs made by `by` compute differently."""
     return _make_difference(kind, Cause("capture", by), gap, MinimalRepro(), node=name)
 
 
 def _make_difference(
-    kind: GraphKind, cause: Cause, gap: Gap, repro: MinimalRepro, **about: Any
+    kind: GraphKind, cause: Cause, gap: NumericDiff, repro: MinimalRepro, **about: Any
 ) -> Difference:
     location = cause.location or SourceLocation("")
     return Difference(
@@ -317,7 +317,7 @@ def _make_difference(
 def _make_repro(
     node: Node,
     values: Mapping[Node, Any],
-    gap: Gap,
+    gap: NumericDiff,
     kind: str,
     comparator: Comparator,
     settings: ReproSettings,

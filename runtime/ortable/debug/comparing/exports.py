@@ -15,13 +15,13 @@ from torch.fx import Node
 from ortable.errors import InputError, OrtableError
 from ortable.exporter.conversion import Conversion, rebuild_graph
 from ortable.exporter.frontend.module_state import caller_autocast, use_autocast_regions
-from ortable.exporter.program import OnnxProgram, default_providers, parts_of
+from ortable.exporter.program import OnnxProgram, conversion_for, default_providers
 from ortable.exporter.reporting.first_difference import (
     graph_arguments,
     program_results,
     returned_nodes,
 )
-from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap
+from ortable.exporter.reporting.numeric_diff import NumericDiff, ToleranceOverride
 from ortable.exporter.reporting.sessions import make_session, proto_of, run_session
 from ortable.exporter.reporting.validate import eager_outputs, module_and_call
 from ortable.exporter.to_onnx import export
@@ -112,7 +112,7 @@ class ProgramSource(ComparisonSource):
 class ModelComparator(Comparator):
     """The comparison of an exported model."""
 
-    captured: tuple[str, Gap] | None = None  # a result of torch's graph that differs
+    captured: tuple[str, NumericDiff] | None = None  # a result of torch's graph that differs
 
     def compare_program(self, parts: Conversion) -> None:
         """Compare until something differs, and set `mismatch` or `captured`."""
@@ -150,11 +150,11 @@ def resolve_export(
     """
     artifact = model if exported is None else exported
     if isinstance(artifact, OnnxProgram):
-        return parts_of(artifact, args, kwargs)
+        return conversion_for(artifact, args, kwargs)
     if isinstance(artifact, str | os.PathLike):
         artifact = onnx.load(os.fspath(artifact))
     fresh = export(model, tuple(args), dict(kwargs or {}), **_export_arguments(artifact))
-    parts = parts_of(fresh)
+    parts = conversion_for(fresh)
     expected = [value.name for value in proto_of(parts.model).graph.input]
     names = [value.name for value in artifact.graph.input]
     if names != expected:
@@ -166,7 +166,7 @@ def resolve_export(
     return parts
 
 
-def compare_export(parts: Conversion, tolerance: AskedTolerance) -> Comparison:
+def compare_export(parts: Conversion, tolerance: ToleranceOverride) -> Comparison:
     """Find the first result of an exported model that differs from eager's."""
     comparator = ModelComparator(tolerance)
     comparator.compare_program(parts)
@@ -188,7 +188,7 @@ def _export_arguments(model: onnx.ModelProto) -> dict[str, Any]:
     return {"target_opset": opsets[""], **target}
 
 
-def _make_differs(arguments: Mapping[str, Any], tolerance: AskedTolerance) -> Differs:
+def _make_differs(arguments: Mapping[str, Any], tolerance: ToleranceOverride) -> Differs:
     """Make the predicate whether a function differs between eager and its export."""
 
     def differs(function: Any, args: Sequence[Any], dynamic: bool) -> bool:
@@ -197,7 +197,7 @@ def _make_differs(arguments: Mapping[str, Any], tolerance: AskedTolerance) -> Di
         comparator = ModelComparator(tolerance)
         try:
             comparator.compare_program(
-                parts_of(export(_FunctionModule(function), tuple(args), **arguments))
+                conversion_for(export(_FunctionModule(function), tuple(args), **arguments))
             )
         except OrtableError:
             return False

@@ -21,7 +21,7 @@ from ortable.backend.lower.compile import compile_graph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.compat.torch import TorchDispatchMode, pytree
-from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap
+from ortable.exporter.reporting.numeric_diff import NumericDiff, ToleranceOverride
 from ortable.interpreter.outputs import flatten_output
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.rule import Rule
@@ -43,7 +43,7 @@ from .records import GraphKind
 class CallComparator(Comparator):
     """Compares the graphs of one call."""
 
-    def __init__(self, tolerance: AskedTolerance) -> None:
+    def __init__(self, tolerance: ToleranceOverride) -> None:
         super().__init__(tolerance)
         self.last: ComparedGraph | None = None
         self.uses_rng = False  # whether a graph draws random numbers
@@ -212,7 +212,7 @@ def _copy_graph(module: GraphModule) -> GraphModule:
     return GraphModule(module, graph)
 
 
-GapFunction = Callable[[torch.Tensor, torch.Tensor], "Gap | None"]
+GapFunction = Callable[[torch.Tensor, torch.Tensor], "NumericDiff | None"]
 DecompositionTable = Mapping[Any, Callable[..., Any]]
 
 
@@ -223,7 +223,7 @@ class DecompositionMismatch:
     kind: GraphKind
     node: Node
     values: Mapping[Node, Any]
-    gap: Gap
+    gap: NumericDiff
 
 
 class DecompositionComparator:

@@ -18,7 +18,11 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from ortable.backend.lower.aot_graph import writes_argument
 from ortable.compat.torch import OpOverload
-from ortable.exporter.reporting.numeric_diff import AskedTolerance, Gap, intermediate_results
+from ortable.exporter.reporting.numeric_diff import (
+    NumericDiff,
+    ToleranceOverride,
+    intermediate_results,
+)
 from ortable.exporter.reporting.sessions import proto_of
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor
@@ -212,7 +216,7 @@ class Mismatch:
     converted: ConvertedGraph
     node: Node
     result: str
-    gap: Gap
+    gap: NumericDiff
     agreed: Mapping[str, torch.Tensor] = field(default_factory=dict)
     stage: ComparisonStage = "graph"
 
@@ -245,12 +249,12 @@ class ComparisonStats:
 class Comparator:
     """A comparison: the tolerance, the counts so far, and the first mismatch."""
 
-    def __init__(self, tolerance: AskedTolerance) -> None:
+    def __init__(self, tolerance: ToleranceOverride) -> None:
         self.tolerance = tolerance
         self.tally = ComparisonStats()
         self.mismatch: Mismatch | None = None
 
-    def compute_gap(self, expected: Any, got: Any) -> Gap | None:
+    def compute_gap(self, expected: Any, got: Any) -> NumericDiff | None:
         """Compute how far a result is from eager; None within the tolerance."""
         return compute_gap(expected, got, self.tolerance)
 

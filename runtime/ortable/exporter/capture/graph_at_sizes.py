@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 from ortable.compat.torch import FakeTensor, OpOverload
 from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.frontend.module_state import FAKE_TENSOR_LOGGER, silence_loggers
-from ortable.exporter.reporting.example_sizes import resized, sizes_of
+from ortable.exporter.reporting.example_sizes import resize_leaf, sizes_of
 from ortable.interpreter import results
 from ortable.interpreter.modules import find_attribute
 
@@ -165,9 +165,9 @@ class GraphAtSizes:
                 layout = Layout(shape, stride, layout.dtype, layout.device, 0, elements)
             return layout
         if not isinstance(layout, _Opaque):
-            return resized(leaf, dims, values)
+            return resize_leaf(leaf, dims, values)
         with self.copies.fake_mode:
-            return _Opaque(resized(layout.value, dims, values))
+            return _Opaque(resize_leaf(layout.value, dims, values))
 
     def _cached_result(self, step: _Step, values_of: Mapping[Node, Any]) -> tuple[Any, list[Any]]:
         operands = [values_of[node] for node in step.node.all_input_nodes]

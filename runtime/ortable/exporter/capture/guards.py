@@ -32,8 +32,8 @@ from torch.export import Dim, ExportedProgram, graph_signature
 from ortable.compat.torch import guards_code, pytree, symbol_of
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import Guard, UserLine
-from ortable.exporter.signature.dimension_names import callers_level
-from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint, combined
+from ortable.exporter.signature.dimension_names import caller_stack_level
+from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint, combine_values
 
 from .export_failures import (
     decides_for_caller,
@@ -395,7 +395,7 @@ def _unify_names(expression: Any, sizes: Mapping[str, _Size]) -> Any:
     for size in sizes.values():
         if size.name is not None:
             first.setdefault(size.name, size.symbol)
-    sums = {name: combined(name, first) for name in first}
+    sums = {name: combine_values(name, first) for name in first}
     return expression.subs(
         {
             size.symbol: first[size.name] if sums[size.name] is None else sums[size.name]
@@ -556,7 +556,7 @@ def report_guards(guards: Sequence[Guard], action: str) -> None:
     text = "\n".join(["the model holds only for sizes with", *lines, _REMEDY])
     if action == "error":
         raise ExportError(text)
-    warnings.warn(text, UserWarning, stacklevel=callers_level())
+    warnings.warn(text, UserWarning, stacklevel=caller_stack_level())
 
 
 def violated_guard(

@@ -451,6 +451,6 @@ PATCHES: tuple[Patch, ...] = (
         "caches",
         "transformers",
         "DynamicCache, StaticCache and EncoderDecoderCache as arguments and results",
-        caches.register,
+        caches.register_cache_classes,
     ),
 )

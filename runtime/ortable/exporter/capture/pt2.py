@@ -116,7 +116,7 @@ def _cache_classes(path: Path) -> list[Any]:
     numbers only.
     """
     try:
-        caches.register(static=False)
+        caches.register_cache_classes(static=False)
     except ImportError as error:
         raise ExportError(
             f"'{path}' has an argument of transformers.cache_utils, and transformers is not "

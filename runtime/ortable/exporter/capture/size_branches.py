@@ -25,7 +25,7 @@ from torch.fx import Graph, GraphModule, Node
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import Guard, Program, Request
-from ortable.exporter.reporting.example_sizes import example_sizes, resized, sizes_of
+from ortable.exporter.reporting.example_sizes import example_sizes, resize_leaf, sizes_of
 from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import value_of
 
@@ -109,7 +109,7 @@ def _capture_variants(
         if values is None:
             return BranchVariants(programs, conditions, False, notes)
         resized_leaves = [
-            resized(leaf, dims, values) for leaf, dims in zip(leaves, sizes, strict=True)
+            resize_leaf(leaf, dims, values) for leaf, dims in zip(leaves, sizes, strict=True)
         ]
         args, kwargs = pytree.tree_unflatten(resized_leaves, structure)
         try:

@@ -27,7 +27,12 @@ from ortable.exporter.frontend.module_state import (
     copy_call,
     copy_module,
 )
-from ortable.exporter.reporting.example_sizes import example_sizes, resized, sizes_by_name, sizes_of
+from ortable.exporter.reporting.example_sizes import (
+    example_sizes,
+    resize_leaf,
+    sizes_by_name,
+    sizes_of,
+)
 from ortable.interpreter.calls import operator_key
 from ortable.ir.initializers import is_fake
 
@@ -307,7 +312,7 @@ class _SizeTrials:
         self, values: Mapping[Any, int], copy: Callable[[Any], Any] = lambda leaf: leaf
     ) -> list[Any]:
         return [
-            resized(copy(leaf), dims, values)
+            resize_leaf(copy(leaf), dims, values)
             for leaf, dims in zip(self.leaves, self.sizes, strict=True)
         ]
 

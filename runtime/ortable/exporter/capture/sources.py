@@ -192,7 +192,7 @@ def _enlarged_program(request: Request, original: Request) -> Program | None:
 def _first_program(request: Request) -> Program:
     request.record.sides = 1
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
-    normalized = shapes.normalized(request.dynamic_shapes, arguments)
+    normalized = shapes.normalize_shapes(request.dynamic_shapes, arguments)
     attempts = Attempts(request, arguments, normalized)
     for strategy in select_strategies(request.options):
         if strategy.approach not in attempts.approaches:
@@ -352,7 +352,7 @@ def _one_failure(
         return ExportError(error.message, details=error.details).advised(*error.remedies)
     kind = export_failures.kind_of(error)
     if kind in export_failures.ABOUT_ARGUMENTS:
-        explained = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
+        explained = shapes.explain_export_error(error, attempts.arguments, attempts.dynamic_shapes)
         places = export_failures.guard_lines(error)
         if explained is not None:
             after = _fixed_at(places)

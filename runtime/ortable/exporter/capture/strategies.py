@@ -100,7 +100,7 @@ def _run_export(strict: bool, attempts: Attempts) -> Captured:
         nullcontext() if strict else discard_new_buffers(request.model),
         nullcontext() if strict else DecidedFlags(),
         nullcontext() if attempts.record is None else record_calls(request.model, attempts.record),
-        shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
+        shapes.prepare_export(request.model, attempts.arguments, attempts.dynamic_shapes),
     ):
         exported = torch.export.export(
             request.model,
@@ -139,7 +139,7 @@ def _run_loop_capture(attempts: Attempts) -> Captured:
 
     with (
         discard_new_buffers(model),
-        shapes.ready(model, attempts.arguments, attempts.dynamic_shapes),
+        shapes.prepare_export(model, attempts.arguments, attempts.dynamic_shapes),
     ):
         return capture_with_loops(
             model, request.args, request.kwargs, attempts.dynamic_shapes, prepare_captured

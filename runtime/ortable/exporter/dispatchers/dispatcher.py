@@ -1,7 +1,9 @@
-"""Converters that a caller adds to the generated ones, by operator or torch function. A dispatcher
-is asked for every operator and may answer with the generated converter, its own, one from another
-library, or one that writes a node of an ONNX domain of the caller's: tensors are inputs of the
-node, everything else is an attribute. Called by the interpreter and by functionalize.py."""
+"""Converters that a caller adds to the generated ones, by operator or torch function.
+
+A dispatcher returns for every operator the generated converter, its own, one from another library,
+or one that writes a node of a custom ONNX domain: tensors are inputs of the node, everything else
+is an attribute. Called by the interpreter and by functionalize.py.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +52,10 @@ class CheckedConverter:
                 raise  # of a graph inside, which says where
             raise type(error)(f"{self.label} refuses it: {error.message}") from error
         except Exception as error:  # any code of the user's
-            raise ConversionError(self._failed(error)) from error
+            raise ConversionError(self._failure_text(error)) from error
         graph.origin = node
         value = results.node_value(node) if isinstance(node, Node) else None
-        returned = self._arranged(res, returned, isinstance(value, (list, tuple)))
+        returned = self._arrange_results(res, returned, isinstance(value, (list, tuple)))
         names = returned if isinstance(returned, (list, tuple)) else [returned]
         for index, (name, dtype, shape) in enumerate(
             zip(names, res.dtypes, res.shapes, strict=True)
@@ -62,10 +64,10 @@ class CheckedConverter:
                 continue
             if not name and not res.is_used(index):
                 continue
-            self._compare(graph, index, name, dtype, shape)
+            self._check_result(graph, index, name, dtype, shape)
         return returned
 
-    def _failed(self, error: Exception) -> str:
+    def _failure_text(self, error: Exception) -> str:
         ours = isinstance(error, OrtableError)
         text = error.message if isinstance(error, OrtableError) else str(error)
         kind = "" if ours else f"{type(error).__name__}: "
@@ -73,22 +75,24 @@ class CheckedConverter:
         file = code.co_filename if code else None
         frames = traceback.extract_tb(error.__traceback__)
         inside = [frame for frame in frames if frame.filename == file]
-        place = (
+        location = (
             f" (at {os.path.basename(inside[-1].filename)}:{inside[-1].lineno})" if inside else ""
         )
-        return f"{self.label} failed{place}: {kind}{text}"
+        return f"{self.label} failed{location}: {kind}{text}"
 
-    def _arranged(self, res: Any, returned: Any, several: bool) -> Any:
-        """What the interpreter expects: a list for an operator that returns several tensors or a
-        list of them, one value otherwise."""
-        found: Sequence[Any] = returned if isinstance(returned, (list, tuple)) else [returned]
-        if len(found) != len(res):
+    def _arrange_results(self, res: Any, returned: Any, several: bool) -> Any:
+        """Return a list for an operator with several results or a list of them, one value
+        otherwise.
+        """
+        values: Sequence[Any] = returned if isinstance(returned, (list, tuple)) else [returned]
+        if len(values) != len(res):
             raise ConversionError(
-                f"{self.label} returned {_count(len(found))}, torch has {_count(len(res))}"
+                f"{self.label} returned {_count_text(len(values))}, "
+                f"torch has {_count_text(len(res))}"
             )
-        return list(found) if several or len(res) != 1 else found[0]
+        return list(values) if several or len(res) != 1 else values[0]
 
-    def _compare(self, graph: Any, index: int, name: Any, dtype: int, shape: Any) -> None:
+    def _check_result(self, graph: Any, index: int, name: Any, dtype: int, shape: Any) -> None:
         if not isinstance(name, str) or not name:
             raise ConversionError(
                 f"{self.label} returned {name!r} for result {index}; a result is the name that "
@@ -104,11 +108,11 @@ def label_of(function: Callable[..., Any]) -> str:
     written = inspect.unwrap(function)
     name = getattr(written, "__qualname__", None) or repr(written)
     code = getattr(written, "__code__", None)
-    place = f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code else ""
-    return f"converter '{name.rpartition('<locals>.')[2]}'{place}"
+    location = f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code else ""
+    return f"converter '{name.rpartition('<locals>.')[2]}'{location}"
 
 
-def _count(number: int) -> str:
+def _count_text(number: int) -> str:
     return f"{number} result" + ("" if number == 1 else "s")
 
 
@@ -191,7 +195,7 @@ class Dispatcher:
 
 
 def checked_dispatcher(dispatcher: Any) -> Any:
-    """A dispatcher, made from a dict of converters when one is given; None stays None.
+    """Return a dispatcher, made from a dict of converters when one is given; None stays None.
 
     Raises OptionError for anything without a method ``find``.
     """
@@ -207,14 +211,14 @@ def checked_dispatcher(dispatcher: Any) -> Any:
     )
 
 
-def _users(dispatcher: Any) -> Any:
-    """The dispatcher of the caller, inside one that answers after it."""
+def _user_dispatcher(dispatcher: Any) -> Any:
+    """Return the caller's dispatcher inside a wrapping one."""
     return getattr(dispatcher, "dispatcher", dispatcher)
 
 
-def tell_unused(dispatcher: Any) -> None:
-    """Print which of the user's converters no graph has asked for."""
-    dispatcher = _users(dispatcher)
+def print_unused_converters(dispatcher: Any) -> None:
+    """Print the user's converters that were never called."""
+    dispatcher = _user_dispatcher(dispatcher)
     functions = dispatcher.functions if isinstance(dispatcher, Dispatcher) else {}
     unused = sorted(name for name, converter in functions.items() if not converter.calls)
     if unused:
@@ -222,22 +226,26 @@ def tell_unused(dispatcher: Any) -> None:
 
 
 def own_converter(dispatcher: Any, name: str) -> Converter | None:
-    """The user's own converter of an operator, which must reach it whole; None when ``dispatcher``
-    is no Dispatcher, or has none."""
-    users = _users(dispatcher)
+    """Return the user's converter of an operator, which must not be decomposed.
+
+    None when ``dispatcher`` is no Dispatcher, or has none.
+    """
+    users = _user_dispatcher(dispatcher)
     return users.own(name) if isinstance(users, Dispatcher) else None
 
 
 def direct_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Converter | None:
-    """The converter for which an operator is kept whole. (One that OxsDispatcher would borrow is
-    not: a decomposition of ours comes first.)"""
-    users = _users(dispatcher)
-    found = native
+    """Return the converter for which an operator is not decomposed.
+
+    Not one that OxsDispatcher would borrow: our decompositions come first.
+    """
+    users = _user_dispatcher(dispatcher)
+    converter = native
     if isinstance(users, Dispatcher):
-        found = Dispatcher.find(users, name, target, native)
-        if found is not None or users is dispatcher or name.startswith(("aten::", "prims::")):
-            return found
-    return found if dispatcher is None else dispatcher.find(name, target, native)
+        converter = Dispatcher.find(users, name, target, native)
+        if converter is not None or users is dispatcher or name.startswith(("aten::", "prims::")):
+            return converter
+    return converter if dispatcher is None else dispatcher.find(name, target, native)
 
 
 def from_seed_style(function: Callable[..., Any]) -> Converter:
@@ -249,8 +257,8 @@ def from_seed_style(function: Callable[..., Any]) -> Converter:
     """
 
     def convert(graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
-        known = None if res.dtype is None else {"dtypes": res.dtypes, "shapes": res.shapes}
-        return function(graph, known, list(res.outputs), *args, **kwargs)
+        result_types = None if res.dtype is None else {"dtypes": res.dtypes, "shapes": res.shapes}
+        return function(graph, result_types, list(res.outputs), *args, **kwargs)
 
     convert.__qualname__ = getattr(function, "__qualname__", "converter")
     convert.__doc__ = function.__doc__
@@ -280,14 +288,13 @@ _NUMBERS = ("BoolType", "FloatType", "IntType", "NumberType", "SymIntType")
 
 
 def checked_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str, int]]:
-    """``{namespace: (domain, version)}`` of ``{namespace: domain}`` or ``{namespace: (domain,
-    version)}``.
+    """Normalize ``{namespace: domain}`` or ``{namespace: (domain, version)}`` to the latter.
 
     Raises OptionError for anything else, and for ONNX's own domain, whose operators are known.
     """
-    found = {}
-    for namespace, given in (domains or {}).items():
-        domain, version = given if isinstance(given, (tuple, list)) else (given, 1)
+    parsed = {}
+    for namespace, entry in (domains or {}).items():
+        domain, version = entry if isinstance(entry, (tuple, list)) else (entry, 1)
         if not isinstance(namespace, str) or not namespace or "::" in namespace:
             raise OptionError(
                 "custom_domains maps namespaces of torch.library, for example {'mylib': "
@@ -300,34 +307,34 @@ def checked_domains(domains: Mapping[str, Any] | None) -> dict[str, tuple[str, i
             )
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise OptionError(f"the version of domain '{domain}' is 1 or more, not {version!r}")
-        found[namespace] = (domain, version)
-    return found
+        parsed[namespace] = (domain, version)
+    return parsed
 
 
 def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]:
-    """A converter that writes one node ``domain::op`` for a call of the overload ``target``.
+    """Return a converter that writes one node ``domain::op`` for a call of the overload ``target``.
 
-    Tensor arguments are inputs in the order of the schema (``""`` for None, a list spread out),
-    the others attributes of their names; None is left out. Types and shapes of the outputs are
-    torch's. Raises UnsupportedCase for what a node cannot hold: a symbolic size, a list of tensors
-    that is not the last tensor argument, a result that is no tensor.
+    Tensor arguments are inputs in the order of the schema (``""`` for None, a list expanded), the
+    others attributes; None is left out. Types and shapes of the outputs are torch's. Raises
+    UnsupportedCase for what a node cannot represent: a symbolic size, a list of tensors that is not
+    the last tensor argument, a result that is no tensor.
     """
     schema = target._schema
     op_type = target.name().partition("::")[2].replace(".", "_")
 
     def convert(graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
-        bound = _bound(schema, args, kwargs)
-        inputs = _inputs(schema, bound)
-        attributes = _attributes(schema, bound)
+        bound = _bind_arguments(schema, args, kwargs)
+        inputs = _node_inputs(schema, bound)
+        attributes = _node_attributes(schema, bound)
         if None in res.dtypes:
             raise UnsupportedCase(
                 f"a node of domain '{domain}' returns tensors, and {schema.name} returns "
                 "something else; write a converter for it"
             )
-        given = graph.opsets.setdefault(domain, version)
-        if given != version:
+        present = graph.opsets.setdefault(domain, version)
+        if present != version:
             raise UnsupportedCase(
-                f"domain '{domain}' has version {given} in this model, custom_domains says "
+                f"domain '{domain}' has version {present} in this model, custom_domains says "
                 f"{version}; choose one with target_opset"
             )
         # results that nobody reads keep a name: the kernel may not know them as optional
@@ -345,26 +352,27 @@ def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]
     return convert
 
 
-def _bound(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by name, in the order of the schema; those left out have their defaults."""
+def _bind_arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Bind arguments by name, in the order of the schema, with defaults."""
     named = {name.rstrip("_"): value for name, value in kwargs.items()}
-    found = {}
+    arguments = {}
     for index, argument in enumerate(schema.arguments):
         name = argument.name
         if index < len(args):
-            found[name] = args[index]
+            arguments[name] = args[index]
         elif name.rstrip("_") in named:
-            found[name] = named[name.rstrip("_")]
+            arguments[name] = named[name.rstrip("_")]
         else:
             default: Any = argument.default_value if argument.has_default_value() else None
             is_dtype = default is not None and "ScalarType" in str(argument.real_type)
-            found[name] = _SCALAR_TYPES[default] if is_dtype else default
-    return found
+            arguments[name] = _SCALAR_TYPES[default] if is_dtype else default
+    return arguments
 
 
-def _kind(argument: Any) -> tuple[str, bool]:
-    """Kind of the elements of an argument (``TensorType``, ``IntType``...), and whether it is a
-    list."""
+def _element_kind(argument: Any) -> tuple[str, bool]:
+    """Return the kind of the elements (``TensorType``, ``IntType``...), and whether it is a
+    list.
+    """
     kind, is_list = argument.type, False
     while kind.kind() in ("OptionalType", "ListType"):
         is_list = is_list or kind.kind() == "ListType"
@@ -372,11 +380,11 @@ def _kind(argument: Any) -> tuple[str, bool]:
     return str(kind.kind()), is_list
 
 
-def _inputs(schema: Any, bound: Mapping[str, Any]) -> list[str]:
+def _node_inputs(schema: Any, bound: Mapping[str, Any]) -> list[str]:
     inputs: list[str] = []
     spread = ""
     for argument in schema.arguments:
-        kind, is_list = _kind(argument)
+        kind, is_list = _element_kind(argument)
         if kind != "TensorType":
             continue
         if spread:
@@ -397,29 +405,28 @@ def _inputs(schema: Any, bound: Mapping[str, Any]) -> list[str]:
     return inputs
 
 
-def _attributes(schema: Any, bound: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _node_attributes(schema: Any, bound: Mapping[str, Any]) -> dict[str, Any]:
+    attributes: dict[str, Any] = {}
     for argument in schema.arguments:
-        kind, is_list = _kind(argument)
+        kind, is_list = _element_kind(argument)
         value = bound[argument.name]
         if kind == "TensorType" or value is None:
             continue
         if not is_list:
-            found[argument.name] = _plain(value, kind, argument.name)
+            attributes[argument.name] = _attribute_value(value, kind, argument.name)
             continue
         # torch takes one number for a list of a fixed length
         items = value if isinstance(value, (list, tuple)) else [value] * (argument.N or 1)
-        found[argument.name] = [
-            _plain(item, kind, argument.name) for item in items
+        attributes[argument.name] = [
+            _attribute_value(item, kind, argument.name) for item in items
         ] or AttributeProto(name=argument.name, type=_EMPTY[kind])
-    return found
+    return attributes
 
 
-def _plain(value: Any, kind: str, name: str) -> Any:
-    """A number or text of an attribute; bools are ints there.
+def _attribute_value(value: Any, kind: str, name: str) -> Any:
+    """Return a number or text of an attribute; bools are ints there.
 
-    Raises UnsupportedCase for a symbolic size or a number that is computed of one, and for what no
-    attribute holds.
+    Raises UnsupportedCase for symbolic sizes, computed numbers, and unsupported types.
     """
     if isinstance(value, dims.SymDim):
         raise UnsupportedCase(

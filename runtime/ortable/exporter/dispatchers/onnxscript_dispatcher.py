@@ -1,7 +1,8 @@
-"""OxsDispatcher: operators without a generated converter are borrowed from onnxscript's
-torchlib. One call is exported alone through torch.onnx, which uses that library, and its nodes
-are copied into the graph; a call like one before is copied again. Made by users, called by the
-interpreter as any dispatcher is."""
+"""OxsDispatcher: borrow operators without a generated converter from onnxscript's torchlib.
+
+Exports one call alone through torch.onnx, which uses that library, and copies its nodes into the
+graph; results are cached by call. Called by the interpreter like any dispatcher.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +66,9 @@ class OxsDispatcher(Dispatcher):
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
         """The user's converter, else the generated one, else one that exports this call through
         onnxscript."""
-        found = super().find(name, target, native)
-        if found is not None or not isinstance(target, OpOverload):
-            return found
+        converter = super().find(name, target, native)
+        if converter is not None or not isinstance(target, OpOverload):
+            return converter
         self.say("find", f"'{name}' has no converter here: borrowed from onnxscript")
 
         def convert(graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
@@ -76,37 +77,37 @@ class OxsDispatcher(Dispatcher):
         return convert
 
     def _convert(self, graph: Any, res: Any, call: _Call) -> Any:
-        """The nodes of one call in ``graph``; returns the names of its results, None for those
-        that nobody reads."""
+        """Add the nodes of one call to ``graph``; returns its results, None for unused ones."""
         key = (call.target, call.key, graph.opset)
         body = self._borrowed.get(key)
         if body is None:
-            body = self._borrowed[key] = _exported(call, graph.opset)
+            body = self._borrowed[key] = _export_call(call, graph.opset)
         if self.verbose > 1:
             for node in body.nodes:
                 print(f"[OxsDispatcher.convert] {node!r}")
-        outputs = [res.outputs[index] for index in call.wanted]
+        outputs = [res.outputs[index] for index in call.used_results]
         node = graph.origin
         library = f"onnxscript {version('onnxscript')} (torchlib)"
         origin = metadata_of(node) if isinstance(node, Node) else {}
         graph.origin = {**origin, "converter": library}
         try:
-            graph.make_nodes(body, call.operands(), outputs, prefix=f"{outputs[0]}_")
+            graph.make_nodes(body, call.graph_operands(), outputs, prefix=f"{outputs[0]}_")
         finally:
             graph.origin = node
         return [name or None for name in res.outputs] if call.several else outputs[0]
 
 
 class _Call:
-    """One call of an operator, taken apart: a graph of this one node, whose inputs are the results
-    and symbolic sizes among the arguments, and whose outputs are the results that somebody reads.
+    """One call of an operator as a graph.
+
+    Its inputs are the results and symbolic sizes among the arguments, its outputs the used results.
     """
 
     def __init__(
         self, graph: Any, res: Any, target: Any, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
         self.graph, self.target = graph, target
-        self.wanted = [index for index in range(len(res)) if res.is_used(index)]
+        self.used_results = [index for index in range(len(res)) if res.is_used(index)]
         returns = target._schema.returns
         self.several = len(returns) != 1 or returns[0].type.kind() == "ListType"
         self.values: list[str | dims.SymDim] = []
@@ -119,11 +120,11 @@ class _Call:
             name: self._converted(value, named[name])
             for name, value in ((name.rstrip("_"), value) for name, value in kwargs.items())
         }
-        described = tuple(self._description(value) for value in self.values)
-        self.key = (described, repr(self.args), repr(self.kwargs), tuple(self.wanted))
+        described = tuple(self._describe_value(value) for value in self.values)
+        self.key = (described, repr(self.args), repr(self.kwargs), tuple(self.used_results))
 
     def _converted(self, value: Any, argument: Any) -> Any:
-        """An argument in torch's form; results and symbolic sizes are placeholders."""
+        """Convert an argument to torch's form; results and symbolic sizes are placeholders."""
         kind = str(argument.real_type)
         if isinstance(value, ComplexValue):
             raise UnsupportedCase(
@@ -141,7 +142,7 @@ class _Call:
             return dtypes.to_torch(value)
         return value
 
-    def _description(self, value: str | dims.SymDim) -> Any:
+    def _describe_value(self, value: str | dims.SymDim) -> Any:
         if isinstance(value, dims.SymDim):
             return value
         shape = self.graph.values[value].shape
@@ -151,19 +152,18 @@ class _Call:
             )
         return self.graph.get_type(value), shape
 
-    def module(self) -> torch.fx.GraphModule:
-        """The call as a module; it has no weights."""
+    def make_module(self) -> torch.fx.GraphModule:
+        """Return the call as a module; it has no weights."""
         call = self.fx.call_function(self.target, self.args, self.kwargs)
         if self.several:
-            found = [self.fx.call_function(operator.getitem, (call, i)) for i in self.wanted]
-            self.fx.output(tuple(found))
+            items = [self.fx.call_function(operator.getitem, (call, i)) for i in self.used_results]
+            self.fx.output(tuple(items))
         else:
             self.fx.output(call)
         return torch.fx.GraphModule(torch.nn.Module(), self.fx).eval()
 
-    def examples(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Values for the placeholders (fake tensors: no memory), and which of their dimensions are
-        symbolic."""
+    def make_examples(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return fake tensors for the placeholders, and which of their dimensions are symbolic."""
         from ortable.compat.torch import FakeTensorMode
 
         sizes: dict[str, int] = {}
@@ -173,19 +173,19 @@ class _Call:
         with FakeTensorMode():
             for value in self.values:
                 if isinstance(value, dims.SymDim):
-                    tensors.append(_size(value, sizes))
+                    tensors.append(_example_size(value, sizes))
                     moving.append(dynamic)
                     continue
-                dtype, shape = self._description(value)
-                concrete = [_size(dim, sizes) for dim in shape]
+                dtype, shape = self._describe_value(value)
+                concrete = [_example_size(dim, sizes) for dim in shape]
                 tensors.append(torch.empty(concrete, dtype=dtypes.to_torch(dtype)))
                 moving.append(
                     {i: dynamic for i, dim in enumerate(shape) if not isinstance(dim, int)}
                 )
         return tuple(tensors), tuple(moving)
 
-    def operands(self) -> list[str]:
-        """Results for the inputs of the exported graph, where a symbolic size is a scalar."""
+    def graph_operands(self) -> list[str]:
+        """Return the inputs of the exported graph, where a symbolic size is a scalar."""
         return [value if isinstance(value, str) else self._scalar(value) for value in self.values]
 
     def _scalar(self, dim: dims.SymDim) -> str:
@@ -193,14 +193,14 @@ class _Call:
         return str(self.graph.make_node("Squeeze", [self.graph.dim_as_vector(dim), axes]))
 
 
-def _size(dim: Any, sizes: dict[str, int]) -> int:
+def _example_size(dim: Any, sizes: dict[str, int]) -> int:
     for symbol in sorted(dims.free_symbols(dim)):
         sizes.setdefault(symbol, _SIZES[len(sizes) % len(_SIZES)])
     return int(dims.evaluate_dim(dim, sizes))
 
 
-def _exported(call: _Call, opset: int) -> Any:
-    """The nodes that torch.onnx makes of ``call``, as a graph with an input for each value.
+def _export_call(call: _Call, opset: int) -> Any:
+    """Export ``call`` with torch.onnx, as a graph with an input for each value.
 
     Raises ConversionError when onnxscript has no converter either, or only one for another opset.
     """
@@ -209,11 +209,11 @@ def _exported(call: _Call, opset: int) -> Any:
     from ortable.builder import GraphBuilder
 
     name = call.target.name()
-    examples, moving = call.examples()
+    examples, moving = call.make_examples()
     try:
-        with _silent():
+        with _silence_torch_onnx():
             program: Any = torch.onnx.export(
-                call.module(),
+                call.make_module(),
                 examples,
                 dynamo=True,
                 opset_version=opset,
@@ -243,8 +243,8 @@ def _exported(call: _Call, opset: int) -> Any:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
-    """torch.onnx gives warnings and logs of its own, which say nothing about the model."""
+def _silence_torch_onnx() -> Iterator[None]:
+    """Silence warnings and logs of torch.onnx, which are not about the model."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
     levels = [logger.level for logger in loggers]
 
@@ -260,12 +260,15 @@ def _silent() -> Iterator[None]:
 
 
 def _in_opset(model: Any, opset: int, name: str) -> Any:
-    """The model in the opset of the graph that takes its nodes: onnxscript may have its function
-    in another one."""
+    """Convert the model to the opset of the target graph, if onnxscript used another one."""
     import onnx.version_converter
 
-    (found,) = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")] or [opset]
-    if found == opset or all(_same_definition(node, found, opset) for node in model.graph.node):
+    (written_opset,) = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")] or [
+        opset
+    ]
+    if written_opset == opset or all(
+        _same_definition(node, written_opset, opset) for node in model.graph.node
+    ):
         for imported in model.opset_import:
             if imported.domain in ("", "ai.onnx"):
                 imported.version = opset
@@ -274,24 +277,27 @@ def _in_opset(model: Any, opset: int, name: str) -> Any:
         return onnx.version_converter.convert_version(model, opset)
     except Exception as error:
         raise ConversionError(
-            f"onnxscript's converter of {name} writes opset {found}, which onnx cannot bring to "
-            f"opset {opset}; try target_opset={found}"
+            f"onnxscript's converter of {name} writes opset {written_opset}, which onnx cannot "
+            f"bring to opset {opset}; try target_opset={written_opset}"
         ) from error
 
 
-def _same_definition(node: Any, given: int, wanted: int) -> bool:
-    """Whether a node is one of opset ``wanted`` too: ONNX defines the operator alike in both, or in
-    this one alone (torch.onnx may write newer operators than the model's opset)."""
+def _same_definition(node: Any, current: int, target: int) -> bool:
+    """Return whether a node is valid in opset ``target`` too.
+
+    ONNX defines the operator alike in both, or in this one alone (torch.onnx may write newer
+    operators than the model's opset).
+    """
     if node.domain not in ("", "ai.onnx"):
         return True
     if any(attribute.HasField("g") for attribute in node.attribute):
         return False
-    now, then = (since_version(node.op_type, opset) for opset in (given, wanted))
+    now, then = (since_version(node.op_type, opset) for opset in (current, target))
     return then is not None and now in (None, then)
 
 
 def _forget_origins(body: Any) -> None:
-    """Take away what torch.onnx noted of its own small graph, in the graphs inside too."""
+    """Remove torch.onnx's metadata of its own small graph, also in inner graphs."""
     for node in body.nodes:
         node.origin = None
         for value in node.attrs.values():

@@ -1,2 +1,1 @@
-"""Local functions: which parts of a graph become ONNX functions, and their bodies. In come a
-program and a builder, out go FunctionProtos and calls; called by `to_onnx`."""
+"""Local functions: which parts of a graph become ONNX functions, and their bodies."""

@@ -1,6 +1,8 @@
-"""Operators of ``torch.library`` that have no converter, as local functions of their own domain:
-the Python body is traced on the fake tensors of the call and converted like any graph. Made by
-arguments.py for the option "custom_ops", called by the interpreter as a dispatcher."""
+"""Operators of ``torch.library`` without a converter, as local functions of their own domain.
+
+The Python body is traced on the fake tensors of the call and converted like any graph. arguments.py
+makes it for the option "custom_ops"; the interpreter calls it as a dispatcher.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,14 @@ from ortable.passes.pipeline import PassOptions
 
 from .plans import FunctionOutput, Plan, PlanMaker
 
-_BUILT_IN = frozenset({"aten", "prim", "prims", "profiler", "inductor"})
+_BUILT_IN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler", "inductor"})
 
 
 class FunctionBodies:
-    """A dispatcher behind the user's: it knows a converter for operators with a body in Python,
-    whose graphs are optimized with ``passes``. ``inline`` converts the bodies where they are
-    called, without functions."""
+    """A dispatcher behind the user's, for operators with a body in Python.
+
+    ``passes`` optimize the bodies. ``inline`` converts them in place, without functions.
+    """
 
     def __init__(
         self,
@@ -52,18 +55,19 @@ class FunctionBodies:
         self.plans: dict[Hashable, Plan] = {}
 
     def find(self, name: str, target: Any, native: Any) -> Any:
-        """The converter of overload ``name``: the dispatcher's, ``native``, or one that calls a
-        local function."""
-        found = native if self.dispatcher is None else self.dispatcher.find(name, target, native)
-        if found is not None:
-            return found
+        """Return the dispatcher's converter, ``native``, or one that calls a local function."""
+        converter = (
+            native if self.dispatcher is None else self.dispatcher.find(name, target, native)
+        )
+        if converter is not None:
+            return converter
         body = python_body(target)
         return None if body is None else functools.partial(self.convert, target, body)
 
     def convert(
         self, target: Any, body: Callable[..., Any], graph: Any, res: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """The call of the function of ``target``, made at its first call with such arguments.
+        """Call the function of ``target``, made at its first call with such arguments.
 
         Raises UnsupportedCase for a body that torch cannot trace.
         """
@@ -71,16 +75,18 @@ class FunctionBodies:
         leaves, _ = pytree.tree_flatten((list(args), kwargs))
         single = not isinstance(results.node_value(node), (list, tuple))
         if self.inline:
-            found = graph.ctx.convert_into(graph, self.trace(target, body, node), leaves)
-            return found[0] if single else found
+            inlined = graph.ctx.convert_into(graph, self.trace_body(target, body, node), leaves)
+            return inlined[0] if single else inlined
         order: dict[str, int] = {}
         types = tuple(value_type(graph, leaf, order) for leaf in leaves)
         key = (target, tuple(kwargs), types, fx_type(results.node_value(node)), graph.target)
         plan = self.plans.get(key)
         if plan is None:
-            conditions = _conditions(node)
+            conditions = _count_conditions(node)
             plan = self.make_plan(target, body, graph, node, leaves)
-            if conditions == _conditions(node):  # else they are of these sizes, not of the next
+            if conditions == _count_conditions(
+                node
+            ):  # else they are of these sizes, not of the next
                 self.plans[key] = plan
         domain = target.name().partition("::")[0]
 
@@ -91,14 +97,14 @@ class FunctionBodies:
             map_leaves(leaves[slot[0]], parts.append)
             return str(parts[slot[1]])
 
-        names = self._names(plan, res, graph)
+        names = self._output_names(plan, res, graph)
         returned = plan.call(graph, domain, operand, names)
         for imported in graph.functions[domain, plan.name].opset_import if plan.name else ():
             graph.opsets.setdefault(imported.domain, imported.version)
         return returned[0] if single else returned
 
-    def _names(self, plan: Plan, res: Any, graph: Any) -> list[str]:
-        """Names of the outputs: those that torch's results have, where they are one to one."""
+    def _output_names(self, plan: Plan, res: Any, graph: Any) -> list[str]:
+        """Return the names of the outputs: those of torch's results, where they are one to one."""
         names = [""] * len(plan.outputs)
         for template, name in zip(plan.returned, res.outputs, strict=False):
             if isinstance(template, FunctionOutput) and template.dim is None:
@@ -109,7 +115,7 @@ class FunctionBodies:
         self, target: Any, body: Callable[..., Any], graph: Any, node: Node, leaves: Sequence[Any]
     ) -> Plan:
         """Trace the body and convert it into a function."""
-        graph_module = self.trace(target, body, node)
+        graph_module = self.trace_body(target, body, node)
         inputs = control_flow.graph_placeholders(graph_module)
         nodes = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
         domain, _, name = target.name().partition("::")
@@ -119,58 +125,60 @@ class FunctionBodies:
         inner.rename = graph.rename_dims or None
         inner.enter(graph_module)
         inner.check(graph_module)
-        labels = _labels(target, node)
-        for place, (source, leaf) in enumerate(zip(inputs, leaves, strict=True)):
-            inner.values[source] = maker.bind(place, labels[place], leaf)
+        labels = _argument_labels(target, node)
+        for index, (source, leaf) in enumerate(zip(inputs, leaves, strict=True)):
+            inner.values[source] = maker.bind_inputs(index, labels[index], leaf)
         maker.bind_dims()
-        for each in nodes:
-            inner.run_node(each)
+        for inner_node in nodes:
+            inner.run_node(inner_node)
         maker.body.origin = None
         output = graph_module.graph.output_node()
         maker.return_values([inner.values.get(n, n) for n in flatten_output(output.args[0])])
-        return maker.finish(self.functions, self.passes)
+        return maker.finish_plan(self.functions, self.passes)
 
-    def trace(self, target: Any, body: Callable[..., Any], node: Node) -> GraphModule:
-        """The graph of the body, without writes; its inputs are the leaves of the arguments."""
+    def trace_body(self, target: Any, body: Callable[..., Any], node: Node) -> GraphModule:
+        """Trace the body without writes; the inputs of the graph are the leaves of the
+        arguments.
+        """
         values = pytree.tree_map_only(Node, results.node_value, (list(node.args), node.kwargs))
         leaves, spec = pytree.tree_flatten(values)
 
-        def run(*operands: Any) -> Any:
+        def call_body(*operands: Any) -> Any:
             args, kwargs = pytree.tree_unflatten(operands, spec)
             return body(*args, **kwargs)
 
-        known: Any = {target: composite_body_of(target)} if body is target else {}
+        known_bodies: Any = {target: composite_body_of(target)} if body is target else {}
         try:
-            traced = make_fx(run, known, pre_dispatch=not known)(*leaves)
+            traced = make_fx(call_body, known_bodies, pre_dispatch=not known_bodies)(*leaves)
             if first_write(traced, self.tables) is not None:
-                run = torch.func.functionalize(run)
-                traced = make_fx(run, known)(*leaves)
+                call_body = torch.func.functionalize(call_body)
+                traced = make_fx(call_body, known_bodies)(*leaves)
             table: Any = find_decompositions(traced, self.tables, self)
-            traced = make_fx(run, {**known, **table})(*leaves) if table else traced
+            traced = make_fx(call_body, {**known_bodies, **table})(*leaves) if table else traced
         except Exception as error:  # the body is any Python code
             first = str(error).strip().partition("\n")[0]
             raise UnsupportedCase(
                 f"the Python body of {target.name()} cannot be traced by torch "
                 f"({type(error).__name__}: {first}); give a converter with `dispatcher`"
             ) from error
-        if any(each.target is target for each in traced.graph.nodes):
+        if any(traced_node.target is target for traced_node in traced.graph.nodes):
             raise UnsupportedCase(f"the body of {target.name()} calls the operator itself")
         return traced
 
 
-def _labels(target: Any, node: Node) -> list[str]:
-    """A name for each leaf of the arguments: that of the argument in the schema."""
+def _argument_labels(target: Any, node: Node) -> list[str]:
+    """Name each leaf of the arguments after the argument in the schema."""
     names = [argument.name for argument in target._schema.arguments]
-    given = [*zip(names, node.args, strict=False), *node.kwargs.items()]
-    return [name for name, value in given for _ in pytree.tree_leaves(value)]
+    arguments = [*zip(names, node.args, strict=False), *node.kwargs.items()]
+    return [name for name, value in arguments for _ in pytree.tree_leaves(value)]
 
 
-def add_guards_of_bodies(program: Program, request: Request, before: int) -> None:
-    """Make guards of ``program`` of the conditions on sizes that bodies decided by, which
-    torch.export did not see, and tell them as its others are told. ``before``: how many conditions
-    there were before the bodies were traced.
+def add_body_guards(program: Program, request: Request, before: int) -> None:
+    """Add the conditions on sizes that bodies decided by to the guards of ``program``, and
+    report them.
 
-    Raises ExportError where guards are errors.
+    torch.export did not see them. ``before``: the number of conditions before the bodies were
+    traced. Raises ExportError where guards are errors.
     """
     exported = program.exported
     if exported is None or not isinstance(request.dispatcher, FunctionBodies):
@@ -180,22 +188,24 @@ def add_guards_of_bodies(program: Program, request: Request, before: int) -> Non
     report_guards(added, request.options.guards)
 
 
-def _conditions(node: Node) -> int:
-    """How many conditions on the sizes of the arguments torch knows."""
+def _count_conditions(node: Node) -> int:
+    """Count torch's conditions on the sizes of the arguments."""
     for value in map(results.node_value, node.all_input_nodes):
-        for each in pytree.tree_leaves(value):
-            for size in getattr(each, "shape", (each,)):
+        for leaf in pytree.tree_leaves(value):
+            for size in getattr(leaf, "shape", (leaf,)):
                 if isinstance(size, torch.SymInt):
                     return len(size.node.shape_env.guards)
     return 0
 
 
 def python_body(target: Any) -> Callable[..., Any] | None:
-    """What computes an operator of ``torch.library``: the function that ``custom_op`` decorates, or
-    the operator itself when it is composite (CompositeImplicitAutograd); None for others, and for
-    those that write to an argument."""
+    """Return what computes an operator of ``torch.library``.
+
+    The function that ``custom_op`` decorates, or the operator itself when it is composite
+    (CompositeImplicitAutograd); None for others, and for those that write to an argument.
+    """
     name = target.name()
-    if name.partition("::")[0] in _BUILT_IN or target._schema.is_mutable:
+    if name.partition("::")[0] in _BUILT_IN_NAMESPACES or target._schema.is_mutable:
         return None
     if is_custom(name):
         return kernel_of_custom(name)

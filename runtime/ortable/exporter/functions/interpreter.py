@@ -1,7 +1,8 @@
-"""Submodules, autocast regions and repeated subgraphs as local functions of the model, called
-where torch calls them. Parts of the graph that convert to the same function are converted once.
-In comes a program, out goes a filled graph with functions. Made by conversion.py in place of
-DynamoInterpreter."""
+"""Submodules, autocast regions and repeated subgraphs as local functions of the model.
+
+Parts of the graph that convert to the same function are converted once. conversion.py uses it in
+place of DynamoInterpreter.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from ortable.exporter.frontend.module_calls import (
     function_name,
     map_leaves,
 )
-from ortable.exporter.functions.plans import FunctionRegion, Signature, value_type
+from ortable.exporter.functions.plans import FunctionRegion, RegionSignature, value_type
 from ortable.interpreter import control_flow, results
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.interpreter.modules import find_attribute
@@ -44,7 +45,8 @@ DOMAIN = "aten_local_function"
 @dataclass(frozen=True)
 class Weight:
     """A tensor of the model: its path in the state_dict, and whether it is a constant of the code
-    instead (``torch.tensor(...)`` in a forward)."""
+    (``torch.tensor(...)`` in a forward).
+    """
 
     path: str
     tensor: Any
@@ -52,8 +54,8 @@ class Weight:
 
 
 @dataclass
-class Shared:
-    """What the interpreters of one conversion share."""
+class SharedState:
+    """State that the interpreters of one conversion share."""
 
     choices: FunctionChoices
     weights: dict[Node, Weight] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class Shared:
 
 
 class _Values(dict[Node, Any]):
-    """What nodes became; weights become something when they are read first."""
+    """Values of nodes; weights are converted when they are first read."""
 
     def __init__(self, interpreter: FunctionInterpreter) -> None:
         super().__init__()
@@ -91,11 +93,11 @@ class FunctionInterpreter(DynamoInterpreter):
         *,
         choices: FunctionChoices | None = None,
         program: Program | None = None,
-        shared: Shared | None = None,
+        shared: SharedState | None = None,
         **options: Any,
     ) -> None:
         super().__init__(builder, retriever, dispatcher, **options)
-        self.shared = shared or Shared(choices or FunctionChoices(CallReader(True, True)))
+        self.shared = shared or SharedState(choices or FunctionChoices(CallReader(True, True)))
         self.program = program
         exported = None if program is None else program.exported
         self.constants: Any = (
@@ -124,7 +126,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.graph.opsets.setdefault(imported.domain, imported.version)
 
     def run_node(self, node: Node) -> Any:
-        """Convert one node; weights wait until somebody reads them."""
+        """Convert one node; weights are converted when they are first read."""
         if node.op == "placeholder" and self.program is not None:
             tensor = self.program.get_weight(node)
             if tensor is not None:
@@ -145,13 +147,18 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.run_node(nodes[start])
             else:
                 inner = [stack[1:] for stack in stacks[start:end]]
-                self.call_region(FunctionRegion.cut(call, nodes[start:end], inner, self.elidable))
+                self.call_region(
+                    FunctionRegion.from_nodes(call, nodes[start:end], inner, self.elidable)
+                )
 
     # -- graphs inside
 
     def call_higher_order(self, node: Node) -> Any:
-        """Regions that call one graph once are converted in place, with their submodules as
-        functions; repeated subgraphs are functions themselves."""
+        """Convert calls of inner graphs.
+
+        Regions that call one graph once are converted in place, with their submodules as functions;
+        repeated subgraphs are functions themselves.
+        """
         target: Any = node.target
         name = target.name()
         call = control_flow.call_of(name)
@@ -161,7 +168,7 @@ class FunctionInterpreter(DynamoInterpreter):
         if not isinstance(graph_module, GraphModule):
             return super().call_higher_order(node)
         operands: Any = node.args[call.before + 1 + call.between :]
-        self.bind(graph_module, operands[0] if call.packed else operands)
+        self.bind_inputs(graph_module, operands[0] if call.packed else operands)
         body = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
         with self.inside(graph_module, None):
             for inner in body:
@@ -180,47 +187,47 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.convert_nodes(body, stacks)
         return control_flow.result_of(graph_module, self.values)
 
-    def bind(self, graph_module: GraphModule, operands: Sequence[Any]) -> None:
-        """Give the placeholders of a graph inside their values; weights stay weights."""
+    def bind_inputs(self, graph_module: GraphModule, operands: Sequence[Any]) -> None:
+        """Assign values to the placeholders of an inner graph; weights stay weights."""
         inputs = control_flow.graph_placeholders(graph_module)
-        for place, operand in zip(inputs, operands, strict=True):
-            self.values.pop(place, None)
-            self.shared.weights.pop(place, None)
+        for placeholder, operand in zip(inputs, operands, strict=True):
+            self.values.pop(placeholder, None)
+            self.shared.weights.pop(placeholder, None)
             if isinstance(operand, Node) and operand in self.shared.weights:
-                self.shared.weights[place] = self.shared.weights[operand]
-                self.same_weight[place] = operand
+                self.shared.weights[placeholder] = self.shared.weights[operand]
+                self.same_weight[placeholder] = operand
             else:
-                self.values[place] = convert_argument(operand, self.values, self.rename)
+                self.values[placeholder] = convert_argument(operand, self.values, self.rename)
 
     def call_subgraph(
         self, node: Node, graph_module: GraphModule, body: list[Node], stacks: list[Stack]
     ) -> None:
-        """One call of a repeated subgraph, as a function named after its attribute."""
-        held: Any = node.args[0]
+        """Call a repeated subgraph, as a function named after its attribute."""
+        attribute: Any = node.args[0]
         path = self.calls[-1].path if self.calls else ""
-        call = ModuleCall(str(held.target), path, f"{SUBGRAPH}.{held.target}")
-        region = FunctionRegion.cut(call, body, stacks, self.elidable)
+        call = ModuleCall(str(attribute.target), path, f"{SUBGRAPH}.{attribute.target}")
+        region = FunctionRegion.from_nodes(call, body, stacks, self.elidable)
         self.call_region(region)
 
     def child(
         self, graph: Graph, kind: type[DynamoInterpreter] | None = None, **options: Any
     ) -> DynamoInterpreter:
-        """Branches and bodies of control flow are converted without functions of their own."""
+        """Convert branches and bodies of control flow without functions of their own."""
         return super().child(graph, kind or DynamoInterpreter, **options)
 
     # -- weights
 
     def make_weight(self, node: Node, weight: Weight) -> Any:
-        """A weight where it is read first: an input of the function, or a constant."""
+        """Convert a weight where it is first read: an input of the function, or a constant."""
         if node in self.same_weight:
             return self.values[self.same_weight[node]]
-        if self.maker is None or self.holds(weight, self.calls[-1].kind):
+        if self.maker is None or self.holds_constant(weight, self.calls[-1].kind):
             return self.make_initializer(weight.path, weight.tensor)
         name = weight.path.removeprefix(f"{self.calls[-1].path}.")
         return self.maker.bind_weight(node, name, results.tensor_type(weight.tensor, None))
 
-    def holds(self, weight: Weight, kind: str) -> bool:
-        """Whether the function of a class holds ``weight`` as a constant."""
+    def holds_constant(self, weight: Weight, kind: str) -> bool:
+        """Return whether the function of a class has ``weight`` as a constant."""
         limit = self.shared.choices.largest_constant
         if weight.of_code or weight.tensor.is_complex():
             return True
@@ -231,23 +238,23 @@ class FunctionInterpreter(DynamoInterpreter):
     # -- functions
 
     def call_region(self, region: FunctionRegion) -> None:
-        """The call of the function of a region, which is made unless an equal one was."""
+        """Call the function of a region, which is made unless there is an equal one."""
         if not region.returned:
             return
         order: dict[str, int] = {}
-        known: dict[Any, Hashable] = {}
+        type_by_node: dict[Any, Hashable] = {}
 
-        def external(node: Node, stack: Stack) -> Hashable:
+        def external_key(node: Node, stack: Stack) -> Hashable:
             weight = self.shared.weights.get(node)
             if weight is not None:
                 around = (region.call, *stack)
-                held = any(self.holds(weight, call.kind) for call in around)
-                return _weight_key(weight, held)
-            if node not in known:
-                known[node] = value_type(self.graph, self.values[node], order)
-            return known[node]
+                as_constant = any(self.holds_constant(weight, call.kind) for call in around)
+                return _weight_key(weight, as_constant)
+            if node not in type_by_node:
+                type_by_node[node] = value_type(self.graph, self.values[node], order)
+            return type_by_node[node]
 
-        key = Signature(region, external).key()
+        key = RegionSignature(region, external_key).key()
         plan = self.shared.plans.get(key)
         if plan is None:
             plan = self.shared.plans[key] = self.make_plan(region)
@@ -263,47 +270,49 @@ class FunctionInterpreter(DynamoInterpreter):
         inner.calls, inner.maker = (*self.calls, region.call), maker
         inner.answer(maker.body)
         maker.body.debug_sections.extend(self.graph.debug_sections)
-        for place, node in enumerate(region.externals):
+        for index, node in enumerate(region.externals):
             if node not in self.shared.weights:
-                inner.values[node] = maker.bind(place, input_label(node), self.values[node])
+                inner.values[node] = maker.bind_inputs(index, input_label(node), self.values[node])
         maker.bind_dims()
         inner.convert_nodes(region.nodes, region.stacks)
         maker.body.origin = None
         values = [inner.values[node] for node in region.returned]
         maker.return_values(values)
-        return maker.finish(self.shared.table, self.shared.choices.passes)
+        return maker.finish_plan(self.shared.table, self.shared.choices.passes)
 
     def emit_call(self, region: FunctionRegion, plan: Plan) -> None:
-        """A node that calls the function, and what the returned nodes of the region became."""
-        label, count = self.label(region.call), len(plan.outputs)
+        """Add a node that calls the function, and record the values of the returned nodes."""
+        label, count = self.call_label(region.call), len(plan.outputs)
         labels = [label] if count == 1 else [f"{label}_{index}" for index in range(count)]
         names = [self.graph.unique_name(name) for name in labels]
-        operand = partial(self.operand, region)
+        operand = partial(self.get_operand, region)
         if plan.name:
             self.graph.origin = {"module_path": region.call.path, "module_type": region.call.kind}
         returned = plan.call(self.graph, DOMAIN, operand, names, name=label)
         for node, value in zip(region.returned, returned, strict=True):
             self.values[node] = self.note_complex(value)
 
-    def label(self, call: ModuleCall) -> str:
-        """Name of the results of a call: the path of the module inside the one around it."""
+    def call_label(self, call: ModuleCall) -> str:
+        """Return the name of the results of a call: the path of the module relative to the outer
+        one.
+        """
         around = self.calls[-1].path if self.calls else ""
         path = call.path.removeprefix(around).removeprefix(".")
         return path.replace(".", "_") or function_name(call.kind)
 
-    def operand(self, region: FunctionRegion, slot: Any) -> str:
-        """The result to pass for an input of a function."""
+    def get_operand(self, region: FunctionRegion, slot: Any) -> str:
+        """Return the result to pass for an input of a function."""
         if isinstance(slot, dims.SymDim):
             return str(self.graph.dim_as_vector(slot))
-        place, leaf = slot
+        index, leaf = slot
         leaves: list[Any] = []
-        map_leaves(self.values[region.externals[place]], leaves.append)
+        map_leaves(self.values[region.externals[index]], leaves.append)
         return str(leaves[leaf])
 
 
-def _weight_key(weight: Weight, held: bool) -> Hashable:
+def _weight_key(weight: Weight, as_constant: bool) -> Hashable:
     tensor = weight.tensor
-    if not held:
+    if not as_constant:
         return "weight", tensor.dtype, tuple(tensor.shape)
     if weight.of_code and tensor.numel() <= 64 and tensor.device.type == "cpu":
         return "constant", content_key(to_numpy(tensor))

@@ -1,7 +1,8 @@
-"""How a part of a torch graph becomes a local function. A FunctionRegion has its nodes, what it
-reads from outside and what others read of it, and a key that is equal for parts that convert to the
-same function; a `Plan` says how the function is called: which values of the caller are its inputs,
-and what its outputs stand for. Called by interpreter.py and custom_operators.py."""
+"""Plans of local functions: the region of a torch graph, its key, and how the function is called.
+
+Regions with equal keys convert to the same function; a `Plan` maps values of the caller to inputs,
+and outputs to values. Called by interpreter.py and custom_operators.py.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ from ortable.prelude.complex_value import ComplexValue
 
 @dataclass
 class FunctionRegion:
-    """``externals``: nodes outside whose values are read, in order of first use; ``returned``:
-    nodes whose values are read outside (or that name a tensor that is written inside)."""
+    """A part of a graph that becomes a function.
+
+    ``externals``: nodes outside whose values are read, in order of first use; ``returned``:
+    nodes whose values are read outside (or that name a tensor that is written inside).
+    """
 
     call: ModuleCall
     nodes: Sequence[Node]
@@ -34,10 +38,10 @@ class FunctionRegion:
     returned: list[Node] = field(default_factory=list)
 
     @classmethod
-    def cut(
+    def from_nodes(
         cls, call: ModuleCall, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any
     ) -> FunctionRegion:
-        """The region of a run of nodes; ``writes`` are the harmless writes of the graph."""
+        """Make the region of a run of nodes; ``writes`` are the harmless writes of the graph."""
         inside = set(nodes)
         externals: dict[Node, None] = {}
         returned: dict[Node, None] = {}
@@ -54,11 +58,10 @@ class FunctionRegion:
         return cls(call, nodes, stacks, list(externals), list(returned))
 
 
-class Signature:
-    """Makes the key of a region.
+class RegionSignature:
+    """Computes the key of a region.
 
-    ``external``: the part of the key that says what an external node is, given the calls around
-    its reader.
+    ``external``: returns the key of an external node, given the calls around its reader.
     """
 
     def __init__(self, region: FunctionRegion, external: Callable[[Node, Stack], Hashable]) -> None:
@@ -66,13 +69,14 @@ class Signature:
         self._calls: dict[str, int] = {}
         self._external = external
         self._region = region
-        self._outside = {node: place for place, node in enumerate(region.externals)}
+        self._outside = {node: index for index, node in enumerate(region.externals)}
 
     def key(self) -> Hashable:
-        """The key: operators, arguments, types, the calls inside, what is returned."""
+        """Return the key: operators, arguments, types, the calls inside, what is returned."""
         region = self._region
         parts = [
-            self._node(node, stack) for node, stack in zip(region.nodes, region.stacks, strict=True)
+            self._node_key(node, stack)
+            for node, stack in zip(region.nodes, region.stacks, strict=True)
         ]
         returned = tuple(
             self._numbers.get(node, ("outside", self._outside.get(node)))
@@ -80,9 +84,9 @@ class Signature:
         )
         return region.call.kind, tuple(parts), returned
 
-    def _node(self, node: Node, stack: Stack) -> Hashable:
-        args = tuple(self._argument(arg, stack) for arg in node.args)
-        named = tuple((name, self._argument(arg, stack)) for name, arg in node.kwargs.items())
+    def _node_key(self, node: Node, stack: Stack) -> Hashable:
+        args = tuple(self._argument_key(arg, stack) for arg in node.args)
+        named = tuple((name, self._argument_key(arg, stack)) for name, arg in node.kwargs.items())
         self._numbers[node] = len(self._numbers)
         calls = tuple(
             (self._calls.setdefault(call.key, len(self._calls)), call.kind) for call in stack
@@ -95,7 +99,7 @@ class Signature:
         )
         return node.op, node.target, args, named, calls, used, fx_type(value)
 
-    def _argument(self, value: Any, stack: Stack) -> Hashable:
+    def _argument_key(self, value: Any, stack: Stack) -> Hashable:
         kind = value.__class__
         if kind is Node:
             number = self._numbers.get(value)
@@ -105,19 +109,19 @@ class Signature:
         if kind is int or kind is bool or value is None or kind is str:
             return kind, value
         if isinstance(value, (list, tuple)):
-            return kind, tuple(self._argument(item, stack) for item in value)
+            return kind, tuple(self._argument_key(item, stack) for item in value)
         if isinstance(value, dict):
-            return kind, tuple((k, self._argument(item, stack)) for k, item in value.items())
+            return kind, tuple((k, self._argument_key(item, stack)) for k, item in value.items())
         if isinstance(value, slice):
             parts = (value.start, value.stop, value.step)
-            return slice, tuple(self._argument(item, stack) for item in parts)
+            return slice, tuple(self._argument_key(item, stack) for item in parts)
         if isinstance(value, torch.nn.Module):
             return "graph", id(value)
         return kind.__name__, repr(value)  # -0.0 is not 0.0, and nan is nan
 
 
 def fx_type(value: Any) -> Hashable:
-    """What FX knows of a value, in a form that can be compared."""
+    """Return what FX knows of a value, in a form that can be compared."""
     if results.is_tensor_like(value):
         return value.dtype, tuple([d if d.__class__ is int else str(d) for d in value.shape])
     if isinstance(value, (list, tuple)):
@@ -126,8 +130,7 @@ def fx_type(value: Any) -> Hashable:
 
 
 def value_type(builder: Any, value: Any, order: dict[str, int]) -> Hashable:
-    """What a converted value is: results by type and shape, and by ``order`` where the same one
-    comes twice."""
+    """Return a key of a converted value; ``order`` numbers the results, to detect repeated ones."""
     if isinstance(value, str):
         info = builder.values.get(value)
         if info is None:
@@ -135,8 +138,8 @@ def value_type(builder: Any, value: Any, order: dict[str, int]) -> Hashable:
         shape = None
         if info.shape is not None:
             shape = tuple([d if d.__class__ is int else str(d) for d in info.shape])
-        place = order.setdefault(value, len(order))
-        return "result", place, info.dtype, shape, info.rank, builder.numbers.get(value)
+        index = order.setdefault(value, len(order))
+        return "result", index, info.dtype, shape, info.rank, builder.numbers.get(value)
     if isinstance(value, SymDim):
         return "dimension", str(value)
     if isinstance(value, (list, tuple)):
@@ -151,12 +154,12 @@ def value_type(builder: Any, value: Any, order: dict[str, int]) -> Hashable:
     return type(value).__name__, repr(value)
 
 
-Slot = Any  # (place of the external node, leaf of its value), or a SymDim
+OperandSlot = Any  # (place of the external node, leaf of its value), or a SymDim
 
 
 @dataclass(frozen=True)
 class FunctionOutput:
-    """Stands for output ``index`` of the function; for the dimension that it holds, if any."""
+    """A placeholder for output ``index`` of the function, or for the dimension that it holds."""
 
     index: int
     dim: SymDim | None = None
@@ -164,9 +167,9 @@ class FunctionOutput:
 
 @dataclass(frozen=True)
 class FunctionOperand:
-    """Stands for what the caller has for an input of the function."""
+    """A placeholder for the caller's value of an input of the function."""
 
-    slot: Slot
+    slot: OperandSlot
 
 
 OutputType = tuple[int | None, Any, int | None]  # dtype, shape, dtype as a Python number
@@ -176,12 +179,12 @@ OutputType = tuple[int | None, Any, int | None]  # dtype, shape, dtype as a Pyth
 class Plan:
     """How to call a function. ``name`` is empty when nothing is left to call.
 
-    ``returned``: what each returned node of the region became, with FunctionOutput and
+    ``returned``: a template for each returned node of the region, with FunctionOutput and
     FunctionOperand in the place of results.
     """
 
     name: str = ""
-    inputs: list[Slot] = field(default_factory=list)
+    inputs: list[OperandSlot] = field(default_factory=list)
     outputs: list[OutputType] = field(default_factory=list)
     returned: list[Any] = field(default_factory=list)
 
@@ -189,11 +192,11 @@ class Plan:
         self,
         graph: Any,
         domain: str,
-        operand: Callable[[Slot], str],
+        operand: Callable[[OperandSlot], str],
         names: Sequence[str],
         **to: Any,
     ) -> list[Any]:
-        """Add a node that calls the function; returns what each returned node became."""
+        """Add a node that calls the function; returns the values of the returned nodes."""
         if self.name:
             graph.make_node(self.name, [operand(slot) for slot in self.inputs], names, domain, **to)
             for name, (dtype, shape, number) in zip(names, self.outputs, strict=True):
@@ -201,13 +204,15 @@ class Plan:
                 assert difference is None, difference
                 if number is not None:
                     graph.numbers[name] = number
-        return [fill(template, operand, names, graph) for template in self.returned]
+        return [fill_template(template, operand, names, graph) for template in self.returned]
 
 
-def fill(template: Any, operand: Callable[[Slot], str], names: Sequence[str], builder: Any) -> Any:
-    """What a returned node became in the graph of the caller, whose results ``names`` are."""
+def fill_template(
+    template: Any, operand: Callable[[OperandSlot], str], names: Sequence[str], builder: Any
+) -> Any:
+    """Fill a template in the graph of the caller, whose results are ``names``."""
 
-    def leaf(value: Any) -> Any:
+    def fill_leaf(value: Any) -> Any:
         if isinstance(value, FunctionOperand):
             return operand(value.slot)
         if not isinstance(value, FunctionOutput):
@@ -217,12 +222,15 @@ def fill(template: Any, operand: Callable[[Slot], str], names: Sequence[str], bu
         builder.set_value_shape(names[value.index], (value.dim,))
         return value.dim
 
-    return map_leaves(template, leaf)
+    return map_leaves(template, fill_leaf)
 
 
 class PlanMaker:
-    """Makes the body of a function and the plan of its calls, step by step: ``bind`` each external
-    value, ``bind_dims``, convert the nodes into ``body``, ``return_values``, ``finish``."""
+    """Builds the body of a function and the plan of its calls.
+
+    The steps: ``bind_inputs`` for each external value, ``bind_dims``, convert the nodes into
+    ``body``, ``return_values``, ``finish_plan``.
+    """
 
     def __init__(self, caller: Any, region: FunctionRegion, domain: str) -> None:
         self.caller = caller
@@ -235,7 +243,7 @@ class PlanMaker:
         self.body.function_tensors = caller.function_tensors
         self.body.rename_dims = caller.rename_dims
         self.body.origin_metadata = caller.origin_metadata
-        self._slots: dict[str, Slot] = {}  # by the name of the input
+        self._slots: dict[str, OperandSlot] = {}  # by the name of the input
         self._weights: set[str] = set()
         self._inputs: dict[str, str] = {}  # result of the caller -> input
         self._dims: dict[SymDim, None] = {}
@@ -243,26 +251,25 @@ class PlanMaker:
 
     # -- inputs
 
-    def bind(self, place: int, label: str, value: Any) -> Any:
-        """The value of an external node inside the function: each of its results is an input,
-        called ``label`` or nearly so."""
-        known = self.caller.values
+    def bind_inputs(self, place: int, label: str, value: Any) -> Any:
+        """Make an input for each result of an external node, named ``label`` or nearly so."""
+        caller_values = self.caller.values
         leaf = -1
 
-        def bound(item: Any) -> Any:
+        def bind_leaf(item: Any) -> Any:
             nonlocal leaf
             leaf += 1
             if isinstance(item, SymDim):
                 self._dims.setdefault(item)
-            if not isinstance(item, str) or item not in known:
+            if not isinstance(item, str) or item not in caller_values:
                 return item
             if item not in self._inputs:
                 name = self._inputs[item] = self.body.unique_name(label)
-                self._copy_input(name, known[item])
+                self._copy_input(name, caller_values[item])
                 self._slots[name] = (place, leaf)
             return self._inputs[item]
 
-        return map_leaves(value, bound)
+        return map_leaves(value, bind_leaf)
 
     def _copy_input(self, name: str, info: Any) -> None:
         self.body.make_tensor_input(name, info.dtype, info.shape)
@@ -272,7 +279,7 @@ class PlanMaker:
             self.body.numbers[name] = self.caller.numbers[info.name]
 
     def bind_dims(self) -> None:
-        """Sizes that are given to the function and that no input shows are inputs themselves."""
+        """Make inputs of sizes that no other input determines."""
         for dim in self._dims:
             if not self.body.materializer.can_compute(dim):
                 name = self.body.unique_name(str(dim) if dims.is_symbol(dim) else "size")
@@ -280,7 +287,7 @@ class PlanMaker:
                 self._slots[name] = dim
 
     def bind_weight(self, node: Node, name: str, tensor_type: tuple[int, Any]) -> str:
-        """An input for a weight."""
+        """Make an input for a weight."""
         name = self.body.unique_name(name)
         self.body.make_tensor_input(name, *tensor_type)
         self._slots[name] = (self.region.externals.index(node), 0)
@@ -290,28 +297,28 @@ class PlanMaker:
     # -- outputs
 
     def return_values(self, values: Sequence[Any]) -> None:
-        """Declare the outputs for what the returned nodes became in the body."""
+        """Declare the outputs for the values of the returned nodes."""
         body = self.body
-        wanted: dict[Any, int] = {}
+        outputs: dict[Any, int] = {}
 
-        def result(item: Any) -> Any:
+        def to_template(item: Any) -> Any:
             if isinstance(item, SymDim):
                 if self.caller.materializer.can_compute(item):
                     return item
-                return FunctionOutput(wanted.setdefault(item, len(wanted)), item)
+                return FunctionOutput(outputs.setdefault(item, len(outputs)), item)
             if not isinstance(item, str) or item not in body.values:
                 return item
             if item in self._slots:
                 return FunctionOperand(self._slots[item])
-            return FunctionOutput(wanted.setdefault(item, len(wanted)))
+            return FunctionOutput(outputs.setdefault(item, len(outputs)))
 
-        self.plan.returned = [map_leaves(value, result) for value in values]
-        for place, item in enumerate(wanted):
+        self.plan.returned = [map_leaves(value, to_template) for value in values]
+        for index, item in enumerate(outputs):
             source = item
             if isinstance(item, SymDim):
                 source = body.dim_as_vector(item)
-                self._sizes.add(place)
-            name = "output" if len(wanted) == 1 else f"output_{place}"
+                self._sizes.add(index)
+            name = "output" if len(outputs) == 1 else f"output_{index}"
             if body.has_name(name):
                 name = body.unique_name(name)
             body.make_node("Identity", [source], [name])
@@ -322,8 +329,8 @@ class PlanMaker:
 
     # -- the function
 
-    def finish(self, table: FunctionTable, passes: PassOptions) -> Plan:
-        """Clean the body, leave out inputs that nothing reads, and add the function to ``table``.
+    def finish_plan(self, table: FunctionTable, passes: PassOptions) -> Plan:
+        """Optimize the body, drop unused inputs, and add the function to ``table``.
 
         Weights come after all other inputs.
         """
@@ -342,7 +349,7 @@ class PlanMaker:
         return plan
 
     def _pass_on_copies(self) -> None:
-        """An output that is a copy of an input is no output: the caller has the input."""
+        """Drop outputs that are copies of an input: the caller has the input."""
         body, plan = self.body, self.plan
         copies = {
             node.outputs[0]: FunctionOperand(self._slots[node.inputs[0]])
@@ -350,27 +357,27 @@ class PlanMaker:
             if node.op_type == "Identity" and not node.domain and node.inputs[0] in self._slots
         }
         passed = {
-            place: copies[info.name]
-            for place, info in enumerate(body.outputs)
-            if info.name in copies and place not in self._sizes
+            position: copies[info.name]
+            for position, info in enumerate(body.outputs)
+            if info.name in copies and position not in self._sizes
         }
         if not passed:
             return
-        kept = [place for place in range(len(body.outputs)) if place not in passed]
-        numbers = {place: index for index, place in enumerate(kept)}
+        remaining = [position for position in range(len(body.outputs)) if position not in passed]
+        numbers = {position: index for index, position in enumerate(remaining)}
 
-        def changed(item: Any) -> Any:
+        def update_output(item: Any) -> Any:
             if not isinstance(item, FunctionOutput):
                 return item
             return passed.get(item.index) or FunctionOutput(numbers[item.index], item.dim)
 
-        plan.returned = [map_leaves(value, changed) for value in plan.returned]
-        plan.outputs = [plan.outputs[place] for place in kept]
-        body.outputs[:] = [body.outputs[place] for place in kept]
+        plan.returned = [map_leaves(value, update_output) for value in plan.returned]
+        plan.outputs = [plan.outputs[position] for position in remaining]
+        body.outputs[:] = [body.outputs[position] for position in remaining]
         body.remove_unused()
 
 
 def input_label(node: Node) -> str:
-    """``linear`` for ``linear_3``: a function is shared by calls that torch numbers."""
+    """Return ``linear`` for ``linear_3``: a function is shared by calls that torch numbers."""
     base, _, number = node.name.rpartition("_")
     return base if base and number.isdigit() and node.op != "placeholder" else node.name

@@ -1,6 +1,6 @@
-"""What a causal language model takes and returns in one step: its cache, the names of its inputs
-and outputs, and a call to export it with. In comes a model of transformers, out goes a Decoder, or
-an error that says why the model has no such step. Called by export.py and loop.py."""
+"""One step of a causal language model: its cache, the names of its inputs and outputs, and an
+example call. Called by export.py and loop.py.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TOTAL = f"{PAST} + {SEQUENCE}"
 # Sizes of the example. torch takes 0 and 1 for constants; the graph holds for them all the same.
 _BATCH, _SEQUENCE, _PAST = 2, 3, 4
 # What configurations of transformers call the longest text.
-LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+CONTEXT_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 # Architectures whose `generate` computes the cache anew where LongRoPE changes its frequencies.
-_COMPUTE_ANEW = frozenset(("phi3", "phimoe"))
+_RECOMPUTING_MODELS = frozenset(("phi3", "phimoe"))
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,11 @@ class CacheLayer:
 
 @dataclass(frozen=True)
 class Decoder:
-    """A model and the step that it is exported as. ``positions``: forward takes position_ids;
-    ``cache``: how forward and its result call the cache, which transformers renamed in 5.24;
-    ``coded``: the cache is tensors of codes, not an object of transformers."""
+    """A model and its exported step.
+
+    ``positions``: forward takes position_ids; ``cache``: the name of the cache in forward and its
+    result, which transformers renamed in 5.24; ``coded``: the cache is tensors of codes.
+    """
 
     model: Any
     layers: tuple[CacheLayer, ...]
@@ -47,16 +49,18 @@ class Decoder:
     coded: bool = False
 
     def text_inputs(self) -> list[str]:
-        """Names of the inputs that are no cache."""
+        """Return the names of the inputs that are no cache."""
         return ["input_ids", "attention_mask", *(["position_ids"] if self.positions else [])]
 
     def cache_names(self, what: str) -> list[str]:
-        """``past_key_values.0.key``, ``past_key_values.0.value``, ..., or those of ``present``."""
+        """Return ``past_key_values.0.key``, ``past_key_values.0.value``, ..., or those of
+        ``present``.
+        """
         numbers = range(len(self.layers))
         return [f"{what}.{number}.{kind}" for number in numbers for kind in ("key", "value")]
 
-    def example(self, with_past: bool = True) -> dict[str, Any]:
-        """Keywords of a call of the model."""
+    def example_call(self, with_past: bool = True) -> dict[str, Any]:
+        """Return keywords of a call of the model."""
         total = (_PAST if with_past else 0) + _SEQUENCE
         device = self.model.device
         text = {
@@ -71,16 +75,18 @@ class Decoder:
         }
 
     def example_cache(self, with_past: bool = True) -> Any:
-        """A cache of zeros whose layers all keep the whole past: what slides is masked, so that
-        every layer has the same length and the graph says what it drops."""
+        """Return a cache of zeros whose layers all have the whole past.
+
+        Sliding windows are masked, so that every layer has the same length.
+        """
         from transformers import DynamicCache
 
-        zeros = list(self._zeros(_BATCH, _PAST)) if with_past else []
+        zeros = list(self._zero_cache(_BATCH, _PAST)) if with_past else []
         if self.coded:
             return [tensor for both in zeros for tensor in both]
         return DynamicCache(zeros or None)
 
-    def _zeros(self, batch: int, past: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _zero_cache(self, batch: int, past: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for layer in self.layers:
             keys, values = (
                 torch.zeros(
@@ -91,7 +97,7 @@ class Decoder:
             yield keys, values
 
     def dynamic_shapes(self, with_past: bool = True) -> dict[str, Any]:
-        """The dimensions of the example that a call may change."""
+        """Return the dynamic dimensions of the example."""
         text = {
             "input_ids": {0: BATCH, 1: SEQUENCE},
             "attention_mask": {0: BATCH, 1: TOTAL if with_past else SEQUENCE},
@@ -108,16 +114,16 @@ class Decoder:
         return [sizes] * (2 * len(self.layers)) if self.coded else sizes
 
 
-def decoder_of(model: Any) -> Decoder:
-    """The step of a causal language model of transformers; runs the model on two tokens.
+def make_decoder(model: Any) -> Decoder:
+    """Find the step of a causal language model of transformers; runs the model on two tokens.
 
     Raises InputError for what is no such model, is in training mode or has no weights, and
     ExportError for a model whose cache is not keys and values of each layer.
     """
     _check_model(model)
     parameters = inspect.signature(model.forward).parameters
-    kept = "cache" if "cache" in parameters else "past_key_values"
-    missing = [n for n in ("input_ids", "attention_mask", kept) if n not in parameters]
+    cache_argument = "cache" if "cache" in parameters else "past_key_values"
+    missing = [n for n in ("input_ids", "attention_mask", cache_argument) if n not in parameters]
     if missing:
         raise ExportError(
             f"{type(model).__name__}.forward does not take {', '.join(missing)}: a step of a "
@@ -127,21 +133,23 @@ def decoder_of(model: Any) -> Decoder:
     with torch.no_grad():
         tokens = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
         out = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
-    layers = _cache_layers(model, getattr(out, kept, None))
-    return Decoder(model, layers, "position_ids" in parameters, kept)
+    layers = _cache_layers(model, getattr(out, cache_argument, None))
+    return Decoder(model, layers, "position_ids" in parameters, cache_argument)
 
 
 def longest_text(config: Any) -> int | None:
-    """The most tokens of a text, by a configuration of transformers; None where it does not say."""
-    found = (getattr(config, name, None) for name in LENGTHS)
-    return next((each for each in found if isinstance(each, int)), None)
+    """Return the most tokens of a text, by a configuration of transformers; None if unknown."""
+    lengths = (getattr(config, name, None) for name in CONTEXT_LENGTH_KEYS)
+    return next((length for length in lengths if isinstance(length, int)), None)
 
 
-def computed_anew(config: Mapping[str, Any]) -> int | None:
-    """The length of a text after which ``generate`` computes the whole cache once more, by what
-    config.json says; None for most models, which never do."""
+def cache_recompute_length(config: Mapping[str, Any]) -> int | None:
+    """Return the length after which ``generate`` recomputes the whole cache.
+
+    By what config.json says; None for most models, which never do.
+    """
     rope = config.get("rope_parameters") or {}
-    if config.get("model_type") not in _COMPUTE_ANEW or rope.get("rope_type") != "longrope":
+    if config.get("model_type") not in _RECOMPUTING_MODELS or rope.get("rope_type") != "longrope":
         return None
     length = config.get("original_max_position_embeddings")
     return length if isinstance(length, int) else None

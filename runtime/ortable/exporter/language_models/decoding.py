@@ -1,6 +1,6 @@
-"""How the next token is chosen: what of the settings for ``generate`` (generation_config.json) the
-runner and the loops follow, and how. In come settings and logits, out go scores. Called by
-runner.py, loop.py and folder.py."""
+"""Choose the next token by the settings of ``generate`` (generation_config.json). Called by
+runner.py, loop.py and model_folder.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortable.errors import OptionError
 
 # Settings that change which token is the next and are not followed, and the values with which they
 # do nothing.
-_OTHERS: dict[str, tuple[Any, ...]] = {
+_UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "bad_words_ids": (),
     "begin_suppress_tokens": (),
     "exponential_decay_length_penalty": (),
@@ -33,7 +33,7 @@ _OTHERS: dict[str, tuple[Any, ...]] = {
     "suppress_tokens": (),
     "watermarking_config": (),
 }
-_OTHERS_OF_SAMPLES: dict[str, tuple[Any, ...]] = {
+_UNSUPPORTED_IN_SAMPLES: dict[str, tuple[Any, ...]] = {
     "epsilon_cutoff": (0, 0.0),
     "eta_cutoff": (0, 0.0),
     "min_p": (),
@@ -59,12 +59,12 @@ class Decoding:
     top_p: float = 1.0
 
 
-def decoding_of(settings: Mapping[str, Any], sample: bool = False) -> Decoding:
-    """How to choose tokens by the settings of a GenerationConfig.
+def make_decoding(settings: Mapping[str, Any], sample: bool = False) -> Decoding:
+    """Read from the settings of a GenerationConfig how to choose tokens.
 
-    Raises OptionError for settings that are not followed.
+    Raises OptionError for settings that are not supported.
     """
-    others = {**_OTHERS, **(_OTHERS_OF_SAMPLES if sample else {})}
+    others = {**_UNSUPPORTED, **(_UNSUPPORTED_IN_SAMPLES if sample else {})}
     refused = [
         f"{name}={settings[name]!r:.60}"
         for name, nothing in others.items()
@@ -77,65 +77,70 @@ def decoding_of(settings: Mapping[str, Any], sample: bool = False) -> Decoding:
         )
     tokens = special_tokens(settings)
     ends = tokens["eos"]
-    given = {
+    followed = {
         name: kind(settings[name])
         for name, kind in (_FOLLOWED_IN_SAMPLES if sample else _FOLLOWED).items()
         if settings.get(name) is not None
     }
     if sample:
-        given.setdefault("top_k", 50)  # as generate does
+        followed.setdefault("top_k", 50)  # as generate does
     return Decoding(
         () if ends is None else (ends,) if isinstance(ends, int) else tuple(ends),
         tokens["pad"] or 0,
-        **given,
+        **followed,
     )
 
 
 def special_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Tokens that begin, end and fill a text, ``bos``, ``eos`` (one or several) and ``pad``, each
-    None where there is none; texts are filled with the first that ends one where nothing says
-    otherwise, as ``generate`` does."""
-    found = {kind: settings.get(f"{kind}_token_id") for kind in ("bos", "eos", "pad")}
-    if found["pad"] is None and found["eos"] is not None:
-        eos = found["eos"]
-        found["pad"] = eos if isinstance(eos, int) else next(iter(eos), None)
-    return found
+    """Return ``bos``, ``eos`` (one or several) and ``pad`` tokens, each None where there is none.
+
+    Texts are filled with the first end token by default, as ``generate`` does.
+    """
+    tokens = {kind: settings.get(f"{kind}_token_id") for kind in ("bos", "eos", "pad")}
+    if tokens["pad"] is None and tokens["eos"] is not None:
+        eos = tokens["eos"]
+        tokens["pad"] = eos if isinstance(eos, int) else next(iter(eos), None)
+    return tokens
 
 
-def scored(
+def compute_scores(
     decoding: Decoding, logits: torch.Tensor, texts: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Scores float32 (batch, vocabulary) of the next token, from the logits of the last one, the
-    texts so far (batch, length), and their mask: the processors of transformers."""
+    """Compute scores float32 (batch, vocabulary) of the next token with transformers' processors.
+
+    From the logits of the last token, the texts so far (batch, length), and their mask.
+    """
     scores = logits.to(torch.float32)
-    for process in _processors(decoding, mask):
+    for process in _logits_processors(decoding, mask):
         scores = process(texts, scores)
     return scores
 
 
-def _processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
-    """In the order of ``generate``. What only fills a prompt is no repetition."""
-    found: list[Any] = []
+def _logits_processors(decoding: Decoding, mask: torch.Tensor) -> list[Any]:
+    """Return the processors in the order of ``generate``. Padding of a prompt is no repetition."""
+    processors: list[Any] = []
     if replace(decoding, ends=(), fill=0) == Decoding((), 0):
-        return found
+        return processors
     from transformers import generation
 
     if decoding.repetition_penalty != 1.0:
         filling = (mask != 0).to(torch.int32).argmax(dim=1)
         penalty = generation.RepetitionPenaltyLogitsProcessor
-        found.append(penalty(decoding.repetition_penalty, prompt_ignore_length=filling))
+        processors.append(penalty(decoding.repetition_penalty, prompt_ignore_length=filling))
     if decoding.temperature != 1.0:
-        found.append(generation.TemperatureLogitsWarper(decoding.temperature))
+        processors.append(generation.TemperatureLogitsWarper(decoding.temperature))
     if decoding.top_k:
-        found.append(generation.TopKLogitsWarper(decoding.top_k))
+        processors.append(generation.TopKLogitsWarper(decoding.top_k))
     if decoding.top_p < 1.0:
-        found.append(generation.TopPLogitsWarper(decoding.top_p))
-    return found
+        processors.append(generation.TopPLogitsWarper(decoding.top_p))
+    return processors
 
 
-def drawn(scores: torch.Tensor, random: torch.Tensor) -> torch.Tensor:
-    """A token (batch,) for each row of scores, drawn with its probability: the first whose
-    cumulated probability is above a number (batch,) of [0, 1)."""
+def sample_tokens(scores: torch.Tensor, random: torch.Tensor) -> torch.Tensor:
+    """Sample a token (batch,) for each row of scores.
+
+    It is the first whose cumulated probability is above a number (batch,) of [0, 1).
+    """
     cumulated = scores.softmax(-1).cumsum(-1)
-    wanted = random.clamp(0, _BELOW_ONE)[:, None] * cumulated[:, -1:]
-    return (cumulated <= wanted).sum(-1)
+    threshold = random.clamp(0, _BELOW_ONE)[:, None] * cumulated[:, -1:]
+    return (cumulated <= threshold).sum(-1)

@@ -1,6 +1,6 @@
-"""export_language_model: a causal language model of transformers becomes a folder with a graph for
-each step of a conversation, and what onnxruntime-genai and optimum read beside it. In come the
-model and the folder, out goes what runs it. Called by users."""
+"""export_language_model: export a causal language model of transformers to a folder, with a
+graph for each step of a conversation and the files of onnxruntime-genai and optimum.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from ortable.ir.proto.large_model import save_together
 from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
-from .decoder import Decoder, decoder_of
-from .loop import decoding_of_loop, search
+from .decoder import Decoder, make_decoder
+from .loop import decoding_of_loop, make_search
 from .model_folder import (
     FIRST,
     GENAI,
     MODEL,
     NEXT,
     SEARCHES,
+    replace_folder,
     weights_outside,
     write_json,
-    written_folder,
 )
-from .quantized_kv_cache import Cache, checked_cache, with_coded_cache
+from .quantized_kv_cache import Cache, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 
-_WHOLE = ("keep", "float32")
+_UNQUANTIZED = ("keep", "float32")
 Weights: TypeAlias = Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions
 
 
@@ -102,7 +102,7 @@ def export_language_model(
             ``loop`` does not follow.
     """
     _check_options(merged, loop, genai, context_length)
-    rounding = None if weights in _WHOLE else parse_weights(weights)
+    rounding = None if weights in _UNQUANTIZED else parse_weights(weights)
     coded = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,
@@ -111,24 +111,24 @@ def export_language_model(
         "verbose": verbose,
         "weights": rounding,
     }
-    decoder = decoder_of(_with_weights(model, weights))
+    decoder = make_decoder(_with_weights(model, weights))
     if coded is not None:
-        decoder = with_coded_cache(decoder, coded)
-        keywords["weights"] = _one_deeper(rounding)
+        decoder = quantize_cache(decoder, coded)
+        keywords["weights"] = _nest_weight_options(rounding)
     sample = loop == "sample"
-    with written_folder(path) as folder:
+    with replace_folder(path) as folder:
         # what may refuse comes first
         decoding = None if loop is None else decoding_of_loop(decoder, sample)
         if merged and genai:
             write_json(folder / GENAI, genai_config(decoder, MODEL, context_length))
-        step = _step(decoder, True, validate=validate, **keywords)
+        step = _export_step(decoder, True, validate=validate, **keywords)
         models = {MODEL: step}
         if not merged:
-            first = _step(decoder, False, validate=validate, **keywords)
+            first = _export_step(decoder, False, validate=validate, **keywords)
             models = {FIRST: first, NEXT: step}
         if loop is not None and decoding is not None:
-            deeper = {**keywords, "weights": _one_deeper(keywords["weights"])}
-            models[SEARCHES[loop]] = search(decoder, decoding, sample, deeper)
+            deeper = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
+            models[SEARCHES[loop]] = make_search(decoder, decoding, sample, deeper)
         save_together(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
@@ -145,41 +145,40 @@ def _check_options(merged: Any, loop: Any, genai: Any, length: Any) -> None:
 
 
 def _with_weights(model: Any, weights: Weights | None) -> Any:
-    """The model, or a copy of it in float32. Integers are made of the graph: they are a keyword of
-    `export`, as the target is, and none of this function's."""
+    """Return the model, or a copy of it in float32. The keyword of `export` quantizes."""
     if weights != "float32" or not isinstance(model, torch.nn.Module):
         return model
-    if all(each.dtype == torch.float32 for each in model.parameters()):
+    if all(parameter.dtype == torch.float32 for parameter in model.parameters()):
         return model
     return copy.deepcopy(model).to(torch.float32)
 
 
-def _one_deeper(rounding: Any) -> Any:
-    """The same weights as an attribute ``model`` of another module calls them."""
+def _nest_weight_options(rounding: Any) -> Any:
+    """Return the options for the weights as an attribute ``model`` of another module."""
     if not isinstance(rounding, WeightOptions):
         return rounding
     include, exclude = (
-        tuple(f"model.{each}" for each in names) for names in (rounding.include, rounding.exclude)
+        tuple(f"model.{name}" for name in names) for names in (rounding.include, rounding.exclude)
     )
     return replace(rounding, include=include, exclude=exclude)
 
 
-def _step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:
-    """One graph: a step after others, or the first."""
+def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:
+    """Export one graph: a step after others, or the first."""
     past = decoder.cache_names("past_key_values") if with_past else []
-    made = export(
+    model = export(
         decoder.model,
-        kwargs=decoder.example(with_past),
+        kwargs=decoder.example_call(with_past),
         dynamic_shapes=decoder.dynamic_shapes(with_past),
         input_names=[*decoder.text_inputs(), *past],
         output_names=["logits", *decoder.cache_names("present")],
         **keywords,
     ).model
-    return weights_outside(made)
+    return weights_outside(model)
 
 
 def _write_settings(model: Any, tokenizer: Any, folder: Path) -> None:
-    """The files of transformers: config.json, generation_config.json and those of the tokenizer."""
+    """Write config.json, generation_config.json and the files of the tokenizer."""
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     if tokenizer is not None:

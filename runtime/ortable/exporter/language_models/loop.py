@@ -1,6 +1,4 @@
-"""Decoding as one ONNX model: a Loop whose body is the step of the model, from prompts to texts
-without a call between the tokens. In comes a Decoder, out goes a LargeModel. Called by
-export.py."""
+"""Decoding as one ONNX model: a Loop whose body is the step of the model. Called by export.py."""
 
 from __future__ import annotations
 
@@ -12,8 +10,19 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, compose, h
 
 from ortable.builder import LargeModel
 from ortable.errors import ExportError
-from ortable.exporter.language_models.decoder import BATCH, SEQUENCE, TOTAL, Decoder, computed_anew
-from ortable.exporter.language_models.decoding import Decoding, decoding_of, drawn, scored
+from ortable.exporter.language_models.decoder import (
+    BATCH,
+    SEQUENCE,
+    TOTAL,
+    Decoder,
+    cache_recompute_length,
+)
+from ortable.exporter.language_models.decoding import (
+    Decoding,
+    compute_scores,
+    make_decoding,
+    sample_tokens,
+)
 from ortable.exporter.language_models.model_folder import weights_outside
 from ortable.exporter.to_onnx import export, to_onnx
 
@@ -21,8 +30,8 @@ STEPS = "steps"  # the dimension of random numbers
 _STEPS = 5  # its size in the example
 
 
-class Start(torch.nn.Module):
-    """What the loop starts with besides the prompt: no text has ended, and the cache is empty."""
+class DecodeStart(torch.nn.Module):
+    """The initial state of the loop: no text has ended, and the cache is empty."""
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
@@ -40,9 +49,12 @@ class Start(torch.nn.Module):
         return finished, keys, values
 
 
-class Step(torch.nn.Module):
-    """One step of the loop. Its results are whether to go on, and the arguments of the next step in
-    the order of its own, but for the number of the step and the random numbers."""
+class DecodeStep(torch.nn.Module):
+    """One step of the loop.
+
+    Returns whether to continue, and the arguments of the next step in the order of its own, without
+    the number of the step and the random numbers.
+    """
 
     def __init__(self, decoder: Decoder, decoding: Decoding) -> None:
         super().__init__()
@@ -63,13 +75,16 @@ class Step(torch.nn.Module):
         number: torch.Tensor | None = None,
         random: torch.Tensor | None = None,
     ) -> tuple[Any, ...]:
-        """Tokens (batch, sequence) that are not in the cache yet, mask and texts (batch, past +
-        sequence), bools (batch,) of the texts that have ended, the cache; and where tokens are
-        drawn the number of the step, and numbers of [0, 1) (steps, batch)."""
+        """Choose the next tokens.
+
+        Takes tokens (batch, sequence) that are not in the cache yet, mask and texts (batch, past +
+        sequence), bools (batch,) of the texts that have ended, the cache; and to sample, the number
+        of the step, and random numbers of [0, 1) (steps, batch).
+        """
         positions = {}
         if self.positions:
-            known = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-            positions["position_ids"] = known[:, -input_ids.shape[1] :]
+            all_positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+            positions["position_ids"] = all_positions[:, -input_ids.shape[1] :]
         out = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -77,11 +92,11 @@ class Step(torch.nn.Module):
             **{self.cache: past_key_values},
             **positions,
         )
-        scores = scored(self.decoding, out.logits[:, -1], sequences, attention_mask)
+        scores = compute_scores(self.decoding, out.logits[:, -1], sequences, attention_mask)
         if random is None or number is None:
             token = scores.argmax(-1)
         else:
-            token = drawn(scores, random.index_select(0, number[None])[0])
+            token = sample_tokens(scores, random.index_select(0, number[None])[0])
         token = torch.where(finished, self.decoding.fill, token)
         ended = finished if self.ends is None else finished | (token[:, None] == self.ends).any(-1)
         token = token[:, None]
@@ -91,8 +106,8 @@ class Step(torch.nn.Module):
 
 
 def step_example(decoder: Decoder, sample: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keywords of a call of Step, and their dynamic dimensions."""
-    call, shapes = decoder.example(), decoder.dynamic_shapes()
+    """Return keywords of a call of DecodeStep, and their dynamic dimensions."""
+    call, shapes = decoder.example_call(), decoder.dynamic_shapes()
     mask = call["attention_mask"]
     arguments = {
         "input_ids": (call["input_ids"], {0: BATCH, 1: SEQUENCE}),
@@ -120,43 +135,42 @@ _PREFIX = "start_"
 
 
 def decoding_of_loop(decoder: Decoder, sample: bool) -> Decoding:
-    """How a loop of steps chooses tokens: as generation_config says.
+    """Read from generation_config how the loop chooses tokens.
 
-    Raises OptionError for settings that are not followed, and ExportError for a model whose cache
-    ``generate`` computes anew in the middle of a text.
+    Raises OptionError for settings that are not supported, and ExportError for a model whose cache
+    ``generate`` recomputes in the middle of a text.
     """
-    anew = computed_anew(decoder.model.config.to_dict())
+    anew = cache_recompute_length(decoder.model.config.to_dict())
     if anew is not None:
         raise ExportError(
             f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
             "tokens (LongRoPE), which a loop of steps does not: leave out loop"
         )
-    return decoding_of(decoder.model.generation_config.to_dict(), sample)
+    return make_decoding(decoder.model.generation_config.to_dict(), sample)
 
 
-def search(
+def make_search(
     decoder: Decoder, decoding: Decoding, sample: bool, keywords: Mapping[str, Any]
 ) -> LargeModel:
-    """The model ``input_ids, attention_mask, max_new_tokens -> sequences``, which has the input
-    ``random`` too where tokens are drawn.
+    """Export ``input_ids, attention_mask, max_new_tokens -> sequences``, with ``random`` to sample.
 
     Without, the tokens of ``sequences`` are those of ``generate(do_sample=False)``: the largest
     score at each step; a text that has ended is filled up, and the loop ends with the last of them.
     """
     call, shapes = step_example(decoder, sample)
-    step = Step(decoder, decoding).eval()
+    step = DecodeStep(decoder, decoding).eval()
     body = export(step, kwargs=call, dynamic_shapes=shapes, **keywords).model
     prompt = torch.zeros_like(call["input_ids"])
     start = to_onnx(
-        Start(decoder), (prompt,), dynamic_shapes=({0: BATCH, 1: SEQUENCE},), **keywords
+        DecodeStart(decoder), (prompt,), dynamic_shapes=({0: BATCH, 1: SEQUENCE},), **keywords
     )
-    return _looped(weights_outside(body), start, sample)
+    return _build_loop(weights_outside(body), start, sample)
 
 
-def _looped(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel:
+def _build_loop(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel:
     before = compose.add_prefix(start, _PREFIX)
     beginning = [value.name for value in before.graph.output]
-    given = before.graph.input[0].name
+    start_input = before.graph.input[0].name
     finished, caches = beginning[0], beginning[1:]
     states = ["input_ids", "attention_mask", finished, "input_ids", *caches]
     carried = [value for value in step.proto.graph.input if value.name not in (_NUMBER, _RANDOM)]
@@ -167,10 +181,10 @@ def _looped(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel:
     model.graph.Clear()
     graph = model.graph
     graph.name = step.proto.graph.name
-    graph.input.extend(_inputs(sample))
+    graph.input.extend(_loop_inputs(sample))
     graph.initializer.extend(before.graph.initializer)
     graph.initializer.extend(t for t in step.proto.graph.initializer if t.name in step.tensors)
-    graph.node.add(op_type="Identity", input=["input_ids"], output=[given])
+    graph.node.add(op_type="Identity", input=["input_ids"], output=[start_input])
     graph.node.extend(before.graph.node)
     results = [f"last_{name}" for name in states]
     results[_STATES.index("sequences")] = "sequences"
@@ -179,29 +193,28 @@ def _looped(step: LargeModel, start: ModelProto, sample: bool) -> LargeModel:
         output=[f"{name}_{number}" if name != "sequences" else name
                 for number, name in enumerate(results)],
     )  # fmt: skip
-    loop.attribute.append(helper.make_attribute("body", _body(step, carried)))
+    loop.attribute.append(helper.make_attribute("body", _loop_body(step, carried)))
     graph.output.append(
         helper.make_tensor_value_info("sequences", TensorProto.INT64, [BATCH, "total_length"])
     )
     return LargeModel(model, step.tensors, step.nested)
 
 
-def _inputs(sample: bool) -> list[Any]:
-    """Prompts, which tokens of them are no padding, how many tokens each gets at most, and numbers
-    of [0, 1) to draw them by, a row for each token."""
-    tokens, made = [BATCH, SEQUENCE], helper.make_tensor_value_info
-    found = [
-        made("input_ids", TensorProto.INT64, tokens),
-        made("attention_mask", TensorProto.INT64, tokens),
-        made("max_new_tokens", TensorProto.INT64, []),
+def _loop_inputs(sample: bool) -> list[Any]:
+    """Return the inputs: prompts, their mask, the number of tokens, and random numbers by step."""
+    tokens, make_info = [BATCH, SEQUENCE], helper.make_tensor_value_info
+    inputs = [
+        make_info("input_ids", TensorProto.INT64, tokens),
+        make_info("attention_mask", TensorProto.INT64, tokens),
+        make_info("max_new_tokens", TensorProto.INT64, []),
     ]
     if sample:
-        found.append(made(_RANDOM, TensorProto.FLOAT, [STEPS, BATCH]))
-    return found
+        inputs.append(make_info(_RANDOM, TensorProto.FLOAT, [STEPS, BATCH]))
+    return inputs
 
 
-def _body(step: LargeModel, carried: Sequence[ValueInfoProto]) -> GraphProto:
-    """The step as the body of a Loop: large weights are those of the graph around it."""
+def _loop_body(step: LargeModel, carried: Sequence[ValueInfoProto]) -> GraphProto:
+    """Return the step as the body of a Loop; large weights stay in the outer graph."""
     body = GraphProto()
     body.CopyFrom(step.proto.graph)
     del body.initializer[:], body.input[:]

@@ -1,6 +1,6 @@
-"""A folder that is written as a whole: files come into being beside it and take their places at
-the end, the models last. In comes the path of the folder, out goes where to write. Called by
-export.py."""
+"""Write a folder atomically: files are written beside it and moved into place at the end. Called by
+export.py.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from onnx import ModelProto
 
 from ortable.builder import LargeModel
 from ortable.errors import ExportError, OptionError
-from ortable.exporter.language_models.decoder import LENGTHS, Decoder, computed_anew, longest_text
+from ortable.exporter.language_models.decoder import (
+    CONTEXT_LENGTH_KEYS,
+    Decoder,
+    cache_recompute_length,
+    longest_text,
+)
 from ortable.exporter.language_models.decoding import special_tokens
 from ortable.ir.proto.atomic_files import unused_path
 
@@ -31,14 +36,14 @@ _OURS = (GENAI, *(f"{name}{end}" for name in _MODELS for end in ("", ".data")))
 
 
 @contextmanager
-def written_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A folder to write to, whose files are in ``path`` once the block has ended; after an error
-    ``path`` is unchanged. Other files of ``path`` stay.
+def replace_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a folder to write to, whose files replace those in ``path`` at the end of the block.
 
-    A folder that was there is moved aside before the new one takes its name, so no model has ever
-    the weights of another. Who dies between these two steps leaves both beside the path, whole,
-    under names with a dot. Raises ExportError when ``path`` is a file, the folder that it is in is
-    missing, or the system refuses to write.
+    After an error ``path`` is unchanged. Other files of ``path`` stay. An existing folder is moved
+    aside before the new one takes its name, so no model ever has the weights of another. A crash
+    between these two steps leaves both beside the path, complete, under names with a dot.
+
+    Raises ExportError when ``path`` is a file, its parent folder is missing, or writing fails.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -52,7 +57,7 @@ def written_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise ExportError(f"nothing can be written beside '{target}': {error}") from error
     try:
         yield staging
-        _publish(staging, target)
+        _move_into_place(staging, target)
     except OSError as error:
         raise ExportError(f"the language model could not be written to '{target}': {error}") from (
             error
@@ -61,7 +66,7 @@ def written_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _publish(staging: Path, target: Path) -> None:
+def _move_into_place(staging: Path, target: Path) -> None:
     if not target.exists():
         os.replace(staging, target)
         return
@@ -78,19 +83,18 @@ def _publish(staging: Path, target: Path) -> None:
 
 
 def _keep_others(target: Path, staging: Path) -> None:
-    """The files of ``target`` that are not of an older model and have no newer version, also in
-    ``staging``: the same files, under a second name."""
+    """Link the files of ``target`` that belong to no older model and have no newer version."""
     for path in target.iterdir():
         new = staging / path.name
         if path.name in _OURS or new.exists():
             continue
         if path.is_dir() and not path.is_symlink():
-            shutil.copytree(path, new, symlinks=True, copy_function=_linked)
+            shutil.copytree(path, new, symlinks=True, copy_function=_link_file)
         else:
-            _linked(path, new)
+            _link_file(path, new)
 
 
-def _linked(source: str | os.PathLike[str], new: str | os.PathLike[str]) -> None:
+def _link_file(source: str | os.PathLike[str], new: str | os.PathLike[str]) -> None:
     try:
         os.link(source, new, follow_symlinks=False)
     except OSError:  # a file system without hard links
@@ -98,7 +102,7 @@ def _linked(source: str | os.PathLike[str], new: str | os.PathLike[str]) -> None
 
 
 def weights_outside(model: ModelProto | LargeModel) -> LargeModel:
-    """A model whose weights go to a data file."""
+    """Return the model with its weights in a data file."""
     return model if isinstance(model, LargeModel) else LargeModel.of_proto(model, _THRESHOLD)
 
 
@@ -107,7 +111,9 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-_ANEW = 4096  # tokens after which onnxruntime-genai computes the cache of a Phi-3 anew
+_GENAI_RECOMPUTE_LENGTH = (
+    4096  # tokens after which onnxruntime-genai computes the cache of a Phi-3 anew
+)
 # Settings of generation_config.json that are ours too, and their value where it has none.
 _SEARCH: dict[str, Any] = {
     "diversity_penalty": 0.0,
@@ -124,25 +130,28 @@ _SEARCH: dict[str, Any] = {
 
 
 def genai_config(decoder: Decoder, filename: str, context_length: int | None) -> dict[str, Any]:
-    """What genai_config.json says of the model in ``filename``.
+    """Return genai_config.json for the model in ``filename``.
 
-    ``type`` is "decoder", the plain step with a cache: the types of single architectures switch on
-    what onnxruntime-genai's own graphs of them need, but for models that compute the cache anew
-    after a text of 4096 tokens, which it does for theirs. The cache grows by what a step returns
+    ``type`` is "decoder", the plain step with a cache: the types of single architectures enable
+    what onnxruntime-genai's own graphs need, except for models that recompute the cache after a
+    text of 4096 tokens, which it does only for theirs. The cache is what a step returns
     (``past_present_share_buffer`` off), since the graph appends to it.
 
     Raises OptionError where the length of a text is neither in the configuration nor given, and
-    ExportError for layers of the cache that differ, or a cache that is computed anew elsewhere.
+    ExportError for layers of the cache that differ, or a cache that is recomputed elsewhere.
     """
     config, layer = decoder.model.config.get_text_config(), decoder.layers[0]
-    sizes = {(each.heads, each.key_width, each.value_width) for each in decoder.layers}
+    sizes = {
+        (cache_layer.heads, cache_layer.key_width, cache_layer.value_width)
+        for cache_layer in decoder.layers
+    }
     if sizes != {(layer.heads, layer.key_width, layer.key_width)}:
         raise ExportError(
             f"the layers of the cache have (heads, width of keys, width of values) {sorted(sizes)}"
             ": onnxruntime-genai takes one number of heads and one width for all. genai=False "
             "writes the model without genai_config.json"
         )
-    length = _length(decoder, context_length)
+    length = _context_length(decoder, context_length)
     names = {name: name for name in decoder.text_inputs()}
     tokens = special_tokens(decoder.model.generation_config.to_dict())
     return {
@@ -168,11 +177,11 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
                 "num_hidden_layers": len(decoder.layers),
                 "num_key_value_heads": layer.heads,
             },
-            "type": _type(decoder),
+            "type": _genai_type(decoder),
             "vocab_size": config.vocab_size,
         },
         "search": {
-            **_search(decoder.model.generation_config),
+            **_search_settings(decoder.model.generation_config),
             "early_stopping": True,
             "max_length": length,
             "min_length": 0,
@@ -181,32 +190,33 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
     }
 
 
-def _type(decoder: Decoder) -> str:
+def _genai_type(decoder: Decoder) -> str:
     config = decoder.model.config.to_dict()
-    anew = computed_anew(config)
+    anew = cache_recompute_length(config)
     if anew is None:
         return "decoder"
-    if anew != _ANEW:
+    if anew != _GENAI_RECOMPUTE_LENGTH:
         raise ExportError(
             f"generate computes the cache of {type(decoder.model).__name__} anew after {anew} "
-            f"tokens (LongRoPE), onnxruntime-genai after {_ANEW}: genai=False writes the model "
-            "without genai_config.json"
+            f"tokens (LongRoPE), onnxruntime-genai after {_GENAI_RECOMPUTE_LENGTH}: "
+            "genai=False writes the model without genai_config.json"
         )
     return str(config["model_type"])
 
 
-def _length(decoder: Decoder, context_length: int | None) -> int:
-    """The longest text: ``context_length``, or what the configuration says."""
+def _context_length(decoder: Decoder, context_length: int | None) -> int:
+    """Return the longest text: ``context_length``, or that of the configuration."""
     config = decoder.model.config.get_text_config()
     length = longest_text(config) if context_length is None else context_length
     if length is None:
         raise OptionError(
             f"the configuration of {type(decoder.model).__name__} does not say how long a text may "
-            f"be ({', '.join(LENGTHS)}), and genai_config.json has to: give context_length"
+            f"be ({', '.join(CONTEXT_LENGTH_KEYS)}), and genai_config.json has to: "
+            "give context_length"
         )
     return length
 
 
-def _search(generation: Any) -> dict[str, Any]:
-    given = {name: getattr(generation, name, None) for name in _SEARCH}
-    return {name: _SEARCH[name] if value is None else value for name, value in given.items()}
+def _search_settings(generation: Any) -> dict[str, Any]:
+    settings = {name: getattr(generation, name, None) for name in _SEARCH}
+    return {name: _SEARCH[name] if value is None else value for name, value in settings.items()}

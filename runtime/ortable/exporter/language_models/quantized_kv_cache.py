@@ -1,7 +1,8 @@
-"""A cache of integers: keys and values of a language model as codes of 8 bits with a scale for each
-head and channel. In come a Decoder and texts to measure it on, out goes a Decoder whose model takes
-and returns codes; it is written in torch, so that it is exported, and compared, like any other.
-Called by export.py."""
+"""A quantized key-value cache: int8 codes with a scale for each head and channel.
+
+The quantized decoder is written in torch, so that it is exported and validated like any other.
+Called by export.py.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from ortable.errors import ExportError, InputError, OptionError
 
 from .decoder import Decoder, longest_text
 
-_LOWEST, _HIGHEST = -128, 127  # codes
-_LEAST = 1e-30  # of channels that stay smaller nothing is kept: their scale would have no inverse
+_MIN_CODE, _MAX_CODE = -128, 127  # codes
+_MIN_MAGNITUDE = (
+    1e-30  # of channels that stay smaller nothing is kept: their scale would have no inverse
+)
 _TEXTS, _TOKENS = 4, 64  # sizes of the texts that scales are measured on when none are given
 
 
@@ -54,30 +57,30 @@ class CacheOptions:
 Cache: TypeAlias = Literal["keep", "int8"] | Mapping[str, Any] | CacheOptions
 
 
-def checked_cache(given: Cache | None) -> CacheOptions | None:
-    """The options that ``cache=`` stands for; None where the cache keeps the model's dtype.
+def checked_cache(requested: Cache | None) -> CacheOptions | None:
+    """Parse ``cache=``; None where the cache keeps the model's dtype.
 
     Raises OptionError for anything else.
     """
-    if given is None or (isinstance(given, str) and given == "keep"):
+    if requested is None or (isinstance(requested, str) and requested == "keep"):
         return None
-    if isinstance(given, CacheOptions):
-        return given
-    if isinstance(given, str):
-        return CacheOptions(kind=given)  # type: ignore[arg-type]
-    if not isinstance(given, Mapping):
+    if isinstance(requested, CacheOptions):
+        return requested
+    if isinstance(requested, str):
+        return CacheOptions(kind=requested)  # type: ignore[arg-type]
+    if not isinstance(requested, Mapping):
         raise OptionError(
-            f"cache is 'keep', 'int8', a dict of settings or CacheOptions, not {given!r:.80}"
+            f"cache is 'keep', 'int8', a dict of settings or CacheOptions, not {requested!r:.80}"
         )
-    names = {each.name for each in fields(CacheOptions)}
-    unknown = [name for name in given if name not in names]
+    names = {option_field.name for option_field in fields(CacheOptions)}
+    unknown = [name for name in requested if name not in names]
     if unknown:
         raise OptionError(f"cache: there is no {unknown[0]!r:.80}, but {', '.join(sorted(names))}")
-    return CacheOptions(**given)
+    return CacheOptions(**requested)
 
 
-def with_coded_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
-    """The decoder with a cache of codes, whose scales are measured on ``options.texts``.
+def quantize_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
+    """Return the decoder with a quantized cache, whose scales are measured on ``options.texts``.
 
     Raises InputError for texts that are no tokens of the model, and ExportError for a cache that is
     not float32, or that has NaN or infinities on these texts.
@@ -88,20 +91,19 @@ def with_coded_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
             f"cache='int8' takes a cache of float32, and that of {type(decoder.model).__name__} is "
             f"{', '.join(map(str, kinds))}: weights='float32' computes with float32"
         )
-    scales = _measured(decoder, options)
+    scales = _measure_scales(decoder, options)
     layers = tuple(replace(layer, dtype=torch.int8) for layer in decoder.layers)
     return replace(
         decoder,
-        model=CodedModel(decoder, scales).eval(),
+        model=QuantizedCacheModel(decoder, scales).eval(),
         layers=layers,
         cache="past_key_values",
         coded=True,
     )
 
 
-class CodedModel(torch.nn.Module):
-    """A language model whose cache is tensors of codes, keys and values of one layer after the
-    other; what else its callers read is the model's."""
+class QuantizedCacheModel(torch.nn.Module):
+    """A language model whose cache is tensors of codes, keys and values layer by layer."""
 
     def __init__(
         self, decoder: Decoder, scales: Sequence[tuple[torch.Tensor, torch.Tensor]]
@@ -136,19 +138,19 @@ class CodedModel(torch.nn.Module):
         from transformers.cache_utils import Cache as TransformersCache
         from transformers.modeling_outputs import CausalLMOutputWithPast
 
-        layers = [self._layer(number, past_key_values) for number in range(self.count)]
-        given = {} if position_ids is None else {"position_ids": position_ids}
+        layers = [self._make_layer(number, past_key_values) for number in range(self.count)]
+        positions = {} if position_ids is None else {"position_ids": position_ids}
         out = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             use_cache=use_cache,
             **{self.cache: TransformersCache(layers=layers)},
-            **given,
+            **positions,
         )
         codes: Any = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
         return CausalLMOutputWithPast(logits=out.logits, past_key_values=codes)
 
-    def _layer(self, number: int, past: Sequence[torch.Tensor]) -> Any:
+    def _make_layer(self, number: int, past: Sequence[torch.Tensor]) -> Any:
         scales = [
             getattr(self, f"{kind}_{what}_{number}")
             for kind in ("key", "value")
@@ -159,11 +161,10 @@ class CodedModel(torch.nn.Module):
 
 @functools.cache
 def _layer_class() -> Any:
-    """The class of a layer of codes: transformers, which knows layers by their class, is no
-    dependency of the package."""
+    """Define the class of a quantized cache layer; transformers is an optional dependency."""
     from transformers.cache_utils import DynamicLayer
 
-    class CodedLayer(DynamicLayer):  # type: ignore[misc]
+    class QuantizedCacheLayer(DynamicLayer):  # type: ignore[misc]
         """One layer of a cache: ``update`` takes new keys and values, and returns all of them as
         floats. ``keys`` and ``values`` are the codes."""
 
@@ -176,9 +177,12 @@ def _layer_class() -> Any:
             self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
         ) -> tuple[torch.Tensor, torch.Tensor]:
             """Keys and values float32 (batch, heads, past + sequence, width) of new ones."""
-            new = [_codes(key_states, self.key_inverse), _codes(value_states, self.value_inverse)]
+            new = [
+                _quantize(key_states, self.key_inverse),
+                _quantize(value_states, self.value_inverse),
+            ]
             if self.past:
-                new = [torch.cat(each, dim=2) for each in zip(self.past, new, strict=True)]
+                new = [torch.cat(pair, dim=2) for pair in zip(self.past, new, strict=True)]
             self.keys, self.values = self.past = new
             self.is_initialized = True
             return (
@@ -190,28 +194,32 @@ def _layer_class() -> Any:
             """Tokens in the cache."""
             return self.past[0].shape[2] if self.past else 0
 
-    return CodedLayer
+    return QuantizedCacheLayer
 
 
-def _codes(x: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
+def _quantize(x: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
     # the product with the inverse, not a division: so rounds ONNX Runtime's kernel
-    return torch.clamp(torch.round(x * inverse), _LOWEST, _HIGHEST).to(torch.int8)
+    return torch.clamp(torch.round(x * inverse), _MIN_CODE, _MAX_CODE).to(torch.int8)
 
 
-def _measured(decoder: Decoder, options: CacheOptions) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Scales of keys and of values of each layer, float32 (1, heads, 1, width) or (1,)."""
-    texts = _texts(decoder, options.texts)
+def _measure_scales(
+    decoder: Decoder, options: CacheOptions
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Measure the scales of keys and values of each layer, float32 (1, heads, 1, width) or (1,)."""
+    texts = _calibration_texts(decoder, options.texts)
     with torch.no_grad():
         out = decoder.model(input_ids=texts, attention_mask=torch.ones_like(texts), use_cache=True)
     cache: Any = getattr(out, decoder.cache)
-    found = []
+    scales = []
     for layer in cache.layers:
-        keys, values = (_scale(decoder, each, options) for each in (layer.keys, layer.values))
-        found.append((keys, values))
-    return found
+        keys, values = (
+            _compute_scale(decoder, states, options) for states in (layer.keys, layer.values)
+        )
+        scales.append((keys, values))
+    return scales
 
 
-def _scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions) -> torch.Tensor:
+def _compute_scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions) -> torch.Tensor:
     largest = states.abs().amax(dim=(0, 2), keepdim=True)
     if not bool(torch.isfinite(largest).all()):
         raise ExportError(
@@ -220,17 +228,17 @@ def _scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions) -> tor
         )
     if options.scales == "tensor":
         largest = largest.max().reshape(1)
-    return torch.where(largest > _LEAST, largest / _HIGHEST, 1.0)
+    return torch.where(largest > _MIN_MAGNITUDE, largest / _MAX_CODE, 1.0)
 
 
-def _texts(decoder: Decoder, given: Any) -> torch.Tensor:
+def _calibration_texts(decoder: Decoder, requested: Any) -> torch.Tensor:
     config = decoder.model.config.get_text_config()
-    if given is None:
+    if requested is None:
         count = min(_TOKENS, longest_text(config) or _TOKENS)
         generator = torch.Generator().manual_seed(0)
         drawn = torch.randint(config.vocab_size, (_TEXTS, count), generator=generator)
         return drawn.to(decoder.model.device)
-    texts = torch.as_tensor(given, device=decoder.model.device)
+    texts = torch.as_tensor(requested, device=decoder.model.device)
     if texts.dim() != 2 or 0 in texts.shape or texts.is_floating_point():
         kind = f"{texts.dtype} of shape {tuple(texts.shape)}"
         raise InputError(f"cache: texts is tokens, integers (texts, tokens), not {kind}")

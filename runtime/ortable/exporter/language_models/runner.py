@@ -1,5 +1,4 @@
-"""OnnxLanguageModel: runs the folder that export_language_model writes, token by token. In come
-token ids, out go token ids. Made by export.py, and by users."""
+"""OnnxLanguageModel: run the folder that export_language_model writes, token by token."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from ortable.errors import InputError, OptionError
 from ortable.exporter.reporting.sessions import array_of, make_session, ort_value
 from ortable.ir.schemas import TENSOR_TYPES
 
-from .decoder import computed_anew
-from .decoding import decoding_of, scored
+from .decoder import cache_recompute_length
+from .decoding import compute_scores, make_decoding
 from .model_folder import FIRST, MODEL, NEXT
 
 _PAST, _PRESENT = "past_key_values.", "present."
@@ -59,11 +58,11 @@ class OnnxLanguageModel:
             ProviderError: a provider is missing.
         """
         folder = Path(path)
-        given = (CPU,) if providers is None else tuple(providers)
-        check_providers(given)
+        provider_list = (CPU,) if providers is None else tuple(providers)
+        check_providers(provider_list)
         for files in ((MODEL,), (FIRST, NEXT)):
             if all((folder / name).is_file() for name in files):
-                return cls(folder, files, given)
+                return cls(folder, files, provider_list)
         raise InputError(
             f"'{folder}' has neither {MODEL} nor {FIRST} and {NEXT}: export_language_model writes "
             "them"
@@ -72,22 +71,22 @@ class OnnxLanguageModel:
     @property
     def input_names(self) -> list[str]:
         """Names of the inputs of a step after others."""
-        return [value.name for value in self._sessions[-1].get_inputs()]
+        return [value.name for value in self._step_sessions[-1].get_inputs()]
 
     @property
     def output_names(self) -> list[str]:
         """Names of the outputs of a step."""
-        return [value.name for value in self._sessions[-1].get_outputs()]
+        return [value.name for value in self._step_sessions[-1].get_outputs()]
 
     @cached_property
-    def _sessions(self) -> list[Any]:
+    def _step_sessions(self) -> list[Any]:
         return [make_session(self.folder / name, self.providers) for name in self.files]
 
     @cached_property
-    def _settings(self) -> dict[str, Any]:
-        return self._read("generation_config.json")
+    def _generation_settings(self) -> dict[str, Any]:
+        return self._read_json("generation_config.json")
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read_json(self, name: str) -> dict[str, Any]:
         path = self.folder / name
         try:
             return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
@@ -95,7 +94,7 @@ class OnnxLanguageModel:
             raise InputError(f"'{path}' is no JSON of settings: {error}") from None
 
     @property
-    def _device(self) -> str:
+    def _cache_device(self) -> str:
         name = provider_names(self.providers[:1])[0]
         return "cuda" if name == "CUDAExecutionProvider" else "cpu"
 
@@ -113,38 +112,40 @@ class OnnxLanguageModel:
             cache: what an earlier step has returned, OrtValues by layer and kind ("0.key"); None
                 before the first.
         """
-        session = self._sessions[0 if cache is None else -1]
+        session = self._step_sessions[0 if cache is None else -1]
         mask = attention_mask.to(torch.int64)
-        known = (mask.cumsum(-1) - 1).clamp(min=0)
-        given = {
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        feeds = {
             "input_ids": input_ids.to(torch.int64),
             "attention_mask": mask,
-            "position_ids": known[:, -input_ids.shape[1] :],
+            "position_ids": positions[:, -input_ids.shape[1] :],
         }
-        past = self._empty(session, len(input_ids)) if cache is None else cache
+        past = self._empty_cache(session, len(input_ids)) if cache is None else cache
         binding = session.io_binding()
         for value in session.get_inputs():
             name = value.name
             if name.startswith(_PAST):
                 bound = past[name.removeprefix(_PAST)]
             else:
-                bound = ort_value(array_of(given[name]))
+                bound = ort_value(array_of(feeds[name]))
             binding.bind_ortvalue_input(name, bound)
         names = [value.name for value in session.get_outputs()]
         for name in names:
-            binding.bind_output(name, self._device if name.startswith(_PRESENT) else "cpu")
+            binding.bind_output(name, self._cache_device if name.startswith(_PRESENT) else "cpu")
         session.run_with_iobinding(binding)
-        found = dict(zip(names, binding.get_outputs(), strict=True))
-        logits = tensor_over(found.pop("logits"))
-        return logits, {name.removeprefix(_PRESENT): value for name, value in found.items()}
+        results = dict(zip(names, binding.get_outputs(), strict=True))
+        logits = tensor_over(results.pop("logits"))
+        return logits, {name.removeprefix(_PRESENT): value for name, value in results.items()}
 
-    def _empty(self, session: Any, batch: int) -> dict[str, Any]:
-        """The cache before the first token."""
+    def _empty_cache(self, session: Any, batch: int) -> dict[str, Any]:
+        """Return the cache before the first token."""
         import onnxruntime
 
         return {
             value.name.removeprefix(_PAST): onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                [batch, value.shape[1], 0, value.shape[3]], TENSOR_TYPES[value.type], self._device
+                [batch, value.shape[1], 0, value.shape[3]],
+                TENSOR_TYPES[value.type],
+                self._cache_device,
             )
             for value in session.get_inputs()
             if value.name.startswith(_PAST)
@@ -181,18 +182,18 @@ class OnnxLanguageModel:
                 has a setting that is not followed (beams, forced or forbidden tokens).
         """
         texts, mask = _checked_prompts(input_ids, attention_mask, max_new_tokens)
-        given = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        decoding = decoding_of({**self._settings, **chosen})
+        token_ids = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
+        overrides = {name: value for name, value in token_ids.items() if value is not None}
+        decoding = make_decoding({**self._generation_settings, **overrides})
         ends = torch.tensor(decoding.ends, dtype=torch.int64)
         finished = torch.zeros(len(texts), dtype=torch.bool)
-        anew = computed_anew(self._read("config.json"))
+        anew = cache_recompute_length(self._read_json("config.json"))
         step, cache = texts, None
         for _ in range(max_new_tokens):
             if anew is not None and texts.shape[1] == anew + 1:
                 step, cache = texts, None
             logits, cache = self.step(step, mask, cache)
-            token = scored(decoding, logits[:, -1], texts, mask).argmax(-1)
+            token = compute_scores(decoding, logits[:, -1], texts, mask).argmax(-1)
             token = torch.where(finished, decoding.fill, token)
             finished |= torch.isin(token, ends)
             step = token[:, None]

@@ -1,3 +1,3 @@
-"""What real calls of a model say of its dimensions, and whether a graph is right at other sizes. In
-come calls, out go names of dimensions, calls of other sizes, and the rows of a proof. Called by
-`observe.py`."""
+"""Infer dimensions from observed calls of a model, and prove a graph at other sizes. Called by
+`observe.py`.
+"""

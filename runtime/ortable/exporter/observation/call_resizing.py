@@ -1,7 +1,7 @@
-"""Calls of other sizes, made of one that was seen: values repeated in order, or cut, so that
-indices stay in range (the last one of those that ascend, such as offsets of bags); and what is
-asked of torch for its dimensions. In come a call and sizes by name, out go arguments. Called by
-`observe.py` and proof.py."""
+"""Resize an observed call: values are repeated in order or cut, so that indices stay in range
+(ascending ones, such as offsets of bags, repeat their last value). Called by `observe.py` and
+proof.py.
+"""
 
 from __future__ import annotations
 
@@ -13,119 +13,130 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import pytree
-from ortable.exporter.observation.calls import SeenCall, flat_paths, seen_of
-from ortable.exporter.observation.dim_inference import Seeing
+from ortable.exporter.observation.calls import ObservedCall, flat_leaves, observe_value
+from ortable.exporter.observation.dim_inference import DimInference
 from ortable.exporter.signature import pytrees
 from ortable.exporter.signature.dynamic_shapes import Arguments, bound_arguments, value_of
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
+CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def sizes_of_call(seen: Seeing, call: SeenCall) -> dict[str, int]:
-    """The size of each dimension that follows from no other, in one call."""
-    found = {}
-    for each in seen.free():
-        path, axis = each.places[0]
+def sizes_of_call(seen: DimInference, call: ObservedCall) -> dict[str, int]:
+    """Return the size of each independent dimension in one call."""
+    sizes = {}
+    for dimension in seen.independent_dims():
+        path, axis = dimension.places[0]
         leaf = call.leaves[path]
-        found[each.name] = int(leaf.value) if axis is None else leaf.shape[axis]
-    return found
+        sizes[dimension.name] = int(leaf.value) if axis is None else leaf.shape[axis]
+    return sizes
 
 
-def resized(module: Any, seen: Seeing, call: SeenCall, sizes: Mapping[str, int]) -> Call | None:
-    """A copy of ``call`` whose dimensions have these sizes; None where a tensor without elements
-    would have to grow, or a size that follows from others is below 0."""
-    args, kwargs = call.copied()
+def resize_call(
+    module: Any, seen: DimInference, call: ObservedCall, sizes: Mapping[str, int]
+) -> CallArguments | None:
+    """Return a copy of ``call`` whose dimensions have these sizes.
+
+    None where a tensor without elements would have to grow, or a derived size is below 0.
+    """
+    args, kwargs = call.copy_arguments()
     leaves = []
-    for path, leaf in flat_paths(module, args, kwargs):
-        made = _leaf(seen, path, leaf, sizes)
-        if made is None and leaf is not None:
+    for path, leaf in flat_leaves(module, args, kwargs):
+        new_leaf = _resize_leaf(seen, path, leaf, sizes)
+        if new_leaf is None and leaf is not None:
             return None
-        leaves.append(made)
+        leaves.append(new_leaf)
     _, structure = pytree.tree_flatten((args, kwargs))
-    given, named = pytree.tree_unflatten(leaves, structure)
-    return given, named
+    new_args, new_kwargs = pytree.tree_unflatten(leaves, structure)
+    return new_args, new_kwargs
 
 
-def _leaf(seen: Seeing, path: str, leaf: Any, sizes: Mapping[str, int]) -> Any:
+def _resize_leaf(seen: DimInference, path: str, leaf: Any, sizes: Mapping[str, int]) -> Any:
     if not isinstance(leaf, torch.Tensor):
-        name = seen.by_place.get((path, None))
-        return leaf if name is None else _value(name, sizes)
+        name = seen.name_by_site.get((path, None))
+        return leaf if name is None else _dim_size(name, sizes)
     for axis in range(leaf.dim()):
-        name = seen.by_place.get((path, axis))
+        name = seen.name_by_site.get((path, axis))
         if name is None:
             continue
-        wanted, present = _value(name, sizes), leaf.shape[axis]
-        if wanted == present:
+        target, present = _dim_size(name, sizes), leaf.shape[axis]
+        if target == present:
             continue
-        if wanted < 0 or not present:
+        if target < 0 or not present:
             return None
-        index = torch.arange(wanted, device=leaf.device)
+        index = torch.arange(target, device=leaf.device)
         index = index.clamp(max=present - 1) if _in_order(leaf) else index % present
         leaf = leaf.detach().index_select(axis, index).requires_grad_(leaf.requires_grad)
     return leaf
 
 
 def _in_order(leaf: torch.Tensor) -> bool:
-    """Whether it may be where bags or rows begin: then it has to stay in order."""
+    """Return whether a tensor may hold offsets, which have to stay in order."""
     if leaf.dim() != 1 or leaf.is_floating_point() or leaf.is_complex():
         return False
     return bool((leaf[1:] >= leaf[:-1]).all())
 
 
-def _value(name: str, sizes: Mapping[str, int]) -> int:
+def _dim_size(name: str, sizes: Mapping[str, int]) -> int:
     if name in sizes:
         return sizes[name]
-    found = value_of(name, sizes)
-    assert found is not None, name  # expressions are made of names that are there
-    return found
+    size = value_of(name, sizes)
+    assert size is not None, name  # expressions are made of names that are there
+    return size
 
 
-def elements(seen: Seeing, call: SeenCall, sizes: Mapping[str, int]) -> int:
-    """How many elements the tensors of the call have at these sizes."""
+def count_elements(seen: DimInference, call: ObservedCall, sizes: Mapping[str, int]) -> int:
+    """Count the elements of the tensors of the call at these sizes."""
     total = 0
     for path, leaf in call.leaves.items():
         if leaf.is_tensor:
-            named = (seen.by_place.get((path, axis)) for axis in range(len(leaf.shape)))
+            named = (seen.name_by_site.get((path, axis)) for axis in range(len(leaf.shape)))
             total += math.prod(
-                size if name is None else _value(name, sizes)
+                size if name is None else _dim_size(name, sizes)
                 for size, name in zip(leaf.shape, named, strict=True)
             )
     return total
 
 
-def asked_shapes(module: Any, seen: Seeing, call: SeenCall) -> dict[str, Any]:
-    """``dynamic_shapes`` of `ortable.export` for this call: by argument, nested as the arguments
-    are, with a name for each axis that varied."""
+def requested_shapes(module: Any, seen: DimInference, call: ObservedCall) -> dict[str, Any]:
+    """Return ``dynamic_shapes`` of `ortable.export` for this call.
+
+    By argument, nested as the arguments are, with a name for each axis that varied.
+    """
     assert call.args is not None and call.kwargs is not None
     arguments = bound_arguments(module, call.args, call.kwargs)
-    found: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
     for name, value in arguments.items():
         if name == arguments.rest:
-            found[name] = {key: _asked(seen, key, item) for key, item in value.items()}
+            shapes[name] = {key: _requested_shape(seen, key, item) for key, item in value.items()}
         else:
-            found[name] = _asked(seen, name, value)
-    return found
+            shapes[name] = _requested_shape(seen, name, value)
+    return shapes
 
 
-def _asked(seen: Seeing, path: str, value: Any) -> Any:
-    opened = pytrees.children(value)
+def _requested_shape(seen: DimInference, path: str, value: Any) -> Any:
+    opened = pytrees.open_container(value)
     if opened is not None:
-        items = [_asked(seen, pytrees.step(path, value, key), child) for key, child in opened]
-        return pytrees.rebuilt(value, items)
+        items = [
+            _requested_shape(seen, pytrees.child_path(path, value, key), child)
+            for key, child in opened
+        ]
+        return pytrees.rebuild_container(value, items)
     if not isinstance(value, torch.Tensor):
-        return seen.by_place.get((path, None))
+        return seen.name_by_site.get((path, None))
     axes = range(value.dim())
-    named = {axis: seen.by_place[path, axis] for axis in axes if (path, axis) in seen.by_place}
+    named = {
+        axis: seen.name_by_site[path, axis] for axis in axes if (path, axis) in seen.name_by_site
+    }
     return named or None
 
 
-def with_arguments(module: Any, call: SeenCall, made: Call) -> SeenCall:
-    """The call with other arguments of the same structure."""
-    changed = {path: seen_of(leaf) for path, leaf in flat_paths(module, *made)}
-    return replace(call, leaves={**call.leaves, **changed}, args=made[0], kwargs=made[1])
+def with_arguments(module: Any, call: ObservedCall, new_call: CallArguments) -> ObservedCall:
+    """Return the call with other arguments of the same structure."""
+    changed = {path: observe_value(leaf) for path, leaf in flat_leaves(module, *new_call)}
+    return replace(call, leaves={**call.leaves, **changed}, args=new_call[0], kwargs=new_call[1])
 
 
-def arguments_of(module: Any, call: SeenCall) -> Arguments:
-    """The arguments of a kept call by the names of forward's parameters."""
+def arguments_of(module: Any, call: ObservedCall) -> Arguments:
+    """Return the arguments of a call with tensors by the names of forward's parameters."""
     assert call.args is not None and call.kwargs is not None
     return bound_arguments(module, call.args, call.kwargs)

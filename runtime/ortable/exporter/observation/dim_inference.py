@@ -1,6 +1,6 @@
-"""Which dimensions vary, which are equal, and which follow from others: sizes of several calls,
-side by side. In come `SeenCall`s of one structure, out goes a `Seeing`: a name or a fixed size for
-every axis. Called by `observe.py`; names.py chooses the names."""
+"""Infer dimensions from observed calls: which vary, which are equal, and which follow from others.
+Called by `observe.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ortable.errors import ExportError
-from ortable.exporter.observation.calls import Seen, SeenCall
+from ortable.exporter.observation.calls import ObservedCall, ObservedValue
 from ortable.exporter.signature.dynamic_shapes import expression_of
 
 # The sizes of one dimension in the calls, in their order.
-Sizes = tuple[int, ...]
+SizeTuple = tuple[int, ...]
 
-_FEWEST_TO_TELL = 3  # different sizes, before `past + 1` and `2 * frames` are believed
-_MOST_TERMS = 24  # dimensions of which sums are looked for
+_MIN_DISTINCT_SIZES = 3  # different sizes, before `past + 1` and `2 * frames` are believed
+_MAX_SUM_TERMS = 24  # dimensions of which sums are looked for
 
 
 @dataclass(frozen=True)
@@ -32,33 +32,35 @@ class Dimension:
     """
 
     name: str
-    sizes: Sizes
+    sizes: SizeTuple
     places: tuple[tuple[str, int | None], ...]
     fitting: tuple[str, ...] = ()
 
     @property
-    def derived(self) -> bool:
+    def is_derived(self) -> bool:
         """Whether it follows from other dimensions."""
         return not self.name.isidentifier()
 
 
 @dataclass(frozen=True)
-class Seeing:
-    """What the calls say. ``leaves`` are those of the first call; ``by_place`` has the name of each
-    place that varied."""
+class DimInference:
+    """Dimensions inferred from calls.
 
-    leaves: Mapping[str, Seen]
+    ``leaves``: those of the first call; ``name_by_site``: the name of each varying axis or integer.
+    """
+
+    leaves: Mapping[str, ObservedValue]
     dimensions: tuple[Dimension, ...]
-    by_place: Mapping[tuple[str, int | None], str] = field(default_factory=dict)
+    name_by_site: Mapping[tuple[str, int | None], str] = field(default_factory=dict)
 
     def shape(self, path: str) -> list[str | int]:
-        """Sizes of a tensor: names where they varied, numbers where they did not."""
+        """Return the sizes of a tensor: names where they varied, numbers where they did not."""
         sizes = enumerate(self.leaves[path].shape)
-        return [self.by_place.get((path, axis), size) for axis, size in sizes]
+        return [self.name_by_site.get((path, axis), size) for axis, size in sizes]
 
-    def free(self) -> list[Dimension]:
-        """The dimensions that follow from no other."""
-        return [each for each in self.dimensions if not each.derived]
+    def independent_dims(self) -> list[Dimension]:
+        """Return the dimensions that follow from no other."""
+        return [dimension for dimension in self.dimensions if not dimension.is_derived]
 
 
 @dataclass(frozen=True)
@@ -66,63 +68,63 @@ class _Relation:
     """A way to compute the sizes of one dimension from those of others: ``{0} + {1}``."""
 
     form: str
-    bases: tuple[Sizes, ...]
+    bases: tuple[SizeTuple, ...]
 
-    def text(self, names: Mapping[Sizes, str]) -> str:
-        text = self.form.format(*(names[each] for each in self.bases))
-        found = expression_of(text)
-        return text if found is None else str(found)
+    def text(self, names: Mapping[SizeTuple, str]) -> str:
+        text = self.form.format(*(names[base] for base in self.bases))
+        expression = expression_of(text)
+        return text if expression is None else str(expression)
 
 
-def seeing(calls: Sequence[SeenCall]) -> Seeing:
-    """Compare the calls.
+def infer_dimensions(calls: Sequence[ObservedCall]) -> DimInference:
+    """Compare the calls and infer their dimensions.
 
     Raises ExportError for calls that need different graphs: another structure, dtype, rank, or
     another value of something that is no tensor and no integer. The message names the argument.
     """
     check_alike(calls)
     first = calls[0].leaves
-    classes: dict[Sizes, list[Place]] = {}
+    classes: dict[SizeTuple, list[DimSite]] = {}
     for path, seen in first.items():
         for axis in [None] if seen.is_integer else range(len(seen.shape)):
-            sizes = tuple(_size(call.leaves[path], axis) for call in calls)
+            sizes = tuple(_axis_size(call.leaves[path], axis) for call in calls)
             if len(set(sizes)) > 1:
-                classes.setdefault(sizes, []).append(Place(path, axis, seen))
-    relations = _relations(classes)
-    follows = {sizes: found[0] for sizes, found in relations.items() if len(found) == 1}
-    names = named_classes({s: places for s, places in classes.items() if s not in follows})
-    names |= {sizes: found.text(names) for sizes, found in follows.items()}
+                classes.setdefault(sizes, []).append(DimSite(path, axis, seen))
+    relations = _find_relations(classes)
+    follows = {sizes: matches[0] for sizes, matches in relations.items() if len(matches) == 1}
+    names = name_size_classes({s: places for s, places in classes.items() if s not in follows})
+    names |= {sizes: matches.text(names) for sizes, matches in follows.items()}
     dimensions = tuple(
         Dimension(
             names[sizes],
             sizes,
-            tuple((place.path, place.axis) for place in places),
-            () if sizes in follows else tuple(each.text(names) for each in relations[sizes]),
+            tuple((site.path, site.axis) for site in places),
+            () if sizes in follows else tuple(item.text(names) for item in relations[sizes]),
         )
         for sizes, places in classes.items()
     )
-    by_place = {place: each.name for each in dimensions for place in each.places}
-    return Seeing(first, dimensions, by_place)
+    name_by_site = {site: item.name for item in dimensions for site in item.places}
+    return DimInference(first, dimensions, name_by_site)
 
 
-def check_alike(calls: Sequence[SeenCall]) -> None:
-    """Raises ExportError, with the argument, for calls that one graph cannot serve."""
+def check_alike(calls: Sequence[ObservedCall]) -> None:
+    """Raise ExportError, with the argument, for calls that one graph cannot serve."""
     first = calls[0].leaves
     for number, call in enumerate(calls[1:], 2):
         for path in [*first, *(path for path in call.leaves if path not in first)]:
             one, other = first.get(path), call.leaves.get(path)
-            problem = _unlike(one, other)
+            problem = _difference_text(one, other)
             if problem:
                 raise ExportError(
-                    f"'{path}' is {_words(one)} in call 1 and {_words(other)} in call {number}: "
-                    f"{problem}"
+                    f"'{path}' is {_value_text(one)} in call 1 and "
+                    f"{_value_text(other)} in call {number}: {problem}"
                 ).advised(
                     "Observe such calls apart: seen.apart() has an observation for each kind."
                 )
 
 
-def _unlike(one: Seen | None, other: Seen | None) -> str:
-    """Why two leaves need two graphs; empty for those that one graph serves."""
+def _difference_text(one: ObservedValue | None, other: ObservedValue | None) -> str:
+    """Return why two leaves need two graphs; empty if one graph serves both."""
     if one is None or other is None or one.is_tensor != other.is_tensor:
         return "calls of another structure are other graphs"
     if one.is_tensor:
@@ -138,47 +140,51 @@ def _unlike(one: Seen | None, other: Seen | None) -> str:
     return "it is a constant of the graph, and each value has a graph of its own"
 
 
-def _words(seen: Seen | None) -> str:
-    return "absent" if seen is None else seen.words()
+def _value_text(seen: ObservedValue | None) -> str:
+    return "absent" if seen is None else seen.format_value()
 
 
-def _size(seen: Seen, axis: int | None) -> int:
+def _axis_size(seen: ObservedValue, axis: int | None) -> int:
     return int(seen.value) if axis is None else seen.shape[axis]
 
 
-def _relations(classes: Mapping[Sizes, Sequence[Place]]) -> dict[Sizes, list[_Relation]]:
-    """For each group of places what its sizes follow from, by every way that fits: a sum of two
-    dimensions; a multiple of one, or one with an offset, where enough sizes were seen to tell. Rows
-    of a batch follow from nothing, and nothing from them."""
-    found: dict[Sizes, list[_Relation]] = {}
-    free: list[Sizes] = []  # smaller ones first: nothing follows from what is larger
+def _find_relations(
+    classes: Mapping[SizeTuple, Sequence[DimSite]],
+) -> dict[SizeTuple, list[_Relation]]:
+    """Find all ways in which the sizes of each group follow from those of others.
+
+    A sum of two dimensions; a multiple of one, or one with an offset, where enough sizes were
+    seen. Batch dimensions follow from nothing, and nothing from them.
+    """
+    relations: dict[SizeTuple, list[_Relation]] = {}
+    free: list[SizeTuple] = []  # smaller ones first: nothing follows from what is larger
     for sizes in sorted(classes, key=sum):
-        if any(place.is_first for place in classes[sizes]):
-            found[sizes] = []
+        if any(site.is_first for site in classes[sizes]):
+            relations[sizes] = []
             continue
-        fitting = list(_sums(sizes, free))
-        if not fitting and len(set(sizes)) >= _FEWEST_TO_TELL:
-            fitting = [*_multiples(sizes, free), *_offsets(sizes, free)]
-        found[sizes] = fitting
-        if len(fitting) != 1 and len(free) < _MOST_TERMS:
+        fitting = list(_sum_relations(sizes, free))
+        if not fitting and len(set(sizes)) >= _MIN_DISTINCT_SIZES:
+            fitting = [*_multiple_relations(sizes, free), *_offset_relations(sizes, free)]
+        relations[sizes] = fitting
+        if len(fitting) != 1 and len(free) < _MAX_SUM_TERMS:
             free.append(sizes)
-    return found
+    return relations
 
 
-def _sums(sizes: Sizes, others: Sequence[Sizes]) -> Iterator[_Relation]:
+def _sum_relations(sizes: SizeTuple, others: Sequence[SizeTuple]) -> Iterator[_Relation]:
     for pair in itertools.combinations(others, 2):
         if tuple(map(sum, zip(*pair, strict=True))) == sizes:
             yield _Relation("{0} + {1}", pair)
 
 
-def _multiples(sizes: Sizes, others: Sequence[Sizes]) -> Iterator[_Relation]:
+def _multiple_relations(sizes: SizeTuple, others: Sequence[SizeTuple]) -> Iterator[_Relation]:
     for other in others:
         factor = sizes[0] // other[0] if other[0] else 0
         if factor > 1 and tuple(factor * size for size in other) == sizes:
             yield _Relation(f"{factor} * {{0}}", (other,))
 
 
-def _offsets(sizes: Sizes, others: Sequence[Sizes]) -> Iterator[_Relation]:
+def _offset_relations(sizes: SizeTuple, others: Sequence[SizeTuple]) -> Iterator[_Relation]:
     for other in others:
         offset = sizes[0] - other[0]
         if offset > 0 and tuple(size + offset for size in other) == sizes:
@@ -186,18 +192,18 @@ def _offsets(sizes: Sizes, others: Sequence[Sizes]) -> Iterator[_Relation]:
 
 
 # Words in the way to a tensor of keys and values of earlier tokens, and to one of an encoder's.
-_OF_A_CACHE = re.compile(r"past|cache|key_values")
-_OF_AN_ENCODER = re.compile(r"cross|encoder_hidden|encoder_out")
-_AXES_OF_PICTURES = {4: {2: "height", 3: "width"}, 5: {2: "depth", 3: "height", 4: "width"}}
+_CACHE_PATH = re.compile(r"past|cache|key_values")
+_ENCODER_PATH = re.compile(r"cross|encoder_hidden|encoder_out")
+_IMAGE_AXES = {4: {2: "height", 3: "width"}, 5: {2: "depth", 3: "height", 4: "width"}}
 
 
 @dataclass(frozen=True)
-class Place:
+class DimSite:
     """An axis of a tensor of the calls, or an integer (axis None)."""
 
     path: str
     axis: int | None
-    seen: Seen
+    seen: ObservedValue
 
     @property
     def is_first(self) -> bool:
@@ -205,56 +211,56 @@ class Place:
         return self.axis == 0
 
     @property
-    def rank(self) -> int:
+    def tensor_rank(self) -> int:
         """Of the tensor."""
         return len(self.seen.shape)
 
     @property
     def in_cache(self) -> bool:
         """Whether the tensor holds keys or values, as far as its name tells."""
-        return bool(_OF_A_CACHE.search(self.path)) and self.rank in (3, 4)
+        return bool(_CACHE_PATH.search(self.path)) and self.tensor_rank in (3, 4)
 
 
-def named_classes(
-    classes: Mapping[tuple[int, ...], Sequence[Place]],
+def name_size_classes(
+    classes: Mapping[tuple[int, ...], Sequence[DimSite]],
 ) -> dict[tuple[int, ...], str]:
-    """A name for each group of places, all different."""
+    """Choose a unique name for each group of sites."""
     batch = max(
-        classes, key=lambda sizes: sum(place.is_first for place in classes[sizes]), default=None
+        classes, key=lambda sizes: sum(site.is_first for site in classes[sizes]), default=None
     )
-    found: dict[tuple[int, ...], str] = {}
-    taken: set[str] = set()
+    names: dict[tuple[int, ...], str] = {}
+    used: set[str] = set()
     number = 0
     for sizes, places in classes.items():
-        first = any(place.is_first for place in places)
-        name = "batch" if sizes == batch and first else _usual(places)
-        if name in taken and name:
-            name = f"{_identifier(places[0].path)}_{name}"
-        while not name or name in taken:
+        first = any(site.is_first for site in places)
+        name = "batch" if sizes == batch and first else _conventional_name(places)
+        if name in used and name:
+            name = f"{_path_identifier(places[0].path)}_{name}"
+        while not name or name in used:
             name, number = f"dim_{number}", number + 1
-        taken.add(name)
-        found[sizes] = name
-    return found
+        used.add(name)
+        names[sizes] = name
+    return names
 
 
-def _usual(places: Sequence[Place]) -> str:
-    """What such a dimension is called; empty where nothing tells."""
-    place = min(places, key=lambda each: each.in_cache)  # an input tells more than a cache
-    if place.axis is None:
-        return _identifier(place.path)
-    if place.in_cache:
-        if place.axis != place.rank - 2:
+def _conventional_name(places: Sequence[DimSite]) -> str:
+    """Return the conventional name of such a dimension; empty if there is none."""
+    site = min(places, key=lambda each: each.in_cache)  # an input tells more than a cache
+    if site.axis is None:
+        return _path_identifier(site.path)
+    if site.in_cache:
+        if site.axis != site.tensor_rank - 2:
             return ""
-        return "encoder_sequence" if _OF_AN_ENCODER.search(place.path) else "past"
-    pictured = _AXES_OF_PICTURES.get(place.rank, {}).get(place.axis)
-    if pictured and place.seen.dtype is not None and place.seen.dtype.is_floating_point:
+        return "encoder_sequence" if _ENCODER_PATH.search(site.path) else "past"
+    pictured = _IMAGE_AXES.get(site.tensor_rank, {}).get(site.axis)
+    if pictured and site.seen.dtype is not None and site.seen.dtype.is_floating_point:
         return pictured
-    if place.axis == 1 and place.rank in (2, 3):
-        decoder = place.path.startswith("decoder")
+    if site.axis == 1 and site.tensor_rank in (2, 3):
+        decoder = site.path.startswith("decoder")
         return "decoder_sequence" if decoder else "sequence"
     return ""
 
 
-def _identifier(path: str) -> str:
+def _path_identifier(path: str) -> str:
     """``past_0`` for ``past[0]``."""
     return re.sub(r"\W+", "_", path).strip("_") or "value"

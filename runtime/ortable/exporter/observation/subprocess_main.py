@@ -1,7 +1,7 @@
-"""The program of a process of its own that runs a model on calls with empty tensors, since some
-kernels of ONNX Runtime end the process on those. In come the path of a model on the command line
-and names of files on the input, one a line; out go files and a line for each. apart.py starts it,
-by its path: it imports neither torch nor the rest of ortable, so that it starts at once."""
+"""Entry point of the subprocess that runs a model on calls with empty tensors, which crash some
+kernels of ONNX Runtime. subprocess_runner.py starts it by path: it imports neither torch nor
+ortable, so that it starts fast.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ import onnxruntime
 
 
 def main(model: str) -> None:
-    """Answers ``ready``; then for each line ``feeds.npz`` writes ``feeds.npz.out.npz`` and answers
-    ``done``, or ``raised`` with the first line of the error."""
+    """Answer ``ready``; then run each ``feeds.npz`` of the input into ``feeds.npz.out.npz``.
+
+    The answer to a line is ``done``, or ``raised`` with the first line of the error.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_outputs()]
+    names = [output.name for output in session.get_outputs()]
     print("ready", flush=True)
     for line in sys.stdin:
         path = line.strip()
         try:
-            with np.load(path) as held:
-                feeds = {str(name): held[f"feed{i}"] for i, name in enumerate(held["names"])}
-            found = session.run(names, feeds)
-            values = {f"value{index}": value for index, value in enumerate(found)}
+            with np.load(path) as archive:
+                feeds = {str(name): archive[f"feed{i}"] for i, name in enumerate(archive["names"])}
+            results = session.run(names, feeds)
+            values = {f"value{index}": value for index, value in enumerate(results)}
             np.savez(f"{path}.out.npz", **values)
         except Exception as error:  # onnxruntime's classes derive from Exception only
             print("raised", (str(error).splitlines() or [""])[0], flush=True)

@@ -1,6 +1,7 @@
-"""A model in a process of its own, for calls whose failure may end the process. In come a way to
-save the model and feeds, out go its outputs, or an error in words. Called by runners.py; child.py
-is what runs there."""
+"""Run a model in a subprocess, for calls whose failure may crash the process.
+
+Called by runners.py; the subprocess runs subprocess_main.py.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +17,18 @@ from typing import Any
 import numpy as np
 import torch
 
-_SECONDS = 300.0  # that a call has, before its process is ended
-_CHILD = Path(__file__).with_name("subprocess_main.py")
+_TIMEOUT_SECONDS = 300.0  # that a call has, before its process is ended
+_CHILD_SCRIPT = Path(__file__).with_name("subprocess_main.py")
 
 
-class NotStarted(RuntimeError):
-    """The process did not start, or does not load the model: nothing is known of the call."""
+class SubprocessNotStarted(RuntimeError):
+    """The process did not start, or cannot load the model; the call did not run."""
 
 
-class Apart:
-    """The process; started at the first call, and again after one that ended it. ``save`` writes
-    the model to a path."""
+class SubprocessRunner:
+    """The subprocess, started at the first call and after a crash; ``save`` writes the model to
+    a path.
+    """
 
     def __init__(self, save: Callable[[str], None]) -> None:
         self._save = save
@@ -35,66 +37,70 @@ class Apart:
         self._count = 0
 
     def close(self) -> None:
-        """End it, and remove its files."""
-        self._end()
+        """End the process, and remove its files."""
+        self._terminate()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
-        """The outputs of the model, in its order.
+        """Return the outputs of the model, in its order.
 
-        Raises RuntimeError: ONNX Runtime fails, or ends the process; NotStarted: it did not begin.
+        Raises RuntimeError: ONNX Runtime fails, or crashes the process; SubprocessNotStarted.
         """
-        process = self._started()
+        process = self._ensure_started()
         assert self._folder is not None and process.stdin is not None
         self._count += 1
         path = Path(self._folder.name) / f"{self._count}.npz"
-        arrays: dict[str, Any] = {f"feed{index}": each for index, each in enumerate(feeds.values())}
+        arrays: dict[str, Any] = {
+            f"feed{index}": array for index, array in enumerate(feeds.values())
+        }
         np.savez(path, names=np.array(list(feeds), dtype=str), **arrays)
-        answer = self._asked(f"{path}\n")
+        answer = self._send_line(f"{path}\n")
         if answer is None:
             status = process.wait()
-            self._end()
+            self._terminate()
             how = f"signal {-status}" if status < 0 else f"status {status}"
             raise RuntimeError(f"ONNX Runtime ends the process ({how})")
-        word, _, said = answer.strip().partition(" ")
+        word, _, message = answer.strip().partition(" ")
         if word != "done":
-            raise RuntimeError(said)
-        with np.load(f"{path}.out.npz") as found:
-            values = [found[f"value{index}"] for index in range(len(found.files))]
+            raise RuntimeError(message)
+        with np.load(f"{path}.out.npz") as archive:
+            values = [archive[f"value{index}"] for index in range(len(archive.files))]
         return [torch.from_numpy(np.array(value)) for value in values]
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _ensure_started(self) -> subprocess.Popen[str]:
         if self._process is not None:
             return self._process
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory()
-            self._save(self._model)
+            self._save(self._model_path)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_CHILD), self._model],
+            [sys.executable, "-P", str(_CHILD_SCRIPT), self._model_path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             env=environment,
         )
-        if self._asked("") != "ready\n":
-            self._end()
-            raise NotStarted("ONNX Runtime does not load the model in a process of its own")
+        if self._send_line("") != "ready\n":
+            self._terminate()
+            raise SubprocessNotStarted(
+                "ONNX Runtime does not load the model in a process of its own"
+            )
         return self._process
 
     @property
-    def _model(self) -> str:
+    def _model_path(self) -> str:
         assert self._folder is not None
         return str(Path(self._folder.name) / "model.onnx")
 
-    def _asked(self, line: str) -> str | None:
-        """The child's next answer; None when it ended."""
+    def _send_line(self, line: str) -> str | None:
+        """Send a line and return the answer; None when the process ended."""
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
-        timer = threading.Timer(_SECONDS, process.kill)
+        timer = threading.Timer(_TIMEOUT_SECONDS, process.kill)
         timer.start()
         try:
             process.stdin.write(line)
@@ -105,7 +111,7 @@ class Apart:
         finally:
             timer.cancel()
 
-    def _end(self) -> None:
+    def _terminate(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,6 +1,6 @@
-"""Other sizes of the example call: what validation runs besides the example itself. Values stay
-those of the example, repeated or cut, so that indices stay in range. In come the program and the
-call, out go calls of other sizes. Called by validate.py."""
+"""Resize the example call for validation: values are repeated or cut, so that indices stay in
+range. Called by validate.py.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ortable.exporter.frontend.export_request import Program
 from ortable.exporter.signature.dynamic_shapes import expression_of, value_of
 
 UNBOUNDED = 2**31  # what bounds_of says of a dimension without a largest size
-DEFAULT_SMALLEST = 2  # torch's bound of a dimension of which nobody said one
+TORCH_MIN_SIZE = 2  # torch's bound of a dimension of which nobody said one
 
 # Larger sizes that are tried for one dimension, and combinations of them for several.
-_MOST_STEPS, _MOST_TRIALS = 257, 1000
+_MAX_STEPS, _MAX_TRIALS = 257, 1000
 
 ExampleCall = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleCall | None]]:
-    """Resized calls, each with its sizes in words (``"batch=6, length=9"``).
+    """Return resized calls, each with a text of its sizes (``"batch=6, length=9"``).
 
     One call has every dynamic dimension larger than the example, each by another amount; one has
-    the smallest that the program allows, but at least 1. Where a guard of the program does not
-    hold at these sizes, the next ones are taken; None instead of a call when there are none near.
-    A program without dynamic dimensions has none.
+    the smallest sizes that the program allows, but at least 1. Where a guard of the program does
+    not hold at these sizes, the next ones are used; None instead of a call when there are none
+    near. A program without dynamic dimensions has none.
     """
     leaves, structure = pytree.tree_flatten(call)
     if len(leaves) != len(program.user_inputs):
@@ -39,38 +39,39 @@ def other_sizes(program: Program, call: ExampleCall) -> list[tuple[str, ExampleC
     hints = example_sizes(leaves, sizes)
     ranges = ranges_of(program)
     tried = [hints]
-    found: list[tuple[str, ExampleCall | None]] = []
+    calls: list[tuple[str, ExampleCall | None]] = []
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
     for start in (
-        sizes_by_name(_larger(hints, ranges), names, min),
+        sizes_by_name(_larger_sizes(hints, ranges), names, min),
         sizes_by_name({s: bounds_of(s, ranges)[0] for s in hints}, names, max),
     ):
-        wanted = _guarded(start, names, program, ranges)
-        if wanted is None:
-            found.append((_words(start, names), None))
+        new_sizes = _satisfy_guards(start, names, program, ranges)
+        if new_sizes is None:
+            calls.append((_sizes_text(start, names), None))
             continue
-        if wanted in tried:
+        if new_sizes in tried:
             continue
-        tried.append(wanted)
-        moved = [resized(leaf, dims, wanted) for leaf, dims in zip(leaves, sizes, strict=True)]
-        found.append((_words(wanted, names), pytree.tree_unflatten(moved, structure)))
-    return found
+        tried.append(new_sizes)
+        moved = [
+            resize_leaf(leaf, dims, new_sizes) for leaf, dims in zip(leaves, sizes, strict=True)
+        ]
+        calls.append((_sizes_text(new_sizes, names), pytree.tree_unflatten(moved, structure)))
+    return calls
 
 
-def _words(values: Mapping[Any, int], names: Mapping[Any, str]) -> str:
+def _sizes_text(values: Mapping[Any, int], names: Mapping[Any, str]) -> str:
     return ", ".join(dict.fromkeys(f"{names[symbol]}={value}" for symbol, value in values.items()))
 
 
-def _guarded(
+def _satisfy_guards(
     values: dict[Any, int], names: Mapping[Any, str], program: Program, ranges: Mapping[Any, Any]
 ) -> dict[Any, int] | None:
-    """``values``, or the first larger ones within the ranges at which the guards of the program
-    hold."""
+    """Return ``values``, or the first larger ones within the ranges that satisfy all guards."""
     if not values or not program.guards:
         return values
     groups = list(dict.fromkeys(names.values()))
-    steps = _MOST_STEPS if len(groups) == 1 else int(_MOST_TRIALS ** (1 / len(groups))) + 1
-    for offsets in itertools.islice(_by_sum(len(groups), steps), _MOST_TRIALS):
+    steps = _MAX_STEPS if len(groups) == 1 else int(_MAX_TRIALS ** (1 / len(groups))) + 1
+    for offsets in itertools.islice(_by_sum(len(groups), steps), _MAX_TRIALS):
         added = dict(zip(groups, offsets, strict=True))
         moved = {symbol: value + added[names[symbol]] for symbol, value in values.items()}
         inside = all(value <= bounds_of(symbol, ranges)[1] for symbol, value in moved.items())
@@ -81,32 +82,30 @@ def _guarded(
 
 
 def _by_sum(count: int, steps: int) -> Iterator[tuple[int, ...]]:
-    """The tuples of ``count`` numbers below ``steps``, the smallest sums first, one after another:
-    there are too many for a list."""
+    """Yield the tuples of ``count`` numbers below ``steps``, those with the smallest sum first."""
 
-    def summing(left: int, total: int) -> Iterator[tuple[int, ...]]:
+    def tuples_with_sum(left: int, total: int) -> Iterator[tuple[int, ...]]:
         if left == 0:
             yield ()
             return
         rest = (left - 1) * (steps - 1)
         for first in range(max(0, total - rest), min(steps - 1, total) + 1):
-            for others in summing(left - 1, total - first):
+            for others in tuples_with_sum(left - 1, total - first):
                 yield (first, *others)
 
     for total in range(count * (steps - 1) + 1):
-        yield from summing(count, total)
+        yield from tuples_with_sum(count, total)
 
 
 def sizes_of(value: Any) -> Any:
-    """Sizes of a tensor input as ints and sympy expressions; an expression for an integer input;
-    None for a constant."""
+    """Return the sizes of an input: ints and sympy expressions; None for a constant."""
     if isinstance(value, torch.Tensor):
         return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]
     return value.node.expr if isinstance(value, torch.SymInt) else None
 
 
 def example_sizes(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
-    """Symbol -> its value in the example call, in the order of the inputs."""
+    """Map symbols to their values in the example call, in the order of the inputs."""
     hints: dict[Any, int] = {}
     for leaf, expressions in zip(leaves, sizes, strict=True):
         if isinstance(expressions, list):
@@ -116,14 +115,14 @@ def example_sizes(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]
         for expression, size in pairs:
             free = list(getattr(expression, "free_symbols", ()))
             if len(free) == 1 and free[0] not in hints:
-                value = solved(expression, free[0], int(size))
+                value = solve_for(expression, free[0], int(size))
                 if value is not None:
                     hints[free[0]] = value
     return hints
 
 
-def solved(expression: Any, symbol: Any, size: int) -> int | None:
-    """The value of ``symbol`` at which ``expression`` has this size."""
+def solve_for(expression: Any, symbol: Any, size: int) -> int | None:
+    """Return the value of ``symbol`` at which ``expression`` has this size."""
     if expression == symbol:
         return size
     import sympy
@@ -133,11 +132,16 @@ def solved(expression: Any, symbol: Any, size: int) -> int | None:
 
 
 def ranges_of(program: Program) -> Mapping[Any, Any]:
-    """Symbol -> torch's range of it, from the smallest size on that is proved. The 2 that torch
-    starts from, whatever the user says of a dimension without a minimum, is no bound."""
+    """Map symbols to torch's ranges, with the proved smallest size.
+
+    The 2 that torch starts from, for any dimension without a user's minimum, is no bound.
+    """
     if program.exported is not None:
         ranges = program.exported.range_constraints if program.ranges is None else program.ranges
-        return {symbol: _known_range(symbol, found, program) for symbol, found in ranges.items()}
+        return {
+            symbol: _known_range(symbol, value_range, program)
+            for symbol, value_range in ranges.items()
+        }
     for node in program.user_inputs:
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else (value,):
@@ -146,53 +150,61 @@ def ranges_of(program: Program) -> Mapping[Any, Any]:
     return {}
 
 
-def _known_range(symbol: Any, found: Any, program: Program) -> Any:
+def _known_range(symbol: Any, value_range: Any, program: Program) -> Any:
     proved = program.smallest.get(str(symbol))
     if proved is not None:
-        return type(found)(proved.size, found.upper)
-    opened = found.lower == DEFAULT_SMALLEST and str(symbol) in program.open_dims
-    return type(found)(1, found.upper) if opened else found
+        return type(value_range)(proved.size, value_range.upper)
+    opened = value_range.lower == TORCH_MIN_SIZE and str(symbol) in program.open_dims
+    return type(value_range)(1, value_range.upper) if opened else value_range
 
 
 def is_default(symbol: Any, lower: Any, program: Program) -> bool:
-    """Whether a bound is torch's own: that of a dimension of which nobody said one, or, of one
-    named as a sum of such dimensions, what comes of theirs."""
+    """Return whether a lower bound is torch's own, not the user's.
+
+    Torch's is that of a dimension without a user's minimum, or what follows for sums of such.
+    """
     unsaid = program.exported is None or str(symbol) in program.open_dims
     if str(symbol) in program.smallest:
         return bool(unsaid and lower == 0)
-    found = expression_of(program.symbol_names.get(str(symbol), ""))
-    least = DEFAULT_SMALLEST
-    if found is not None:
-        least = dims.evaluate_dim(found, dict.fromkeys(dims.free_symbols(found), DEFAULT_SMALLEST))
+    expression = expression_of(program.symbol_names.get(str(symbol), ""))
+    least = TORCH_MIN_SIZE
+    if expression is not None:
+        least = dims.evaluate_dim(
+            expression, dict.fromkeys(dims.free_symbols(expression), TORCH_MIN_SIZE)
+        )
     return bool(unsaid and lower <= least)
 
 
 def stated_ranges(program: Program) -> list[tuple[str, int | None, int | None]]:
-    """Smallest and largest size of each named dimension, None where neither the caller nor torch
-    says one: torch raises the smallest size of a dimension in which an operator's own code asks
-    whether a size is 1, say behind convolutions with strides."""
-    found = []
-    for symbol, each in ranges_of(program).items():
+    """Return smallest and largest size of each named dimension; None where nobody set one.
+
+    Torch raises the smallest size of a dimension in which an operator's own code asks whether a
+    size is 1, say after convolutions with strides.
+    """
+    stated = []
+    for symbol, value_range in ranges_of(program).items():
         name = program.symbol_names.get(str(symbol))
-        if name is None or not each.lower.is_Integer:
+        if name is None or not value_range.lower.is_Integer:
             continue
-        lower, upper = int(each.lower), bounds_of(symbol, {symbol: each})[1]
+        lower, upper = int(value_range.lower), bounds_of(symbol, {symbol: value_range})[1]
         unsaid = is_default(symbol, lower, program)
-        found.append((name, None if unsaid else lower, None if upper >= UNBOUNDED else upper))
-    return found
+        stated.append((name, None if unsaid else lower, None if upper >= UNBOUNDED else upper))
+    return stated
 
 
 def bounds_of(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
-    """Smallest and largest value of a symbol; at least 1, since few models run on empty tensors."""
-    found = ranges.get(symbol)
-    if found is None:
+    """Return smallest and largest value of a symbol; at least 1: few models run on empty
+    tensors.
+    """
+    value_range = ranges.get(symbol)
+    if value_range is None:
         return 1, UNBOUNDED
-    lower, upper = found.lower, found.upper
+    lower, upper = value_range.lower, value_range.upper
     return max(1, int(lower)), int(upper) if upper.is_Integer else UNBOUNDED
 
 
-def _larger(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
-    """Every symbol above its example, by 1, 2, 3... so that two dimensions are told apart."""
+def _larger_sizes(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
+    """Increase every symbol by another amount, so that two dimensions differ."""
     return {
         symbol: min(value + 1 + index, bounds_of(symbol, ranges)[1])
         for index, (symbol, value) in enumerate(hints.items())
@@ -202,32 +214,33 @@ def _larger(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, in
 def sizes_by_name(
     values: Mapping[Any, int], names: Mapping[Any, str], choose: Callable[[Any], int]
 ) -> dict[Any, int]:
-    """One value for the symbols that the user gave one name; what names like ``past + new`` come to
-    for those."""
+    """Choose one value for the symbols of one name; evaluate names like ``past + new`` from
+    those.
+    """
     groups: dict[str, list[int]] = {}
     for symbol, value in values.items():
         groups.setdefault(names[symbol], []).append(value)
-    chosen = {name: choose(found) for name, found in groups.items()}
-    sums = {name: value_of(name, chosen) for name in chosen}
-    return {symbol: sums[names[symbol]] or chosen[names[symbol]] for symbol in values}
+    size_by_name = {name: choose(group_sizes) for name, group_sizes in groups.items()}
+    sums = {name: value_of(name, size_by_name) for name in size_by_name}
+    return {symbol: sums[names[symbol]] or size_by_name[names[symbol]] for symbol in values}
 
 
-def resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
-    """The leaf at its new sizes: rows repeated in order, or cut; of an empty one, zeros."""
+def resize_leaf(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
+    """Resize a leaf: repeat or cut rows in order; an empty one is filled with zeros."""
     if sizes is None:
         return leaf
     if not isinstance(sizes, list):
-        return _evaluated(sizes, values)
+        return _evaluate(sizes, values)
     for axis, size in enumerate(sizes):
         if isinstance(size, int):
             continue
-        wanted, present = _evaluated(size, values), leaf.shape[axis]
-        if wanted and not present:  # no row to repeat
-            leaf = leaf.new_zeros([*leaf.shape[:axis], wanted, *leaf.shape[axis + 1 :]])
-        elif wanted != present:
-            leaf = leaf.index_select(axis, torch.arange(wanted, device=leaf.device) % present)
+        target, present = _evaluate(size, values), leaf.shape[axis]
+        if target and not present:  # no row to repeat
+            leaf = leaf.new_zeros([*leaf.shape[:axis], target, *leaf.shape[axis + 1 :]])
+        elif target != present:
+            leaf = leaf.index_select(axis, torch.arange(target, device=leaf.device) % present)
     return leaf
 
 
-def _evaluated(expression: Any, values: Mapping[Any, int]) -> int:
+def _evaluate(expression: Any, values: Mapping[Any, int]) -> int:
     return int(expression.subs(values))

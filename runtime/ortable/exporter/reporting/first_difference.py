@@ -1,7 +1,6 @@
-"""Where a model that failed its validation leaves eager: the first result of an FX node that ONNX
-Runtime computes otherwise, and the random draws that make two runs differ anyway. In come the
-model, its program and the example call, out go lines for the error. Called by conversion.py, and by
-the debugger for what can be compared."""
+"""Explain a failed validation: the first FX node whose value ONNX Runtime computes differently, or
+the random operators that make two runs differ. Called by conversion.py, and by the debugger.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +18,12 @@ from ortable.exporter.frontend.module_state import copy_call
 from ortable.exporter.reporting.example_sizes import ExampleCall
 from ortable.exporter.reporting.numeric_diff import intermediate_results
 from ortable.exporter.reporting.sessions import array_of, proto_of
-from ortable.exporter.reporting.validate import Comparison, Explanation, difference, input_names
+from ortable.exporter.reporting.validate import (
+    Comparison,
+    FailureExplanation,
+    compare_output,
+    input_names,
+)
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.failures import describe_node, shorten_line
@@ -37,17 +41,17 @@ _DRAWS = (
 )
 
 
-def draws(program: Program, tables: ConverterTables) -> list[str]:
-    """The calls of the program that draw random numbers, with their lines."""
-    found = []
+def random_calls(program: Program, tables: ConverterTables) -> list[str]:
+    """List the calls of the program that draw random numbers, with their lines."""
+    calls = []
     for node in program.graph_module.graph.nodes:
-        if _draws(node, tables):
+        if _is_random(node, tables):
             line = source_line(node)
-            found.append(f"  {operator_key(node)} at {line or node.name}")
-    return list(dict.fromkeys(found))
+            calls.append(f"  {operator_key(node)} at {line or node.name}")
+    return list(dict.fromkeys(calls))
 
 
-def _draws(node: Node, tables: ConverterTables) -> bool:
+def _is_random(node: Node, tables: ConverterTables) -> bool:
     tags = getattr(node.target, "tags", ())
     if torch.Tag.nondeterministic_seeded not in tags:
         return False
@@ -55,39 +59,41 @@ def _draws(node: Node, tables: ConverterTables) -> bool:
     return function is None or function(node, *node.args, **node.kwargs) is not None
 
 
-def explained(
-    found: Sequence[Comparison],
+def explain_difference(
+    comparisons: Sequence[Comparison],
     model: Any,
     program: Program,
     call: ExampleCall,
     tables: ConverterTables,
     accepted: float | None,
-) -> Explanation:
-    """Why the outputs differ, and what to do."""
-    drawn = draws(program, tables)
-    if drawn and all(each.largest is not None for each in found if each.failed):
+) -> FailureExplanation:
+    """Explain why the outputs differ, and give advice."""
+    drawn = random_calls(program, tables)
+    if drawn and all(
+        comparison.largest is not None for comparison in comparisons if comparison.failed
+    ):
         listed = drawn[:3] + [f"  and {len(drawn) - 3} more"] * (len(drawn) > 3)
         headline = "validation cannot compare, because the model draws random numbers"
-        return Explanation(headline, False, (*listed,), _DRAWS)
-    if not any(each.failed and each.inputs == "example" for each in found):
-        return Explanation(lines=("the example call agrees with eager: other sizes do not",))
+        return FailureExplanation(headline, False, (*listed,), _DRAWS)
+    if not any(comparison.failed and comparison.inputs == "example" for comparison in comparisons):
+        return FailureExplanation(lines=("the example call agrees with eager: other sizes do not",))
     try:
-        lines = tuple(_first(model, program, call, tables, accepted))
+        lines = tuple(_find_first_difference(model, program, call, tables, accepted))
     except Exception:  # what is told about an error never takes its place
         lines = ()
-    return Explanation(lines=lines, advice=_DEBUG)
+    return FailureExplanation(lines=lines, advice=_DEBUG)
 
 
-def _first(
+def _find_first_difference(
     model: Any, program: Program, call: ExampleCall, tables: ConverterTables, accepted: float | None
 ) -> Iterator[str]:
     if not isinstance(model, onnx.ModelProto):
         return  # too large to keep every result of it
-    found = program_results(model, program, call)
+    results = program_results(model, program, call)
     nodes = {node.name: node for node in program.graph_module.graph.nodes}
-    computed = intermediate_results(model, found.feeds, list(found.nodes))
-    for name, node_name in found.nodes.items():
-        gap, problem = difference(computed[name], found.expected[node_name], accepted)
+    computed = intermediate_results(model, results.feeds, list(results.nodes))
+    for name, node_name in results.nodes.items():
+        gap, problem = compare_output(computed[name], results.expected[node_name], accepted)
         if problem:
             about = problem if gap is None else f"by {gap:.3g}, {problem}"
             yield f"the first result that differs is that of FX node '{node_name}': {about}"
@@ -113,22 +119,22 @@ class ProgramResults:
 
 
 def program_results(model: Any, program: Program, call: ExampleCall) -> ProgramResults:
-    """What can be compared of a model, and what torch computes there for `call`."""
-    made = {name for node in proto_of(model).graph.node for name in node.output}
+    """Pair the results of a model that can be compared with what torch computes for `call`."""
+    computed = {name for node in proto_of(model).graph.node for name in node.output}
     results = {**program.results, **returned_nodes(model, program)}
-    expected = _Recorder(program).values_of(call)
+    expected = _NodeRecorder(program).values_of(call)
     leaves = zip(
         input_names(proto_of(model).graph.input, program), pytree.tree_leaves(call), strict=True
     )
     feeds = {name: array_of(leaf) for name, leaf in leaves if name is not None}
-    order = {node.name: place for place, node in enumerate(program.graph_module.graph.nodes)}
-    names = [name for name, node in results.items() if name in made and node in expected]
+    order = {node.name: index for index, node in enumerate(program.graph_module.graph.nodes)}
+    names = [name for name, node in results.items() if name in computed and node in expected]
     names.sort(key=lambda name: order[results[name]])
     return ProgramResults({name: results[name] for name in names}, expected, feeds)
 
 
 def returned_nodes(model: Any, program: Program) -> dict[str, str]:
-    """Names of the outputs of the model, and the FX nodes that return them."""
+    """Map the outputs of the model to the FX nodes that return them."""
     leaves = flatten_output(program.graph_module.graph.output_node().args[0])
     users = [
         leaf
@@ -141,15 +147,15 @@ def returned_nodes(model: Any, program: Program) -> dict[str, str]:
 
 
 def graph_arguments(program: Program, call: ExampleCall) -> list[Any]:
-    """What the graph of a program is called with: copies of the call's tensors, and weights."""
-    given = iter(pytree.tree_leaves(copy_call(*call)))
-    leaves = {node.name: next(given) for node in program.user_inputs}
+    """Return the arguments of the graph of a program: copies of the call's tensors, and weights."""
+    leaf_iterator = iter(pytree.tree_leaves(copy_call(*call)))
+    leaves = {node.name: next(leaf_iterator) for node in program.user_inputs}
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
     return [leaves[n.name] if n.name in leaves else program.weights[n.name] for n in placeholders]
 
 
-class _Recorder(Interpreter):
-    """Runs the graph of a program in torch and keeps the tensors that its nodes compute."""
+class _NodeRecorder(Interpreter):
+    """Run the graph of a program in torch and record the tensors that its nodes compute."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program.graph_module)

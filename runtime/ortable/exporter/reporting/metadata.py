@@ -1,6 +1,6 @@
-"""What a model says about itself: its name, the versions that made it, what torch did to the
-graph first, and the names of its weights in the module's state_dict. In come a program and a
-model, out go names and `metadata_props`. Called by conversion.py."""
+"""Metadata of a model: its name, versions, export steps, and the state_dict names of its weights.
+Called by conversion.py.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ DEFAULT_NAME = "ortable"
 _COMPUTED = frozenset({"transposed", "scaled", "moved"})  # what passes put behind names of weights
 
 
-def own_version() -> str:
-    """The version of ortable. Only the package has it, whose re-exports lead to every room: it is
-    looked up, not imported."""
+def package_version() -> str:
+    """Return the version of ortable, without importing the package and all that it re-exports."""
     return str(sys.modules["ortable"].__version__)
 
 
-def annotate(model: Any, program: Program, text: str = "") -> None:
+def write_metadata(model: Any, program: Program, text: str = "") -> None:
     """Write ``metadata_props`` and producer of a ModelProto or LargeModel, the user's ``text`` as
     its doc_string, and the doc_string of its initializers, which is the weight's name in the
     state_dict.
@@ -43,31 +42,32 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
     proto = model.proto if hasattr(model, "proto") else model
     for value in proto.graph.input if program.fakes else ():
         value.doc_string = ", ".join(program.fakes.get(value.name, ()))
-    proto.doc_string = _plain(text)
+    proto.doc_string = _to_utf8(text)
     proto.producer_name = "ortable"
-    proto.producer_version = own_version()
-    properties = {"ortable.version": own_version(), "torch.version": torch.__version__}
+    proto.producer_version = package_version()
+    properties = {"ortable.version": package_version(), "torch.version": torch.__version__}
     if program.notes:
         properties["ortable.steps"] = "; ".join(program.notes)
     if program.guards:
         properties["ortable.guards"] = "; ".join(guard.one_line() for guard in program.guards)
     smallest = {
-        f"{program.symbol_names.get(symbol, symbol)} is {each.size} or more: {each.reason}": None
-        for symbol, each in program.smallest.items()
-        if each.reason
+        f"{program.symbol_names.get(symbol, symbol)} is {proved.size} or more: "
+        f"{proved.reason}": None
+        for symbol, proved in program.smallest.items()
+        if proved.reason
     }
     if smallest:
         properties["ortable.smallest_sizes"] = "; ".join(smallest)
     tied = [f"{other}={names[0]}" for names in program.initializers.values() for other in names[1:]]
-    modules = compact_classes(_classes(program))
+    modules = compact_classes(_module_classes(program))
     if modules:
         properties[CLASSES] = modules
     if tied:
         properties["ortable.tied_weights"] = "; ".join(tied)
-    known = {prop.key for prop in proto.metadata_props}
+    present = {prop.key for prop in proto.metadata_props}
     for key, value in properties.items():
-        if key not in known:
-            proto.metadata_props.add(key=key, value=_plain(value))
+        if key not in present:
+            proto.metadata_props.add(key=key, value=_to_utf8(value))
     for initializer in proto.graph.initializer:
         names = program.initializers.get(initializer.name)
         if names is not None:
@@ -76,59 +76,62 @@ def annotate(model: Any, program: Program, text: str = "") -> None:
             initializer.doc_string = _computed_of(initializer.name, program.initializers)
 
 
-def _plain(text: str) -> str:
-    """The text as protobuf takes it: names of files may have bytes that are no letters."""
+def _to_utf8(text: str) -> str:
+    """Return valid UTF-8, which protobuf needs: file names may have other bytes."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-def _classes(program: Program) -> dict[str, str]:
-    """Paths of the modules that the nodes of a program lie in, and their classes."""
-    found: dict[str, str] = {}
+def _module_classes(program: Program) -> dict[str, str]:
+    """Map paths of the modules that the nodes of a program belong to to their classes."""
+    classes: dict[str, str] = {}
     seen: set[str] = set()
-    inner = (each for each in program.graph_module.modules() if isinstance(each, GraphModule))
+    inner = (module for module in program.graph_module.modules() if isinstance(module, GraphModule))
     for graph_module in inner:  # of branches and loops, too
         for node in graph_module.graph.nodes:
             innermost, _ = module_path(node)
             if innermost not in seen:
                 seen.add(innermost)
-                found.update((path, kind) for path, kind in called_modules(node) if path)
-    return found
+                classes.update((path, kind) for path, kind in called_modules(node) if path)
+    return classes
 
 
 def _computed_of(name: str, weights: Mapping[str, Sequence[str]]) -> str:
-    """Of which weight passes computed an initializer, and how; empty when they did not."""
-    done: list[str] = []
+    """Return from which weight passes computed an initializer, and how; empty if they did not."""
+    suffixes: list[str] = []
     while True:
         name, _, what = name.rpartition("_")
         if what not in _COMPUTED:
             return ""
-        done.insert(0, what)
+        suffixes.insert(0, what)
         if name in weights:
-            return ", ".join([weights[name][0], *done])
+            return ", ".join([weights[name][0], *suffixes])
 
 
-def description(model: Any, chosen: str | None) -> str:
-    """The doc_string of the model: the user's choice, or what the class of the module says of
-    itself; what torch says of its own classes is left out."""
-    if chosen is not None:
-        return chosen
+def make_doc_string(model: Any, doc_string: str | None) -> str:
+    """Return the doc_string of the model: the user's, or the docstring of the module's class.
+
+    Docstrings of torch's own classes are left out.
+    """
+    if doc_string is not None:
+        return doc_string
     kind = type(model)
     if not isinstance(model, torch.nn.Module) or kind.__module__.partition(".")[0] == "torch":
         return ""
     return inspect.cleandoc(kind.__dict__.get("__doc__") or "")
 
 
-def note_weights(program: Program, records: Sequence[InputRecord]) -> None:
-    """Remember what became of the weights: ``program.initializers``. Tied weights are one
-    initializer, called as the first of them."""
+def record_weights(program: Program, records: Sequence[InputRecord]) -> None:
+    """Record the initializers of weights in ``program.initializers``. Tied weights are one
+    initializer with the name of the first.
+    """
     first, paths = program.tied, program.paths
-    made = {
+    initializer_names = {
         first.get(record.fx_name, record.fx_name): record.name
         for record in records
         if record.role == "initializer"
     }
     for record in records:
-        name = made.get(first.get(record.fx_name, record.fx_name))
+        name = initializer_names.get(first.get(record.fx_name, record.fx_name))
         if name is not None and record.fx_name in paths:
             program.initializers.setdefault(name, []).append(paths[record.fx_name])
 
@@ -136,39 +139,41 @@ def note_weights(program: Program, records: Sequence[InputRecord]) -> None:
 def weight_names(
     program: Program, inputs: Mapping[str, str], outputs: Sequence[str], style: str
 ) -> dict[str, str]:
-    """Placeholder -> name of the weight in the model, for ``ExportOptions.initializer_names``;
-    those that keep their own name are left out.
+    """Map placeholders to names of weights, for ``ExportOptions.initializer_names``.
 
-    Where the state_dict calls a weight as an input or an output of the model is called, it has the
-    placeholder's name.
+    Unchanged names are left out. Where the state_dict calls a weight as an input or an output of
+    the model is called, it has the placeholder's name.
     """
-    program.tied = _tied(program)
+    program.tied = _find_tied_weights(program)
     if style == "placeholders":
         return program.tied
-    taken = {inputs.get(str(node.target), str(node.target)) for node in program.user_inputs}
-    taken.update(outputs)
-    found = {}
+    used = {inputs.get(str(node.target), str(node.target)) for node in program.user_inputs}
+    used.update(outputs)
+    names = {}
     for name in program.paths:
         first = program.tied.get(name, name)
         path = program.paths[first]
-        found[name] = first if path in taken else path
-    return found
+        names[name] = first if path in used else path
+    return names
 
 
-def _tied(program: Program) -> dict[str, str]:
-    """Placeholder -> first placeholder of the same weight. (torch.export has one for each name in
-    the state_dict, and may read the second of two; those that are read are one to the builder.)"""
+def _find_tied_weights(program: Program) -> dict[str, str]:
+    """Map placeholders to the first placeholder of the same weight.
+
+    torch.export has one for each name in the state_dict, and may read the second of two; the
+    builder merges those that are read.
+    """
     nodes = program.graph_module.graph.find_nodes(op="placeholder")
     weights = program.weights
     if all(node.users for node in nodes if node.name in weights):
         return {}
     first: dict[Any, str] = {}
-    found = {}
+    tied = {}
     for name, tensor in weights.items():
         key = storage_key(tensor)
         if key is not None and first.setdefault(key, name) != name:
-            found[name] = first[key]
-    return found
+            tied[name] = first[key]
+    return tied
 
 
 def model_name(model: Any, program: Program) -> str:

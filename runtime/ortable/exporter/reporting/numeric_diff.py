@@ -1,6 +1,8 @@
-"""How far a result may be from eager's, how far it is, and what the results inside a model are. One
-table of tolerances and one `Gap` serve validation of a model, the check of an exported program and
-the debugger, so that all mean the same by a difference."""
+"""Tolerances, numeric differences, and intermediate results of a model.
+
+Validation of a model, the check of an exported program and the debugger share this one table of
+tolerances and one `NumericDiff`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class Tolerance(NamedTuple):
 
 
 EXACT = Tolerance(0.0, 0.0)
-_FLOATS = {
+_FLOAT_TOLERANCES = {
     "float64": Tolerance(atol=1e-9, rtol=1e-7),
     "float32": Tolerance(atol=1e-4, rtol=1e-3),
     "float16": Tolerance(atol=1e-2, rtol=1e-2),
@@ -35,19 +37,20 @@ _FLOATS = {
 def tolerance_of(dtype: object) -> Tolerance:
     """The tolerance of a dtype of torch or numpy, or of its name; integers and booleans are
     equal."""
-    return _FLOATS.get(str(dtype).removeprefix("torch."), EXACT)
+    return _FLOAT_TOLERANCES.get(str(dtype).removeprefix("torch."), EXACT)
 
 
 @dataclass(frozen=True)
-class AskedTolerance:
-    """How far a float may be from eager's: ``atol + rtol * abs(eager's)``; by dtype where nothing
-    is given."""
+class ToleranceOverride:
+    """A requested tolerance, ``atol + rtol * abs(eager's)``; None takes the default of the
+    dtype.
+    """
 
     atol: float | None = None
     rtol: float | None = None
 
     def of(self, dtype: torch.dtype) -> Tolerance:
-        """The tolerance of a dtype; none for integers and booleans."""
+        """Return the tolerance of a dtype; integers and booleans are exact."""
         if not dtype.is_floating_point:
             return EXACT
         default = tolerance_of(dtype)
@@ -58,9 +61,12 @@ class AskedTolerance:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A difference over the tolerance: the largest one (infinite where dtypes or shapes differ, or
-    only one value is finite), what differs, in words, and the values."""
+class NumericDiff:
+    """A difference above the tolerance.
+
+    ``largest`` is infinite where dtypes or shapes differ, or only one value is finite; ``what``
+    describes the difference.
+    """
 
     largest: float
     what: str
@@ -68,66 +74,72 @@ class Gap:
     got: torch.Tensor = field(repr=False, compare=False)
 
 
-def gap_between(expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance) -> Gap | None:
-    """What is wrong with `got`; None where it is as near to `expected`, eager's, as it has to be.
+def compare_tensors(
+    expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance
+) -> NumericDiff | None:
+    """Compare `got` with `expected`, eager's; None where it is within the tolerance.
 
-    Two NaN are equal, and so are two infinities of one sign. Both are real.
+    Two NaN are equal, and so are two infinities of one sign. Both tensors are real.
     """
     if expected.dtype != got.dtype:
-        what = f"dtype {_name(got)} in place of {_name(expected)}"
-        return Gap(math.inf, what, expected, got)
+        what = f"dtype {_dtype_name(got)} in place of {_dtype_name(expected)}"
+        return NumericDiff(math.inf, what, expected, got)
     if expected.shape != got.shape:
         what = f"shape {list(got.shape)} in place of {list(expected.shape)}"
-        return Gap(math.inf, what, expected, got)
+        return NumericDiff(math.inf, what, expected, got)
     if not expected.numel():
         return None
-    away = distances(expected, got)
+    away = absolute_differences(expected, got)
     wrong = away != 0
     if tolerance != EXACT:
-        wide = _wide(expected)
+        wide = _widen(expected)
         near = away <= tolerance.atol + tolerance.rtol * wide.abs()
         wrong = wrong & ~(near & wide.isfinite())
     if not bool(wrong.any()):
         return None
     flat = int(torch.where(wrong, away, -1.0).argmax())
-    place = [int(each) for each in torch.unravel_index(torch.tensor(flat), away.shape)]
-    at = f" at {place}" if place else ""
+    position = [int(item) for item in torch.unravel_index(torch.tensor(flat), away.shape)]
+    at = f" at {position}" if position else ""
     atol, rtol = tolerance
-    found, wanted = (_comparable(each).reshape(-1)[flat].item() for each in (got, expected))
-    what = (
-        f"{int(wrong.sum())} of {wrong.numel()} values, most{at}: {_text(found)} in place of "
-        f"{_text(wanted)} (atol {atol:g}, rtol {rtol:g})"
+    got_value, expected_value = (
+        _as_comparable(item).reshape(-1)[flat].item() for item in (got, expected)
     )
-    return Gap(float(away.reshape(-1)[flat]), what, expected, got)
+    what = (
+        f"{int(wrong.sum())} of {wrong.numel()} values, most{at}: {_format_value(got_value)} in place "
+        f"of {_format_value(expected_value)} (atol {atol:g}, rtol {rtol:g})"
+    )
+    return NumericDiff(float(away.reshape(-1)[flat]), what, expected, got)
 
 
-def distances(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
-    """How far values are from each other, as float64: 0 for two NaN and for equal infinities,
-    infinity where only one of them is a finite number."""
-    a, b = _wide(expected), _wide(got)
+def absolute_differences(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
+    """Return absolute differences as float64.
+
+    0 for two NaN and for equal infinities, infinity where only one of them is finite.
+    """
+    a, b = _widen(expected), _widen(got)
     same = (a == b) | (a.isnan() & b.isnan()) if a.dtype.is_floating_point else a == b
     away = (a - b).abs().to(torch.float64).nan_to_num(math.inf, math.inf)
     return torch.where(same, 0.0, away)
 
 
-def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in a dtype that torch compares: 8-bit floats have no operators."""
+def _as_comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """Convert to a dtype that torch compares: 8-bit floats have no operators."""
     tensor = tensor.detach().cpu()
     if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 4:
         return tensor.to(torch.float32)
     return tensor
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = _comparable(tensor)
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = _as_comparable(tensor)
     return tensor.to(torch.float64 if tensor.dtype.is_floating_point else torch.int64)
 
 
-def _name(tensor: torch.Tensor) -> str:
+def _dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
@@ -146,12 +158,12 @@ def intermediate_results(
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     settings = {"graph_optimization_level": level, "log_severity_level": 4}
     session = make_session(with_outputs(model, names), providers, settings)
-    found = run_session(session, feeds, names)
-    return dict(zip(names, found, strict=True))
+    results = run_session(session, feeds, names)
+    return dict(zip(names, results, strict=True))
 
 
 def with_outputs(model: Any, names: Sequence[str]) -> Any:
-    """A copy of the model that has these results as outputs, too."""
+    """Return a copy of the model with these results as additional outputs."""
     proto = onnx.ModelProto()
     proto.CopyFrom(proto_of(model))
     outputs = {value.name for value in proto.graph.output}

@@ -1,7 +1,8 @@
-"""How far a model with rounded weights is from the model with the weights as they were, and which
-weights stay as they are so that it is no further than a limit. In come a graph, `WeightOptions` and
-values of its inputs, out comes a `WeightReport`; the graph is changed in place. Called by to_onnx
-for ``weights=``."""
+"""Quantize weights and measure the error of layers and outputs.
+
+With ``max_error``, bisects which layers stay in float so that the error stays below it. Edits the
+graph in place and returns a `WeightReport`; called by conversion.py for ``weights=``.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from ortable.passes.weight_quantization import (
     WeightOptions,
 )
 
-_GIVEN = "given:"  # before the name of what a layer is given, where that is an input
+_INPUT_PREFIX = "given:"  # before the name of what a layer is given, where that is an input
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -101,12 +102,12 @@ class WeightReport:
     @property
     def rounded(self) -> tuple[RoundedWeight, ...]:
         """The weights that were rounded."""
-        return tuple(each for each in self.weights if each.bits < 32)
+        return tuple(weight for weight in self.weights if weight.bits < 32)
 
     @property
     def error(self) -> float | None:
         """The largest `OutputError.error`; None without example inputs."""
-        return max((each.error for each in self.outputs), default=None)
+        return max((output.error for output in self.outputs), default=None)
 
     def to_json(self) -> str:
         """All of it as JSON, numbers in full."""
@@ -116,168 +117,186 @@ class WeightReport:
         stays = len(self.rounded) < len(self.weights)
         rows = [
             (
-                *(each.name, str(list(each.shape)), str(each.bits)),
-                *map(_short, _errors(each)),
-                *([each.why] if stays else []),
+                *(item.name, str(list(item.shape)), str(item.bits)),
+                *map(_format_number, _weight_errors(item)),
+                *([item.why] if stays else []),
             )
-            for each in sorted(self.weights, key=lambda each: -max(_errors(each)))
+            for item in sorted(self.weights, key=lambda each: -max(_weight_errors(each)))
         ]
         heads = ["weight", "shape", "bits", "error of the weight", "of the layer"]
         heads += ["why it stays"] if stays else []
-        outputs = [(each.name, _short(each.error), _short(each.largest)) for each in self.outputs]
+        outputs = [
+            (item.name, _format_number(item.error), _format_number(item.largest))
+            for item in self.outputs
+        ]
         limit = "" if self.max_error is None else f", at most {self.max_error:g} asked for"
         mega = f"{self.bytes_before / 1e6:,.1f} MB of weights became {self.bytes_after / 1e6:,.1f}"
-        said = f"{len(self.rounded)} of {len(self.weights)} weights are {self.options.kind}{limit}"
-        parts = [f"{said}; {mega}", text_table(heads, rows)]
+        summary = (
+            f"{len(self.rounded)} of {len(self.weights)} weights are {self.options.kind}{limit}"
+        )
+        parts = [f"{summary}; {mega}", text_table(heads, rows)]
         if outputs:
             parts.append(text_table(("output", "error", "largest difference"), outputs))
         return "\n\n".join(parts)
 
 
-def _errors(weight: RoundedWeight) -> tuple[float, float]:
+def _weight_errors(weight: RoundedWeight) -> tuple[float, float]:
     return weight.weight_error, -1.0 if weight.layer_error is None else weight.layer_error
 
 
-def _short(value: float) -> str:
+def _format_number(value: float) -> str:
     return "" if value < 0 else f"{value:.3g}"
 
 
 # -- rounding with a limit
 
 
-def rounded_builder(
+def quantize_builder(
     builder: GraphBuilder,
     options: WeightOptions,
     feeds: Mapping[str, Any] | None,
     max_error: float | None,
     record: RewriteRecord,
 ) -> WeightReport:
-    """Rounds the weights of a graph in place, but for those without which the limit is not kept.
+    """Quantize the weights of a graph in place, except those that ``max_error`` excludes.
 
-    Nothing is measured without ``feeds``. Raises ExportError where ``max_error`` cannot be kept, or
+    Nothing is measured without ``feeds``. Raises ExportError where ``max_error`` cannot be met, or
     there is nothing to measure it with.
     """
-    before = _bytes(builder)
-    made: dict[tuple[str, bool], QuantizedTensor] = {}
-    kept: tuple[str, ...] = ()
+    before = _initializer_bytes(builder)
+    quantized: dict[tuple[str, bool], QuantizedTensor] = {}
+    excluded: tuple[str, ...] = ()
     errors: dict[str, float] = {}
     outputs: tuple[OutputError, ...] = ()
     first = None
     if feeds is not None:
-        trial = _Trial(builder, options, feeds, made)
-        first, errors, outputs = trial.first()
+        trial = _QuantizationTrial(builder, options, feeds, quantized)
+        first, errors, outputs = trial.quantize_all()
         if max_error is not None:
-            kept, outputs = trial.within(max_error, errors, outputs)
+            excluded, outputs = trial.fit_limit(max_error, errors, outputs)
     elif max_error is not None:
         raise ExportError("max_error needs example inputs to measure the model with: give args")
-    final = options.without(kept) if kept else options
-    rounding = quantize_weights(builder, final, record, made)
+    final = options.without(excluded) if excluded else options
+    rounding = quantize_weights(builder, final, record, quantized)
     every = rounding if first is None else first
-    nodes = _readers(builder, rounding)
-    weights = _rows(every, kept, errors)
-    return WeightReport(final, weights, outputs, max_error, before, _bytes(builder), nodes)
+    nodes = _count_readers(builder, rounding)
+    weights = _report_rows(every, excluded, errors)
+    return WeightReport(
+        final, weights, outputs, max_error, before, _initializer_bytes(builder), nodes
+    )
 
 
-def _rows(
+def _report_rows(
     rounding: QuantizationRun, limited: Sequence[str], errors: Mapping[str, float]
 ) -> tuple[RoundedWeight, ...]:
-    """The chosen weights: those of ``limited`` stay as they are for the limit."""
+    """Return a row for each chosen weight; those of ``limited`` stay in float for the limit."""
     return (
         *(
-            RoundedWeight(each.name, each.shape, 32, 0.0, 0.0, "the limit max_error")
-            if each.name in limited
-            else RoundedWeight(each.name, each.shape, each.bits, each.error, errors.get(each.name))
-            for each in rounding.rounded.values()
+            RoundedWeight(weight.name, weight.shape, 32, 0.0, 0.0, "the limit max_error")
+            if weight.name in limited
+            else RoundedWeight(
+                weight.name, weight.shape, weight.bits, weight.error, errors.get(weight.name)
+            )
+            for weight in rounding.rounded.values()
         ),
         *(
-            RoundedWeight(each.name, each.shape, 32, 0.0, 0.0, each.why)
-            for each in rounding.kept.values()
+            RoundedWeight(weight.name, weight.shape, 32, 0.0, 0.0, weight.why)
+            for weight in rounding.kept.values()
         ),
     )
 
 
-class _Trial:
-    """Models with some of the weights rounded, beside the model as it was, on given inputs."""
+class _QuantizationTrial:
+    """Models with some of the weights quantized, compared with the original on given inputs."""
 
     def __init__(
         self,
         builder: GraphBuilder,
         options: WeightOptions,
         feeds: Mapping[str, Any],
-        made: dict[tuple[str, bool], QuantizedTensor],
+        quantized: dict[tuple[str, bool], QuantizedTensor],
     ) -> None:
-        self.builder, self.options, self.feeds, self.made = builder, options, feeds, made
+        self.builder, self.options, self.feeds, self.quantized = builder, options, feeds, quantized
         self.base: LargeModel = builder.to_onnx(
             large_model=True, external_threshold=1024, optimize=False
         )
-        self.names = [each.name for each in self.base.proto.graph.output]
-        self.wanted: list[torch.Tensor] = []
+        self.names = [output.name for output in self.base.proto.graph.output]
+        self.expected: list[torch.Tensor] = []
 
-    def first(self) -> tuple[QuantizationRun, dict[str, float], tuple[OutputError, ...]]:
-        """All weights rounded: what was, the error of each layer by the name of its weight, and of
-        the outputs."""
+    def quantize_all(self) -> tuple[QuantizationRun, dict[str, float], tuple[OutputError, ...]]:
+        """Quantize all weights; return the result, the error by weight of its layer, and of the
+        outputs.
+        """
         record = RewriteRecord()
-        rounding, model, graph = self._rounded(self.options, record)
-        layers = _layers(self.builder, rounding, record, graph)
-        inner = list(dict.fromkeys(name for each in layers for name in (each.given, each.made)))
+        rounding, model, graph = self._quantize_copy(self.options, record)
+        layers = _find_layers(self.builder, rounding, record, graph)
+        inner = list(
+            dict.fromkeys(name for layer in layers for name in (layer.source, layer.result))
+        )
         inner = [name for name in inner if name not in self.feeds and name not in self.names]
         session = make_session(with_outputs(self.base, inner))
-        found = run_session(session, dict(self.feeds))
-        self.wanted = found[: len(self.names)]
-        known = dict(zip((*self.names, *inner), found, strict=True))
-        known.update({k: torch.as_tensor(np.asarray(v)) for k, v in self.feeds.items()})
-        return rounding, _layer_errors(layers, model, graph, known), self._outputs(model)
+        results = run_session(session, dict(self.feeds))
+        self.expected = results[: len(self.names)]
+        values = dict(zip((*self.names, *inner), results, strict=True))
+        values.update({k: torch.as_tensor(np.asarray(v)) for k, v in self.feeds.items()})
+        return (
+            rounding,
+            _compute_layer_errors(layers, model, graph, values),
+            self._measure_outputs(model),
+        )
 
-    def within(
+    def fit_limit(
         self, limit: float, errors: Mapping[str, float], outputs: tuple[OutputError, ...]
     ) -> tuple[tuple[str, ...], tuple[OutputError, ...]]:
-        """The weights to keep, those of the layers that are furthest off first, and the errors of
-        the outputs then: as few as bisection finds."""
+        """Bisect the weights to exclude, those with the largest layer errors first, and the
+        errors then.
+        """
         order = sorted(errors, key=lambda name: -errors[name])
-        if _worst(outputs) <= limit:
+        if _largest_error(outputs) <= limit:
             return (), outputs
         least, most, best = 1, len(order), None
         while least <= most:
             count = (least + most) // 2
-            kept = tuple(order[:count])
-            _, model, _ = self._rounded(self.options.without(kept), RewriteRecord())
-            found = self._outputs(model)
-            if _worst(found) <= limit:
-                most, best = count - 1, (kept, found)
+            excluded = tuple(order[:count])
+            _, model, _ = self._quantize_copy(self.options.without(excluded), RewriteRecord())
+            measured = self._measure_outputs(model)
+            if _largest_error(measured) <= limit:
+                most, best = count - 1, (excluded, measured)
             else:
                 least = count + 1
         if best is None:
             raise ExportError(
                 f"max_error={limit:g} cannot be kept: with all {len(order)} weights of measured "
-                f"layers as they are the error is {_worst(found):.3g}"
+                f"layers as they are the error is {_largest_error(measured):.3g}"
             )
         return best
 
-    def _rounded(
+    def _quantize_copy(
         self, options: WeightOptions, record: RewriteRecord
     ) -> tuple[QuantizationRun, LargeModel, GraphBuilder]:
         copy = GraphBuilder(self.base.session_proto(), target=self.builder.target)
         copy.initializers_dict.update(self.base.tensors)
-        rounding = quantize_weights(copy, options, record, self.made)
+        rounding = quantize_weights(copy, options, record, self.quantized)
         model = copy.to_onnx(large_model=True, external_threshold=1024, optimize=False)
         return rounding, model, copy
 
-    def _outputs(self, model: LargeModel) -> tuple[OutputError, ...]:
-        found = run_session(make_session(model), dict(self.feeds))
+    def _measure_outputs(self, model: LargeModel) -> tuple[OutputError, ...]:
+        results = run_session(make_session(model), dict(self.feeds))
         return tuple(
-            OutputError(name, *_distance(new, old))
-            for name, new, old in zip(self.names, found, self.wanted, strict=True)
+            OutputError(name, *_relative_error(new, old))
+            for name, new, old in zip(self.names, results, self.expected, strict=True)
             if old.dtype in _FLOATS
         )
 
 
-def _worst(outputs: Sequence[OutputError]) -> float:
-    return max((each.error for each in outputs), default=0.0)
+def _largest_error(outputs: Sequence[OutputError]) -> float:
+    return max((output.error for output in outputs), default=0.0)
 
 
-def _distance(new: torch.Tensor, old: torch.Tensor) -> tuple[float, float]:
-    """Relative error and largest difference; numbers that both have, infinite ones too, are no
-    difference."""
+def _relative_error(new: torch.Tensor, old: torch.Tensor) -> tuple[float, float]:
+    """Return relative error and largest difference; equal values, also infinities, do not
+    differ.
+    """
     a, b = new.double(), old.double()
     gap = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
     gap = gap.nan_to_num(nan=math.inf, posinf=math.inf)
@@ -297,16 +316,16 @@ class _Layer:
     was; the result has the same name afterwards."""
 
     weight: str
-    given: str
-    made: str
+    source: str
+    result: str
 
 
-def _layers(
+def _find_layers(
     builder: GraphBuilder, rounding: QuantizationRun, record: RewriteRecord, after: GraphBuilder
 ) -> list[_Layer]:
-    """Those outside of branches and loops; ``after`` is the graph with rounded weights."""
-    names = {name: each.name for name, each in rounding.rounded.items()}
-    found: dict[str, _Layer] = {}
+    """Find the layers outside branches and loops; ``after`` is the graph with quantized weights."""
+    names = {name: item.name for name, item in rounding.rounded.items()}
+    layers: dict[str, _Layer] = {}
     for fired in record.fired:
         info = None if fired.graph else builder.values.get(fired.results[0])
         node = None if info is None else info.producer
@@ -316,85 +335,96 @@ def _layers(
             made_by = builder.values[name].producer if name else None
             weight = name if made_by is None or not made_by.inputs else made_by.inputs[0]
             if weight in names:
-                given = next(each for each in node.inputs if each and each != name)
-                made = _told(builder, node.outputs[0], after)
-                found[made] = _Layer(names[weight], given, made)
-    return list(found.values())
+                source = next(item for item in node.inputs if item and item != name)
+                result = _layer_result(builder, node.outputs[0], after)
+                layers[result] = _Layer(names[weight], source, result)
+    return list(layers.values())
 
 
-def _told(builder: GraphBuilder, made: str, after: GraphBuilder) -> str:
-    """The result of a layer, or of the one node that reads it, a bias that is part of the kernel
-    afterwards."""
-    readers = builder.uses(made)
-    if made in after.values or len(readers) != 1:
-        return made
+def _layer_result(builder: GraphBuilder, result: str, after: GraphBuilder) -> str:
+    """Return the result of a layer, or of a bias that reads it alone and is fused into the
+    kernel.
+    """
+    readers = builder.uses(result)
+    if result in after.values or len(readers) != 1:
+        return result
     return readers[0].outputs[0]
 
 
-def _layer_errors(
+def _compute_layer_errors(
     layers: Sequence[_Layer],
     model: LargeModel,
     graph: GraphBuilder,
-    known: Mapping[str, torch.Tensor],
+    values: Mapping[str, torch.Tensor],
 ) -> dict[str, float]:
-    """How far each layer of the rounded model is from what it was, given what it was given."""
-    here = [each for each in layers if each.made in graph.values]  # else inside a kernel
-    probe = _between(model, graph, [each.given for each in here], [each.made for each in here])
-    given = {_GIVEN + each.given: known[each.given].numpy() for each in here}
-    names = [each.name for each in probe.proto.graph.output]
-    found = dict(zip(names, run_session(make_session(probe), given), strict=True)) if names else {}
+    """Compare each layer of the quantized model with the original, given the original's inputs."""
+    here = [layer for layer in layers if layer.result in graph.values]  # else inside a kernel
+    probe = _extract_subgraph(
+        model, graph, [layer.source for layer in here], [layer.result for layer in here]
+    )
+    layer_feeds = {_INPUT_PREFIX + layer.source: values[layer.source].numpy() for layer in here}
+    names = [layer.name for layer in probe.proto.graph.output]
+    results = (
+        dict(zip(names, run_session(make_session(probe), layer_feeds), strict=True))
+        if names
+        else {}
+    )
     errors: dict[str, float] = {}
-    for each in here:
-        error, _ = _distance(found[each.made], known[each.made])
-        errors[each.weight] = max(errors.get(each.weight, 0.0), error)
+    for layer in here:
+        error, _ = _relative_error(results[layer.result], values[layer.result])
+        errors[layer.weight] = max(errors.get(layer.weight, 0.0), error)
     return errors
 
 
-def _between(
-    model: LargeModel, graph: GraphBuilder, given: Sequence[str], made: Sequence[str]
+def _extract_subgraph(
+    model: LargeModel, graph: GraphBuilder, sources: Sequence[str], targets: Sequence[str]
 ) -> LargeModel:
-    """The part of a model that computes results of others, which become its inputs: named anew,
-    since some are computed here, too."""
+    """Extract the part of a model that computes ``targets`` from ``sources``, which become inputs.
+
+    They get new names, since the part may compute some of them, too.
+    """
     proto = onnx.ModelProto()
     proto.CopyFrom(model.session_proto())
     makers = {name: node for node in proto.graph.node for name in node.output}
     needed: dict[int, None] = {}
-    waiting = list(made)
+    waiting = list(targets)
     while waiting:
         node = makers.get(waiting.pop())
         if node is not None and id(node) not in needed:
             needed[id(node)] = None
-            waiting += [name for name in node.input if name not in given]
+            waiting += [name for name in node.input if name not in sources]
     nodes = [node for node in proto.graph.node if id(node) in needed]
     for node in nodes:
-        node.input[:] = [_GIVEN + name if name in given else name for name in node.input]
+        node.input[:] = [_INPUT_PREFIX + name if name in sources else name for name in node.input]
     read = {name for node in nodes for name in node.input}
-    weights = [each for each in proto.graph.initializer if each.name in read]
-    inputs = [_value(graph, name, _GIVEN + name) for name in dict.fromkeys(given)]
-    outputs = [_value(graph, name) for name in dict.fromkeys(made)]
+    weights = [item for item in proto.graph.initializer if item.name in read]
+    inputs = [
+        _make_value_info(graph, name, _INPUT_PREFIX + name) for name in dict.fromkeys(sources)
+    ]
+    outputs = [_make_value_info(graph, name) for name in dict.fromkeys(targets)]
     for part, values in (
         (proto.graph.node, nodes),
         (proto.graph.initializer, weights),
         (proto.graph.input, inputs),
         (proto.graph.output, outputs),
     ):
-        copies: list[Any] = [type(each).FromString(each.SerializeToString()) for each in values]
+        copies: list[Any] = [type(item).FromString(item.SerializeToString()) for item in values]
         del part[:]
         part.extend(copies)
     tensors = {
-        each.name: model.tensors[each.name] for each in weights if each.name in model.tensors
+        item.name: model.tensors[item.name] for item in weights if item.name in model.tensors
     }
     return LargeModel(proto, tensors)
 
 
-def _value(graph: GraphBuilder, name: str, called: str = "") -> onnx.ValueInfoProto:
+def _make_value_info(graph: GraphBuilder, name: str, called: str = "") -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(called or name, graph.get_type(name), None)
 
 
 # -- what a graph holds
 
 
-def _bytes(builder: GraphBuilder) -> int:
+def _initializer_bytes(builder: GraphBuilder) -> int:
     total = 0
     for value in builder.initializers_dict.values():
         size = initializers.nbytes_of(value)
@@ -404,8 +434,8 @@ def _bytes(builder: GraphBuilder) -> int:
     return int(total)
 
 
-def _readers(builder: GraphBuilder, rounding: QuantizationRun) -> dict[str, int]:
-    """Nodes that read codes, by operator."""
+def _count_readers(builder: GraphBuilder, rounding: QuantizationRun) -> dict[str, int]:
+    """Count the nodes that read codes, by operator."""
     stored = {name for parts in rounding.codes.values() for name in parts if name}
     stored |= set(rounding.packed.values())
     counts: dict[str, int] = {}
@@ -443,8 +473,8 @@ class StoredWeights:
         )
 
 
-def stored_builder(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -> StoredWeights:
-    """Stores the weights of a graph as asked, in place, after all other passes."""
+def store_half_weights(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -> StoredWeights:
+    """Store half-precision weights as requested, in place, after all other passes."""
     half, every = _half_bytes(builder)
     if kind == "float32":
         rewrite_graph(builder, rule_selection.select_rules("half_weight_as_float32"), record)
@@ -453,7 +483,7 @@ def stored_builder(builder: GraphBuilder, kind: Stored, record: RewriteRecord) -
 
 
 def _half_bytes(builder: GraphBuilder) -> tuple[int, int]:
-    """Of initializers of half floats, and of all."""
+    """Return the bytes of half-precision initializers, and of all."""
     half = every = 0
     for value in builder.initializers_dict.values():
         size = int(initializers.nbytes_of(value))

@@ -1,7 +1,7 @@
-"""The report of a conversion, in Markdown: what torch and ortable did, how long each phase took,
-what the model holds, and how far it is from eager. A conversion that fails leaves its report
-too. In come the request, its record and a model, out goes a file, or an ExportReport. Called by
-conversion.py and program.py."""
+"""The Markdown report of a conversion: steps, time, contents of the model, comparison with eager.
+
+A failed conversion writes its report, too. Called by conversion.py and program.py.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from ortable import dtypes
 from ortable.compat.torch import HigherOrderOperator, OpOverload
 from ortable.exporter.frontend.export_request import PHASES, ExportRecord, Program, Request
 from ortable.exporter.reporting.example_sizes import stated_ranges
-from ortable.exporter.reporting.metadata import own_version
+from ortable.exporter.reporting.metadata import package_version
 from ortable.exporter.reporting.numeric_diff import EXACT, tolerance_of
 from ortable.exporter.reporting.quantization_report import StoredWeights, WeightReport
 from ortable.exporter.reporting.sessions import proto_of
-from ortable.exporter.reporting.validate import HEADS, Comparison, markdown_table
+from ortable.exporter.reporting.validate import COMPARISON_HEADS, Comparison, markdown_table
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.operator_cost import find_cost_ratio
 from ortable.ir import initializers
 
-Rows = list[tuple[str, ...]]
+TableRows = list[tuple[str, ...]]
 
-_LOST = "ONNX has no operator that raises: an input that fails these is computed all the same."
+_ASSERTIONS_NOTE = (
+    "ONNX has no operator that raises: an input that fails these is computed all the same."
+)
 _SLOW_RATIO = 10
-_SLOW = (
+_SLOW_NOTE = (
     "Times that their nodes take in ONNX Runtime on the CPU, over torch's kernels, at large sizes; "
     "docs/operator-cost.md has the measurements."
 )
@@ -44,41 +46,55 @@ _SLOW = (
 def report_text(
     request: Request, program: Program | None, model: Any, error: Exception | None = None
 ) -> str:
-    """The report; ``program`` and ``model`` are None when the conversion did not get there."""
+    """Return the report; ``program`` and ``model`` are None when the conversion failed before
+    them.
+    """
     record = request.record
     outcome = "failed" if error is not None else "done"
-    parts = [f"# Export of {type(request.model).__name__}: {outcome}", _versions()]
+    parts = [f"# Export of {type(request.model).__name__}: {outcome}", _version_table()]
     if error is not None:
         lines = "".join(traceback.format_exception_only(error)).strip()
         parts += ["## Error", f"```\n{lines}\n```"]
-    parts += ["## Seconds", _seconds(record)]
+    parts += ["## Seconds", _seconds_table(record)]
     steps = [f"strategy: {record.strategy or 'the graph was given'}", *record.steps]
-    parts += ["## How torch made the graph", _listed(steps)]
+    parts += ["## How torch made the graph", _bullet_list(steps)]
     if record.guards:
         guards = [guard.one_line() for guard in record.guards]
-        parts += ["## Sizes that the model holds for", _listed(guards)]
+        parts += ["## Sizes that the model holds for", _bullet_list(guards)]
     if record.assertions:
-        parts += ["## Assertions that the model does not make", _LOST, _listed(record.assertions)]
+        parts += [
+            "## Assertions that the model does not make",
+            _ASSERTIONS_NOTE,
+            _bullet_list(record.assertions),
+        ]
     if model is not None:
         proto = proto_of(model)
-        parts += ["## Model", _values(proto)]
+        parts += ["## Model", _value_table(proto)]
         ranges = stated_ranges(program) if program is not None else []
         if ranges:  # ONNX models have no place for these bounds
-            rows = [tuple("" if each is None else str(each) for each in row) for row in ranges]
+            rows = [tuple("" if bound is None else str(bound) for bound in row) for row in ranges]
             parts.append(markdown_table(("dimension", "smallest", "largest"), rows))
         domains = [(entry.domain or "ai.onnx", str(entry.version)) for entry in proto.opset_import]
-        parts += [f"{_counts(model)}.", markdown_table(("domain", "opset"), domains)]
-        parts += ["## ONNX operators", _operators("nodes", onnx_operators(proto))]
+        parts += [f"{_count_text(model)}.", markdown_table(("domain", "opset"), domains)]
+        parts += ["## ONNX operators", _operator_table("nodes", onnx_operators(proto))]
     if program is not None:
-        parts += ["## Torch operators", _operators("calls", torch_operators(program))]
+        parts += ["## Torch operators", _operator_table("calls", torch_operators(program))]
         slow = slow_calls(program)
         if slow:
-            parts += ["## Slow operators", _SLOW, markdown_table(("operator", "times", "at"), slow)]
+            parts += [
+                "## Slow operators",
+                _SLOW_NOTE,
+                markdown_table(("operator", "times", "at"), slow),
+            ]
     if record.weights is not None:
         parts += ["## Weights", f"```\n{record.weights}\n```"]
     if record.comparisons:
-        parts += ["## Comparison with eager", _compared(record)]
-        parts += [markdown_table(HEADS, [comparison.row() for comparison in record.comparisons])]
+        parts += ["## Comparison with eager", _tolerance_text(record)]
+        parts += [
+            markdown_table(
+                COMPARISON_HEADS, [comparison.row() for comparison in record.comparisons]
+            )
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -135,14 +151,14 @@ class ExportReport:
     @property
     def weights(self) -> WeightReport | None:
         """What ``weights=`` rounded, and how accurate the model is."""
-        found = self.record.weights
-        return found if isinstance(found, WeightReport) else None
+        report = self.record.weights
+        return report if isinstance(report, WeightReport) else None
 
     @property
     def stored_weights(self) -> StoredWeights | None:
         """What weights take with ``weights="keep"`` and ``"float32"``."""
-        found = self.record.weights
-        return found if isinstance(found, StoredWeights) else None
+        report = self.record.weights
+        return report if isinstance(report, StoredWeights) else None
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -161,7 +177,7 @@ class ExportReport:
 
     def to_json(self) -> str:
         """The same as JSON: model, steps, seconds, rewrites, guards and comparisons."""
-        return json.dumps(facts_of(self.record, self.model), indent=2)
+        return json.dumps(export_facts(self.record, self.model), indent=2)
 
     def __str__(self) -> str:
         return report_text(self.request, self.program, self.model)
@@ -174,49 +190,51 @@ class ExportReport:
         )
 
 
-def facts_of(record: ExportRecord, model: Any) -> dict[str, Any]:
-    """What is known about an exported model, a ModelProto or LargeModel, as JSON holds it."""
-    gaps = [each.largest for each in record.comparisons if each.largest is not None]
+def export_facts(record: ExportRecord, model: Any) -> dict[str, Any]:
+    """Return the facts about an exported model, a ModelProto or LargeModel, for JSON."""
+    gaps = [
+        comparison.largest for comparison in record.comparisons if comparison.largest is not None
+    ]
     return {
-        **facts_of_graph(proto_of(model)),
+        **graph_facts(proto_of(model)),
         "strategy": record.strategy,
         "seconds": dict(record.seconds),
         "rewrites": dict(record.rewrites.counts()),
         "guards": [guard.one_line() for guard in record.guards],
         "largest_difference": max(gaps, default=None),
-        "comparisons": [_facts_of_comparison(each) for each in record.comparisons],
+        "comparisons": [_comparison_facts(comparison) for comparison in record.comparisons],
     }
 
 
-def _facts_of_comparison(comparison: Comparison) -> dict[str, Any]:
-    found = {name: getattr(comparison, name) for name in ("inputs", "output", "dtype", "shape")}
+def _comparison_facts(comparison: Comparison) -> dict[str, Any]:
+    facts = {name: getattr(comparison, name) for name in ("inputs", "output", "dtype", "shape")}
     gap = comparison.largest
-    found["largest_difference"] = gap if gap is None or math.isfinite(gap) else str(gap)
-    return {**found, "problem": comparison.problem}
+    facts["largest_difference"] = gap if gap is None or math.isfinite(gap) else str(gap)
+    return {**facts, "problem": comparison.problem}
 
 
-def facts_of_graph(proto: ModelProto) -> dict[str, Any]:
-    """Opset, number of nodes, inputs and outputs of a model; a free dimension has its name."""
+def graph_facts(proto: ModelProto) -> dict[str, Any]:
+    """Return opset, number of nodes, inputs and outputs; a free dimension has its name."""
     inputs, outputs = (
         [
             {
                 "name": value.name,
                 "type": dtypes.name(value.type.tensor_type.elem_type),
-                "shape": _shape(value),
+                "shape": _value_shape(value),
             }
             for value in values
         ]
         for values in (proto.graph.input, proto.graph.output)
     )
-    opset = next(each.version for each in proto.opset_import if each.domain in ("", "ai.onnx"))
+    opset = next(entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
     return {
         "opset": opset, "nodes": len(proto.graph.node), "inputs": inputs, "outputs": outputs
     }  # fmt: skip
 
 
-def _versions() -> str:
+def _version_table() -> str:
     rows = [
-        ("ortable", own_version()),
+        ("ortable", package_version()),
         ("torch", torch.__version__),
         ("onnx", onnx.__version__),
         ("onnxruntime", _runtime_version()),
@@ -231,9 +249,9 @@ def _runtime_version() -> str:
     return str(onnxruntime.__version__)
 
 
-def _seconds(record: ExportRecord) -> str:
+def _seconds_table(record: ExportRecord) -> str:
     total = sum(record.seconds.values())
-    rows: Rows = []
+    rows: TableRows = []
     for phase in PHASES:
         if phase in record.seconds:
             seconds = record.seconds[phase]
@@ -241,12 +259,12 @@ def _seconds(record: ExportRecord) -> str:
     return markdown_table(("phase", "seconds", "share"), [*rows, ("all", f"{total:.3f}", "")])
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _bullet_list(lines: Sequence[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _values(proto: onnx.ModelProto) -> str:
-    rows: Rows = []
+def _value_table(proto: onnx.ModelProto) -> str:
+    rows: TableRows = []
     for kind, values in (("input", proto.graph.input), ("output", proto.graph.output)):
         for value in values:
             dtype = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
@@ -254,8 +272,8 @@ def _values(proto: onnx.ModelProto) -> str:
     return markdown_table(("", "name", "dtype", "shape"), rows)
 
 
-def _compared(record: ExportRecord) -> str:
-    """What computed the results of the table, and how far they may be off."""
+def _tolerance_text(record: ExportRecord) -> str:
+    """Describe what computed the results of the table, and their tolerances."""
     compared = {comparison.dtype for comparison in record.comparisons}
     accepted = [
         f"{dtype} within {tolerance.atol:g} + {tolerance.rtol:g} * abs(eager)"
@@ -269,7 +287,7 @@ def _compared(record: ExportRecord) -> str:
 
 
 def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
-    """Nodes by operator, those of local functions too."""
+    """Count nodes by operator, also those of local functions."""
     counts: Counter[str] = Counter()
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         counts.update(f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in nodes)
@@ -277,21 +295,21 @@ def onnx_operators(proto: onnx.ModelProto) -> Counter[str]:
 
 
 def torch_operators(program: Program) -> Counter[str]:
-    """Calls by operator, those of inner graphs too."""
-    return Counter(_target_name(node.target) for node in _calls(program))
+    """Count calls by operator, also those of inner graphs."""
+    return Counter(_target_name(node.target) for node in _all_calls(program))
 
 
-def slow_calls(program: Program) -> Rows:
+def slow_calls(program: Program) -> TableRows:
     """List calls whose nodes take ten times as long as torch's kernel or more, with their lines."""
-    rows: Rows = []
-    for node in _calls(program):
+    rows: TableRows = []
+    for node in _all_calls(program):
         ratio = find_cost_ratio(node)
         if ratio is not None and ratio >= _SLOW_RATIO:
             rows.append((_target_name(node.target), str(ratio), str(source_line(node) or "")))
     return rows
 
 
-def _calls(program: Program) -> Iterator[torch.fx.Node]:
+def _all_calls(program: Program) -> Iterator[torch.fx.Node]:
     """Yield the calls of the graph and of its inner graphs."""
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
@@ -304,7 +322,7 @@ def _target_name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__qualname__", str(target))
 
 
-def _operators(head: str, counts: Counter[str]) -> str:
+def _operator_table(head: str, counts: Counter[str]) -> str:
     """The operators, the most frequent first."""
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return markdown_table(("operator", head), [(name, str(number)) for name, number in rows])
@@ -312,16 +330,21 @@ def _operators(head: str, counts: Counter[str]) -> str:
 
 # -- a model in a few lines
 
-_SHOWN = 8  # inputs and outputs each
+_MAX_LISTED_VALUES = 8  # inputs and outputs each
 
 
-def described(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] = ()) -> str:
-    """The lines of ``repr(program)``; ``ranges`` are the sizes that the program takes, with None
-    where there is no bound."""
+def describe_model(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] = ()) -> str:
+    """Return ``repr(program)``; ``ranges`` are the accepted sizes, None without a bound."""
     proto = proto_of(model)
     inputs, outputs = list(proto.graph.input), list(proto.graph.output)
-    width = max((len(value.name) for value in (*inputs[:_SHOWN], *outputs[:_SHOWN])), default=0)
-    lines = [f"OnnxProgram {proto.graph.name}, {_opsets(proto)}"]
+    width = max(
+        (
+            len(value.name)
+            for value in (*inputs[:_MAX_LISTED_VALUES], *outputs[:_MAX_LISTED_VALUES])
+        ),
+        default=0,
+    )
+    lines = [f"OnnxProgram {proto.graph.name}, {_opset_text(proto)}"]
     lines += _value_lines("inputs", inputs, width)
     lines += _value_lines("outputs", outputs, width)
     bounds = [
@@ -331,7 +354,7 @@ def described(model: Any, ranges: Sequence[tuple[str, int | None, int | None]] =
     ]
     if bounds:
         lines.append(f"  {'sizes':<8} {', '.join(dict.fromkeys(bounds))}")
-    lines.append(f"  {'graph':<8} {_counts(model)}")
+    lines.append(f"  {'graph':<8} {_count_text(model)}")
     return "\n".join(lines)
 
 
@@ -341,28 +364,28 @@ def value_text(value: ValueInfoProto) -> str:
 
 
 def _shape_text(value: ValueInfoProto) -> str:
-    return f"[{', '.join(map(str, _shape(value)))}]"
+    return f"[{', '.join(map(str, _value_shape(value)))}]"
 
 
-def _shape(value: ValueInfoProto) -> list[str | int]:
+def _value_shape(value: ValueInfoProto) -> list[str | int]:
     """The sizes of a value; a free dimension has its name."""
     return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
 
 
-def _opsets(proto: ModelProto) -> str:
-    found = [f"{each.domain or 'opset'} {each.version}" for each in proto.opset_import]
-    return ", ".join(sorted(found, key=lambda text: not text.startswith("opset ")))
+def _opset_text(proto: ModelProto) -> str:
+    texts = [f"{entry.domain or 'opset'} {entry.version}" for entry in proto.opset_import]
+    return ", ".join(sorted(texts, key=lambda text: not text.startswith("opset ")))
 
 
 def _value_lines(title: str, values: Sequence[ValueInfoProto], width: int) -> list[str]:
-    shown = [f"{value.name:<{width}}  {value_text(value)}" for value in values[:_SHOWN]]
-    if len(values) > _SHOWN:
-        shown.append(f"... and {len(values) - _SHOWN} more")
-    heads = [title, *[""] * len(shown)]
-    return [f"  {head:<8} {line}" for head, line in zip(heads, shown or ["none"], strict=False)]
+    lines = [f"{value.name:<{width}}  {value_text(value)}" for value in values[:_MAX_LISTED_VALUES]]
+    if len(values) > _MAX_LISTED_VALUES:
+        lines.append(f"... and {len(values) - _MAX_LISTED_VALUES} more")
+    heads = [title, *[""] * len(lines)]
+    return [f"  {head:<8} {line}" for head, line in zip(heads, lines or ["none"], strict=False)]
 
 
-def _counts(model: Any) -> str:
+def _count_text(model: Any) -> str:
     proto = proto_of(model)
     tensors = getattr(model, "tensors", {})
     total = sum(
@@ -370,23 +393,23 @@ def _counts(model: Any) -> str:
         for tensor in proto.graph.initializer
     )
     parts = [
-        _many(len(proto.graph.node), "node"),
-        f"{_many(len(proto.graph.initializer), 'initializer')} of {_bytes(total)}",
+        _pluralize(len(proto.graph.node), "node"),
+        f"{_pluralize(len(proto.graph.initializer), 'initializer')} of {_format_bytes(total)}",
     ]
     outside = len(tensors) + len(getattr(model, "nested", {}))
     if outside:
         parts.append(f"{outside} of them outside of the ModelProto")
     if proto.functions:
-        parts.append(_many(len(proto.functions), "local function"))
+        parts.append(_pluralize(len(proto.functions), "local function"))
     return ", ".join(parts)
 
 
-def _many(count: int, noun: str) -> str:
+def _pluralize(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def _bytes(count: int) -> str:
+def _format_bytes(count: int) -> str:
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
-    return _many(count, "byte")
+    return _pluralize(count, "byte")

@@ -1,7 +1,7 @@
-"""Sessions of exported models with ONNX Runtime's own defaults, and tensors on their way in and
-out. In come a ModelProto or a LargeModel and torch tensors, out come an InferenceSession and torch
-tensors. Called by validate.py and `exporter/program.py`; the backend, whose sessions have settings
-of their own, reads providers and settings by name with the same functions of `compat`."""
+"""ONNX Runtime sessions of exported models with its default settings, and tensor conversion.
+
+Called by validate.py and `exporter/program.py`; sessions of the backend have their own settings.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def make_session(
 
     from ortable_generated.optimizers import DISABLED, ENABLED
 
-    wanted = [CPU] if providers is None else list(providers)
-    check_providers(wanted)
+    requested = [CPU] if providers is None else list(providers)
+    check_providers(requested)
     options = _session_options(session_options)
     if isinstance(model, (onnx.ModelProto, Path)):
         source = str(model) if isinstance(model, Path) else model.SerializeToString()
@@ -61,13 +61,13 @@ def make_session(
     session = onnxruntime.InferenceSession(
         source,
         options,
-        providers=wanted,
+        providers=requested,
         disabled_optimizers=optimizers_off((*ENABLED, *DISABLED)),  # while a fault is searched
     )
-    silent = [name for name in provider_names(wanted) if name not in session.get_providers()]
-    if silent:
+    failed = [name for name in provider_names(requested) if name not in session.get_providers()]
+    if failed:
         raise ProviderError(
-            f"Execution provider {silent[0]!r} could not start; the session has "
+            f"Execution provider {failed[0]!r} could not start; the session has "
             f"{', '.join(session.get_providers())}. What ONNX Runtime wrote to the error stream "
             "tells why."
         )
@@ -75,32 +75,32 @@ def make_session(
 
 
 _NO_KERNEL = "is not a registered function/op"
-_KERNELS = (
+_KERNEL_ADVICE = (
     "What to do: give the session the library of its kernels: `options.register_custom_ops_library",
     "  (path)` of an onnxruntime.SessionOptions, then `program.session(session_options=options)`;",
     "  to_onnx writes the model with validate=False.",
 )
 
 
-def not_loaded(error: Exception, words: str) -> ExportError:
-    """What is raised for a model that ONNX Runtime does not load; ``words`` say what failed."""
-    found = ExportError(f"{words}: {error}")
-    return found.advised(*_KERNELS) if _NO_KERNEL in str(error) else found
+def make_load_error(error: Exception, words: str) -> ExportError:
+    """Make the error for a model that ONNX Runtime cannot load; ``words`` says what failed."""
+    load_error = ExportError(f"{words}: {error}")
+    return load_error.advised(*_KERNEL_ADVICE) if _NO_KERNEL in str(error) else load_error
 
 
-def _session_options(given: Any) -> Any:
+def _session_options(settings: Any) -> Any:
     import onnxruntime
 
-    if given is not None and not isinstance(given, Mapping):
-        if not isinstance(given, onnxruntime.SessionOptions):
+    if settings is not None and not isinstance(settings, Mapping):
+        if not isinstance(settings, onnxruntime.SessionOptions):
             raise OptionError(
                 "session_options is an onnxruntime.SessionOptions or a dict of its settings, not "
-                f"{type(given).__name__}"
+                f"{type(settings).__name__}"
             )
-        return given
+        return settings
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    apply_settings(options, given or {}, "session_options", options.add_session_config_entry)
+    apply_settings(options, settings or {}, "session_options", options.add_session_config_entry)
     return options
 
 
@@ -110,50 +110,52 @@ def _session_options(given: Any) -> Any:
 def run_session(
     session: Any, feeds: Mapping[str, Any], names: Sequence[str] | None = None
 ) -> list[torch.Tensor]:
-    """Outputs of a session as tensors of their own memory; all of them without ``names``."""
+    """Run a session and copy its outputs into tensors; all of them without ``names``."""
     values = {name: ort_value(array) for name, array in feeds.items()}
     fetched = session.run_with_ort_values(None if names is None else list(names), values)
-    return [_tensor(value) for value in fetched]
+    return [_to_tensor(value) for value in fetched]
 
 
-def _packed(array: np.ndarray) -> np.ndarray:
-    """Codes of 4 bits as ONNX Runtime reads them: two in a byte, the first in the low bits, at the
-    beginning of memory that has a byte for each, since the shape is taken from the array."""
+def _pack_int4(array: np.ndarray) -> np.ndarray:
+    """Pack codes of 4 bits as ONNX Runtime reads them: two in a byte, the first in the low bits.
+
+    They are at the start of memory with a byte for each, since the array gives the shape.
+    """
     codes = array.view(np.uint8).reshape(-1) & 15
-    found = np.zeros(codes.size, np.uint8)
+    packed = np.zeros(codes.size, np.uint8)
     low, high = codes[0::2], codes[1::2]
-    found[: low.size] = low
-    found[: high.size] |= high << 4
-    return found.reshape(array.shape)
+    packed[: low.size] = low
+    packed[: high.size] |= high << 4
+    return packed.reshape(array.shape)
 
 
 def array_of(leaf: Any) -> np.ndarray:
-    """A tensor or integer of a call as the array that ONNX Runtime is given."""
+    """Convert a tensor or integer of a call to an array."""
     if isinstance(leaf, torch.Tensor):
         return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())
     return np.array([leaf], dtype=np.int64)
 
 
 def ort_value(array: np.ndarray) -> Any:
-    """An OrtValue that holds an array by reference."""
+    """Wrap an array in an OrtValue by reference."""
     import onnxruntime
 
     if array.dtype.isbuiltin == 1:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     onnx_type = dtypes.from_numpy(array.dtype)
     if onnx_type in dtypes.SUB_BYTE:
-        array = _packed(array)
+        array = _pack_int4(array)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx_type)
 
 
-def _tensor(value: Any) -> torch.Tensor:
+def _to_tensor(value: Any) -> torch.Tensor:
     from ortable.compat.onnxruntime import tensor_over
 
     element = value.element_type()
     if element == onnx.TensorProto.BOOL:
         return torch.from_numpy(value.numpy().copy())
     if element in dtypes.FLOAT8_TYPES:  # ONNX Runtime has no word of dlpack for them
-        made = torch.empty(value.shape(), dtype=dtypes.to_torch(element))
-        ctypes.memmove(made.data_ptr(), value.data_ptr(), made.numel())
-        return made
+        tensor = torch.empty(value.shape(), dtype=dtypes.to_torch(element))
+        ctypes.memmove(tensor.data_ptr(), value.data_ptr(), tensor.numel())
+        return tensor
     return tensor_over(value).clone()

@@ -1,7 +1,8 @@
-"""Runs an exported model with ONNX Runtime and compares every output with eager torch, on the
-example call and on other sizes of its dynamic dimensions. Shapes and dtypes are exact; floats
-agree within a tolerance of their precision. Out goes one `Comparison` an output and call. Called
-by conversion.py; report.py prints them."""
+"""Validate an exported model: compare every output of ONNX Runtime with eager torch.
+
+Runs the example call and other sizes of its dynamic dimensions. Shapes and dtypes are exact; floats
+agree within a tolerance of their precision. Called by conversion.py; report.py prints the table.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +20,15 @@ from ortable.errors import ExportError, OptionError
 from ortable.exporter.frontend.export_request import Program, Request
 from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
 from ortable.exporter.reporting.example_sizes import ExampleCall, other_sizes
-from ortable.exporter.reporting.numeric_diff import AskedTolerance, distances, gap_between
+from ortable.exporter.reporting.numeric_diff import (
+    ToleranceOverride,
+    absolute_differences,
+    compare_tensors,
+)
 from ortable.exporter.reporting.sessions import (
     array_of,
+    make_load_error,
     make_session,
-    not_loaded,
     proto_of,
     run_session,
 )
@@ -31,17 +36,17 @@ from ortable.exporter.signature import pytrees
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
 
-_MOST_ROWS = 3  # of a table in a message
-HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
+_MAX_MESSAGE_ROWS = 3  # of a table in a message
+COMPARISON_HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output of one call: what eager returned and how far ONNX Runtime is from it.
+    """One output of one call, compared with eager.
 
     ``inputs``: ``"example"`` or the sizes of a resized call. ``largest``: the largest absolute
-    difference, None where there is none to take. ``problem``: what is wrong, in words; ``failed``
-    is false where eager itself cannot run the call.
+    difference, None where there is none. ``problem``: what is wrong; ``failed`` is false where
+    eager itself cannot run the call.
     """
 
     inputs: str
@@ -83,24 +88,24 @@ def validate_model(
             f"the model takes {len(inputs)} inputs, and the example call has {len(leaves)}: "
             "it cannot be compared with the module. Give args and kwargs, or validate=False"
         )
-    session = _session(model)
-    users = sum(each.kind == "user" and not each.is_none for each in program.outputs)
+    session = _load_session(model)
+    users = sum(item.kind == "user" and not item.is_none for item in program.outputs)
     names = [value.name for value in proto_of(model).graph.output[:users]]
     calls = [("example", call), *other_sizes(program, call)]
     # A module was captured under the caller's autocast; a program is what it is.
     with caller_autocast() if request.record.strategy else nullcontext():
         return [
             comparison
-            for words, each in calls
+            for words, item in calls
             for comparison in (
-                _compared(words, model, session, module, each, inputs, names, program, accepted)
-                if each is not None
-                else [Comparison(words, problem=_outside(program))]
+                _compare_call(words, model, session, module, item, inputs, names, program, accepted)
+                if item is not None
+                else [Comparison(words, problem=_unsatisfied_guards_text(program))]
             )
         ]
 
 
-def _outside(program: Program) -> str:
+def _unsatisfied_guards_text(program: Program) -> str:
     """Why a size was not compared: no size near it is one that the model holds for."""
     texts = " and ".join(guard.text for guard in program.guards)
     return f"not compared: the model holds only for sizes with {texts}"
@@ -124,13 +129,15 @@ class Validation:
     @property
     def failures(self) -> list[Comparison]:
         """The outputs that differ, and calls that ONNX Runtime could not run."""
-        return [each for each in self.comparisons if each.failed]
+        return [comparison for comparison in self.comparisons if comparison.failed]
 
     @property
     def largest(self) -> float:
         """The largest absolute difference; infinite where shapes or dtypes differ."""
-        gaps = [each.largest for each in self.comparisons if each.largest is not None]
-        unlike = any(each.largest is None for each in self.failures)
+        gaps = [
+            comparison.largest for comparison in self.comparisons if comparison.largest is not None
+        ]
+        unlike = any(comparison.largest is None for comparison in self.failures)
         return math.inf if unlike else max(gaps, default=0.0)
 
     def check(self) -> Validation:
@@ -142,15 +149,15 @@ class Validation:
         return self.ok
 
     def __str__(self) -> str:
-        return text_table(HEADS, [each.row() for each in self.comparisons])
+        return text_table(COMPARISON_HEADS, [comparison.row() for comparison in self.comparisons])
 
     def __repr__(self) -> str:
         return f"Validation: {'equal to eager' if self.ok else 'differs from eager'}\n{self}"
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """Why outputs differ: a headline, whether numbers tell anything, lines, and what to do."""
+class FailureExplanation:
+    """Why outputs differ: a headline, whether to print the table, details, and advice."""
 
     headline: str = "validation failed, the ONNX model and eager differ"
     table: bool = True
@@ -159,21 +166,24 @@ class Explanation:
 
 
 def check_comparisons(
-    found: Sequence[Comparison],
+    comparisons: Sequence[Comparison],
     verbose: bool = True,
-    explain: Callable[[], Explanation] | None = None,
+    explain: Callable[[], FailureExplanation] | None = None,
 ) -> None:
-    """Print the table, and raise ExportError when an output differs, for which ``explain`` has the
-    reason."""
-    table = text_table(HEADS, [comparison.row() for comparison in found])
-    failed = [comparison for comparison in found if comparison.failed]
+    """Print the table, and raise ExportError when an output differs, with the reason of
+    ``explain``.
+    """
+    table = text_table(COMPARISON_HEADS, [comparison.row() for comparison in comparisons])
+    failed = [comparison for comparison in comparisons if comparison.failed]
     if failed:
-        told = found if len(found) <= _MOST_ROWS else failed[:_MOST_ROWS]
-        shown = text_table(HEADS, [comparison.row() for comparison in told])
-        left = len(failed) - _MOST_ROWS
+        listed = (
+            comparisons if len(comparisons) <= _MAX_MESSAGE_ROWS else failed[:_MAX_MESSAGE_ROWS]
+        )
+        rows_text = text_table(COMPARISON_HEADS, [comparison.row() for comparison in listed])
+        left = len(failed) - _MAX_MESSAGE_ROWS
         more = f"\n... and {left} more, in error.details" if left > 0 else ""
-        why = explain() if explain is not None else Explanation()
-        table_lines = [f"{shown}{more}"] if why.table else []
+        why = explain() if explain is not None else FailureExplanation()
+        table_lines = [f"{rows_text}{more}"] if why.table else []
         text = "\n".join([f"{why.headline}:", *table_lines, *why.lines])
         error = ExportError(text, details=table).advised(*why.advice)
         error.differs = True
@@ -183,32 +193,32 @@ def check_comparisons(
 
 
 def module_and_call(request: Request) -> tuple[Any, ExampleCall]:
-    """What to run in eager mode, and the example call."""
+    """Return what to run in eager mode, and the example call."""
     module, args, kwargs = request.model, request.args, request.kwargs
     if isinstance(module, torch.export.ExportedProgram):
         if not args and not kwargs and module.example_inputs:
             args, kwargs = module.example_inputs
-        kwargs = _in_order(kwargs, module)
+        kwargs = _order_kwargs(kwargs, module)
         module = module.module()
     return module, (args, kwargs)
 
 
-def _in_order(kwargs: Any, exported: torch.export.ExportedProgram) -> Any:
-    """Keyword arguments in the order of the program's placeholders."""
+def _order_kwargs(kwargs: Any, exported: torch.export.ExportedProgram) -> Any:
+    """Order keyword arguments like the program's placeholders."""
     _, (_, structure) = pytrees.spec_children(exported.call_spec.in_spec)
     names = [name for name, _ in pytrees.spec_children(structure)]
     return {name: kwargs[name] for name in names} if set(names) == set(kwargs) else kwargs
 
 
 def input_names(inputs: Iterable[Any], program: Program) -> list[str | None]:
-    """The ONNX name of each leaf of the call, None for the constants of the model."""
+    """Return the ONNX name of each leaf of the call, None for the constants of the model."""
     real = {id(node) for node in program.onnx_inputs()}
     names = iter([value.name for value in inputs])
     return [next(names) if id(node) in real else None for node in program.user_inputs]
 
 
 def example_feeds(builder: Any, request: Request, program: Program) -> dict[str, np.ndarray] | None:
-    """The example call as values of the inputs of a graph; None where there is none."""
+    """Return the example call as feeds of a graph; None where there is none."""
     _, call = module_and_call(request)
     leaves = pytree.tree_leaves(call)
     inputs = input_names(builder.inputs, program)
@@ -217,7 +227,7 @@ def example_feeds(builder: Any, request: Request, program: Program) -> dict[str,
     return {name: array_of(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name}
 
 
-def _compared(
+def _compare_call(
     words: str,
     model: Any,
     session: Any,
@@ -243,8 +253,8 @@ def _compared(
     try:
         computed = run_session(session, feeds)[: len(names)]
     except Exception as error:  # onnxruntime's classes derive from Exception only
-        said, lines = locate_error(error, proto_of(model))
-        problem = f"ONNX Runtime cannot run it{source_suffix(lines)}: {said}"
+        message, lines = locate_error(error, proto_of(model))
+        problem = f"ONNX Runtime cannot run it{source_suffix(lines)}: {message}"
         return [Comparison(words, problem=problem, failed=True)]
     if len(computed) != len(expected):
         raise ExportError(
@@ -252,12 +262,12 @@ def _compared(
             f"{len(expected)}"
         )
     return [
-        _comparison(words, *triple, accepted)
+        _make_comparison(words, *triple, accepted)
         for triple in zip(names, computed, expected, strict=True)
     ]
 
 
-def _comparison(
+def _make_comparison(
     words: str,
     name: str,
     value: torch.Tensor,
@@ -266,14 +276,14 @@ def _comparison(
 ) -> Comparison:
     dtype = str(expected.dtype).removeprefix("torch.")
     shape = str(list(expected.shape))
-    gap, problem = difference(value, expected, accepted)
+    gap, problem = compare_output(value, expected, accepted)
     return Comparison(words, name, dtype, shape, gap, problem, failed=bool(problem))
 
 
-def difference(
+def compare_output(
     value: torch.Tensor, expected: torch.Tensor, accepted: float | None = None
 ) -> tuple[float | None, str]:
-    """Largest absolute difference, and what is wrong with it in words (empty when nothing is)."""
+    """Return the largest absolute difference and the problem, empty if there is none."""
     if value.dtype != expected.dtype or tuple(value.shape) != tuple(expected.shape):
         return None, (
             f"ONNX Runtime returns {value.dtype} {tuple(value.shape)}, "
@@ -281,20 +291,20 @@ def difference(
         )
     if not expected.numel():
         return 0.0, ""
-    largest = distances(expected, value).max().item()
-    asked = AskedTolerance() if accepted is None else AskedTolerance(accepted, 0.0)
-    if gap_between(expected, value, asked.of(value.dtype)) is None:
+    largest = absolute_differences(expected, value).max().item()
+    tolerance = ToleranceOverride() if accepted is None else ToleranceOverride(accepted, 0.0)
+    if compare_tensors(expected, value, tolerance.of(value.dtype)) is None:
         return largest, ""
     limit = f"tolerance of {value.dtype}" if accepted is None else f"accepted {accepted}"
     return largest, f"over the {limit}"
 
 
 def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torch.Tensor]:
-    """What the module returns, as tensors; complex numbers are pairs."""
-    given, named = copy_call(*call)
+    """Run the module and return its results as tensors; complex numbers are pairs."""
+    args, kwargs = copy_call(*call)
     written = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():
-        returned = copy_module(module, written)(*given, **named)
+        returned = copy_module(module, written)(*args, **kwargs)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         real_tensor(leaf.detach().cpu())
@@ -304,12 +314,12 @@ def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torc
     ]
 
 
-def _session(model: Any) -> Any:
+def _load_session(model: Any) -> Any:
     try:
         return make_session(model)
     except Exception as error:  # onnxruntime's classes derive from Exception only
         words = "validation failed, ONNX Runtime cannot load the model"
-        raise not_loaded(error, words) from error
+        raise make_load_error(error, words) from error
 
 
 # -- tables

@@ -1,6 +1,6 @@
-"""The key-value caches of transformers as pytrees, so that torch.export takes them as arguments
-and returns them: the growing ones where to_onnx meets one, all of them while
-bypass_export_some_errors lasts. Called by pytrees.py, pt2.py and patches.py."""
+"""Register the key-value caches of transformers as pytrees, so that torch.export takes and returns
+them: growing ones where to_onnx gets one, all inside bypass_export_some_errors.
+"""
 
 from __future__ import annotations
 
@@ -19,44 +19,48 @@ _PAIR = ("self_attention_cache", "cross_attention_cache")
 _STATIC = ("keys", "values", "cumulative_length")
 
 
-def register(static: bool = True) -> Callable[[], None] | None:
-    """Register DynamicCache (as transformers itself does: all keys, then all values),
-    EncoderDecoderCache (its two caches) and, with ``static``, StaticCache (keys, values and length
-    of each layer), each where nobody did yet.
+def register_cache_classes(static: bool = True) -> Callable[[], None] | None:
+    """Register DynamicCache, EncoderDecoderCache and, with ``static``, StaticCache, where missing.
 
-    Returns how to undo it; None when all of them were registered before.
+    DynamicCache as transformers does: all keys, then all values; EncoderDecoderCache: its two
+    caches; StaticCache: keys, values and length of each layer. Returns how to undo it; None when
+    all of them were registered before.
     """
     from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
 
-    wanted = (DynamicCache, EncoderDecoderCache, *([StaticCache] if static else []))
-    if all(cls in pytree.SUPPORTED_NODES for cls in wanted):
+    classes = (DynamicCache, EncoderDecoderCache, *([StaticCache] if static else []))
+    if all(cls in pytree.SUPPORTED_NODES for cls in classes):
         return None  # a call of a program, which asks each time, waits for no export
     added: list[type] = []
-    return whole(lambda: _register_missing(wanted, added), lambda: unregister(added))
+    return whole(lambda: _register_missing(classes, added), lambda: unregister_classes(added))
 
 
 @exclusive_export()
-def _register_missing(wanted: Iterable[type], added: list[type]) -> None:
+def _register_missing(classes: Iterable[type], added: list[type]) -> None:
     from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
     from transformers.integrations.executorch import register_dynamic_cache_export_support
 
-    added += [cls for cls in wanted if cls not in pytree.SUPPORTED_NODES]
+    added += [cls for cls in classes if cls not in pytree.SUPPORTED_NODES]
     if DynamicCache in added:
         register_dynamic_cache_export_support()
     if EncoderDecoderCache in added:
-        _register(EncoderDecoderCache, _open_pair, lambda caches, _: EncoderDecoderCache(*caches))
+        _register_class(
+            EncoderDecoderCache, _flatten_pair, lambda caches, _: EncoderDecoderCache(*caches)
+        )
     if StaticCache in added:
-        _register(StaticCache, _open_static, _close_static)
+        _register_class(StaticCache, _flatten_static, _unflatten_static)
 
 
-def unregister(classes: Iterable[type]) -> None:
-    """torch.export knows none of ``classes`` afterwards."""
+def unregister_classes(classes: Iterable[type]) -> None:
+    """Remove ``classes`` from torch's pytrees."""
     for cls in classes:
         if cls in pytree.SUPPORTED_NODES:
             unregister_pytree(cls)
 
 
-def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]) -> None:
+def _register_class(
+    cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]
+) -> None:
     def with_keys(cache: Any) -> Any:
         values, context = open_(cache)
         names, _ = context
@@ -73,12 +77,14 @@ def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any],
     fx_pytree.register_pytree_flatten_spec(cls, lambda cache, spec: open_(cache)[0])
 
 
-def _open_pair(cache: Any) -> tuple[list[Any], list[Any]]:
-    """The two caches; the context of a class is the names of its children, and what else it has."""
+def _flatten_pair(cache: Any) -> tuple[list[Any], list[Any]]:
+    """Return the two caches; the context is the names of the children, and what else the class
+    has.
+    """
     return [getattr(cache, name) for name in _PAIR], [list(_PAIR), None]
 
 
-def _open_static(cache: Any) -> tuple[list[Any], list[Any]]:
+def _flatten_static(cache: Any) -> tuple[list[Any], list[Any]]:
     """One tensor for each of ``_STATIC`` and each layer; the rest of a layer is its length, and its
     window when it slides.
 
@@ -98,7 +104,7 @@ def _open_static(cache: Any) -> tuple[list[Any], list[Any]]:
     return values, [names, [layer.max_cache_len for layer in layers]]
 
 
-def _close_static(values: Any, context: list[Any]) -> Any:
+def _unflatten_static(values: Any, context: list[Any]) -> Any:
     from transformers.cache_utils import Cache, StaticCache, StaticLayer
 
     values = list(values)

@@ -1,6 +1,4 @@
-"""Names of torch's symbols: the user's, those of the operators that make a size, and numbers. In
-come the program and what the caller asked for, out go names by symbol. Called by exported.py,
-sources.py and outputs.py."""
+"""Name torch's symbols: the user's names, names after operators that make a size, and numbers."""
 
 from __future__ import annotations
 
@@ -20,42 +18,41 @@ from ortable.exporter.frontend.export_request import Program
 from .dynamic_shapes import Leaf, NamedHint
 
 
-def name_dimensions(program: Program, asked: Sequence[Leaf] | None) -> None:
-    """Name torch's symbols in ``program.symbol_names``: as the user does where a name or a Dim was
-    given, ``s0``, ``s1``... in the order of the inputs otherwise; sizes that depend on data after
-    the node that makes them.
+def name_dimensions(program: Program, requested: Sequence[Leaf] | None) -> None:
+    """Name torch's symbols in ``program.symbol_names``.
 
-    ``asked`` is what the user said of each input. Raises ExportError when a dimension that was
-    named is fixed in the graph.
+    The user's name or Dim comes first; other inputs get ``s0``, ``s1``... in order; sizes that
+    depend on data are named after their node. ``requested`` has the user's specs of each input.
+    Raises ExportError when a named dimension is fixed in the graph.
     """
     named = program.symbol_names
-    if asked is not None and len(asked) == len(program.user_inputs):
-        _name_as_asked(program, asked)
+    if requested is not None and len(requested) == len(program.user_inputs):
+        _name_requested(program, requested)
     ordered: list[str] = []
     for node in program.user_inputs:
         for symbol in _symbols_of(node.meta.get("val"), named):
             if symbol not in ordered:
                 ordered.append(symbol)
-    taken = set(named.values())
-    program.user_dims = frozenset(taken)
+    used = set(named.values())
+    program.user_dims = frozenset(used)
     number = 0
     for symbol in ordered:
         if symbol in named:
             continue
-        while f"s{number}" in taken:
+        while f"s{number}" in used:
             number += 1
         named[symbol] = f"s{number}"
-        taken.add(named[symbol])
-    _name_unbacked(program.graph_module, named, taken)
+        used.add(named[symbol])
+    _name_unbacked(program.graph_module, named, used)
 
 
-def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
+def _name_requested(program: Program, requested: Sequence[Leaf]) -> None:
     named = program.symbol_names
     lost: list[tuple[str, str, Any]] = []
-    for node, leaf in zip(program.user_inputs, asked, strict=True):
+    for node, leaf in zip(program.user_inputs, requested, strict=True):
         value = node.meta.get("val")
-        for axis, asked_for in leaf.dims().items():
-            name = name_of(asked_for)
+        for axis, dim in leaf.dims().items():
+            name = name_of(dim)
             if name is None:
                 continue
             size = value.shape[axis] if isinstance(value, torch.Tensor) else value
@@ -67,14 +64,14 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
                     "with that dimension dynamic"
                 )
             plain = str(size.node.expr) == free[0]  # type: ignore[union-attr]
-            if len(free) == 1 and (plain or hasattr(asked_for, "root")):
+            if len(free) == 1 and (plain or hasattr(dim, "root")):
                 if named.setdefault(free[0], name) != name:
                     lost.append((where, name, size))
-                if isinstance(asked_for, NamedHint) and asked_for.min is None:
+                if isinstance(dim, NamedHint) and dim.min is None:
                     program.open_dims.add(free[0])
-                if isinstance(asked_for, NamedHint) and asked_for.max is None:
+                if isinstance(dim, NamedHint) and dim.max is None:
                     program.open_maximums.add(free[0])
-            elif not hasattr(asked_for, "root"):
+            elif not hasattr(dim, "root"):
                 lost.append((where, name, size))
     lost = [
         (where, name, size)
@@ -89,14 +86,14 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
         warnings.warn(
             "names of dynamic_shapes that the model does not use:\n" + "\n".join(lines),
             UserWarning,
-            stacklevel=callers_level(),
+            stacklevel=caller_stack_level(),
         )
 
 
-def callers_level() -> int:
-    """How far up the stack the caller of ortable is, for a warning of the function that asks.
+def caller_stack_level() -> int:
+    """Return how far up the stack the caller of ortable is, for a warning.
 
-    Functions of contextlib call those of ours that a context manager decorates.
+    Functions of contextlib call those that a context manager decorates.
     """
     frame, level = inspect.currentframe(), 0
     while frame is not None and _is_inside(frame.f_globals.get("__name__", "")):
@@ -109,7 +106,7 @@ def _is_inside(module: str) -> bool:
 
 
 def name_of(dim: Any) -> str | None:
-    """The user's name of a dimension: that of the root for a derived one (``2*half``)."""
+    """Return the user's name of a dimension: that of the root for a derived one (``2*half``)."""
     if isinstance(dim, NamedHint):
         return str(dim.name)
     if isinstance(dim, Dim):
@@ -127,33 +124,33 @@ def _symbols_of(value: Any, named: dict[str, str]) -> Iterator[str]:
 
 
 def free_symbols(size: Any) -> list[str]:
-    """Names of torch's symbols in a size; none for an int."""
+    """Return the names of torch's symbols in a size; none for an int."""
     node = getattr(size, "node", None)
     free = getattr(getattr(node, "expr", None), "free_symbols", ())
     return sorted(str(symbol) for symbol in free)
 
 
 def _name_from_source(size: Any, symbol: str, named: dict[str, str]) -> None:
-    """An ExportedProgram made in this process still knows the names of its Dims, through its shape
-    environment."""
+    """Use the name of a Dim that the shape environment of an ExportedProgram still has."""
     environment = getattr(size.node, "shape_env", None)
     names = getattr(environment, "source_name_to_debug_name", None)
     sources = getattr(environment, "var_to_sources", None)
     if not names or not sources:
         return
-    for key, places in sources.items():
+    for key, symbol_sources in sources.items():
         if str(key) == symbol:
-            for place in places:
-                spelled = getattr(place, "name", None)
+            for source in symbol_sources:
+                spelled = getattr(source, "name", None)
                 name = names.get(spelled() if callable(spelled) else spelled)
                 if name and name.isidentifier() and name not in named.values():
                     named[symbol] = name
                     return
 
 
-def _name_unbacked(graph_module: GraphModule, named: dict[str, str], taken: set[str]) -> None:
-    """``nonzero_size`` for the number of rows that ``nonzero`` finds, ``item`` for the value of
-    ``x.item()``: after the node, with a number where one node makes several."""
+def _name_unbacked(graph_module: GraphModule, named: dict[str, str], used: set[str]) -> None:
+    """Name a symbol after its node: ``nonzero_size``, ``item``; numbered where a node makes
+    several.
+    """
     for node in graph_module.graph.nodes:
         bindings = node.meta.get("unbacked_bindings")
         if not bindings:
@@ -162,8 +159,8 @@ def _name_unbacked(graph_module: GraphModule, named: dict[str, str], taken: set[
         base = node.name.lstrip("_") + ("" if isinstance(value, torch.SymInt) else "_size")
         for symbol in bindings:
             name, number = base, 0
-            while name in taken:
+            while name in used:
                 number += 1
                 name = f"{base}_{number}"
             named[str(symbol)] = name
-            taken.add(name)
+            used.add(name)

@@ -1,6 +1,6 @@
-"""What ``dynamic_shapes`` says of the arguments: matched with them leaf by leaf, checked before
-torch.export runs, and written as torch.export takes it. In come the option and the call, out go
-leaves with a hint for each dimension. Called by conversion.py and `capture`."""
+"""Match ``dynamic_shapes`` with the arguments leaf by leaf, check it, and write it as torch.export
+takes it. Called by conversion.py and `capture`.
+"""
 
 from __future__ import annotations
 
@@ -38,24 +38,30 @@ _SUMS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 def expression_of(text: str) -> dims.SymDim | None:
-    """The dimension that a text of names, integers and ``+ - * // % max min`` stands for; None for
-    a single name, and for anything else."""
+    """Parse a dimension of names, integers and ``+ - * // % max min``.
+
+    None for a single name, and for anything else.
+    """
     if text.isidentifier():
         return None
     try:
-        found = _dim(ast.parse(text.strip(), mode="eval").body)
+        expression = _parse_dim(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, BuilderError):
         return None
-    return found if isinstance(found, dims.SymDim) and not dims.is_symbol(found) else None
+    return (
+        expression
+        if isinstance(expression, dims.SymDim) and not dims.is_symbol(expression)
+        else None
+    )
 
 
-def _dim(
+def _parse_dim(
     node: ast.AST,
     named: Callable[[str], Any] = dims.make_symbol,
     operators: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = _OPERATORS,
     functions: Mapping[str, Callable[..., Any]] = _FUNCTIONS,
 ) -> Any:
-    parsed = functools.partial(_dim, named=named, operators=operators, functions=functions)
+    parsed = functools.partial(_parse_dim, named=named, operators=operators, functions=functions)
     if isinstance(node, ast.Name):
         return named(node.id)
     if isinstance(node, ast.Constant) and type(node.value) is int:
@@ -75,21 +81,24 @@ def _dim(
 
 
 def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
-    """The size that an expression has, None for one with a name that ``sizes`` lacks, and for a
-    text that is none."""
-    found = expression_of(text)
-    if found is None or not dims.free_symbols(found) <= set(sizes):
+    """Evaluate an expression; None if a name is missing in ``sizes``, or the text is no
+    expression.
+    """
+    expression = expression_of(text)
+    if expression is None or not dims.free_symbols(expression) <= set(sizes):
         return None
-    return dims.evaluate_dim(found, sizes)
+    return dims.evaluate_dim(expression, sizes)
 
 
-def combined(text: str, values: Mapping[str, Any]) -> Any:
-    """A sum, difference or product of names with other objects, such as torch's symbols, in their
-    place; None for a single name, and where a name has no value or there is another operator."""
+def combine_values(text: str, values: Mapping[str, Any]) -> Any:
+    """Evaluate a sum, difference or product with other objects, such as torch's symbols, for names.
+
+    None for a single name, and where a name has no value or there is another operator.
+    """
     if text.isidentifier() or expression_of(text) is None:
         return None
     try:
-        return _dim(ast.parse(text.strip(), mode="eval").body, values.__getitem__, _SUMS, {})
+        return _parse_dim(ast.parse(text.strip(), mode="eval").body, values.__getitem__, _SUMS, {})
     except (ValueError, KeyError):
         return None
 
@@ -100,8 +109,9 @@ AdditionalInputs = torch.export.AdditionalInputs
 
 
 class NamedHint(Hint):  # type: ignore[misc]
-    """``Dim.DYNAMIC`` with the name that the user gave to the dimension: torch finds out how it is
-    related to others and which sizes it can have, and the name comes back in the ONNX model."""
+    """``Dim.DYNAMIC`` with the user's name: torch infers relations and ranges, the model has the
+    name.
+    """
 
     def __init__(self, name: str, least: int | None = None, most: int | None = None) -> None:
         super().__init__(Dim.DYNAMIC.type, min=least, max=most, _factory=False)
@@ -113,15 +123,16 @@ class NamedHint(Hint):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value of the call, the way to it (``cache.key_cache[0]``), and what was asked for it: a
-    dimension by axis for a tensor, a mark or None for a number."""
+    """A value of the call, its path (``cache.key_cache[0]``), and its spec: a dimension by axis
+    for a tensor, a hint or None for a number.
+    """
 
     path: str
     value: Any
     spec: Any = None
 
     def dims(self) -> dict[int, Any]:
-        """What was asked, by axis; the axis of a number is 0."""
+        """Return the specs by axis; the axis of a number is 0."""
         if isinstance(self.spec, Mapping):
             return dict(self.spec)
         return {} if self.spec is None else {0: self.spec}
@@ -134,7 +145,8 @@ class Arguments(dict[str, Any]):
 
 
 def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-    """Arguments of ``module.forward`` by name, ``*args`` and ``**kwargs`` under their own names.
+    """Bind arguments of ``module.forward`` by name, ``*args`` and ``**kwargs`` under their own
+    names.
 
     Raises ExportError when the call does not fit the signature.
     """
@@ -152,10 +164,10 @@ def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     return arguments
 
 
-def resolved(
+def resolve_dynamic_shapes(
     dynamic_shapes: Any, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """A structure of shapes: torch's ShapesCollection and AdditionalInputs are asked for theirs.
+    """Resolve torch's ShapesCollection and AdditionalInputs to a structure of shapes.
 
     Raises ExportError when a tensor of the collection is not among the arguments, or the additional
     inputs differ from the arguments in more than sizes.
@@ -169,19 +181,19 @@ def resolved(
         raise ExportError(f"dynamic_shapes, a {kind}, does not fit args: {error}") from error
 
 
-def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
-    """``dynamic_shapes`` as torch.export takes it: names become NamedHints, containers are those of
-    the arguments, keys are in the order of the signature, those of ``**kwargs`` at the end.
+def normalize_shapes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
+    """Convert ``dynamic_shapes`` to the form of torch.export.
 
-    Raises ExportError for an argument that the model lacks, a structure that does not fit, or a
-    dimension out of range; the message names the leaf.
+    Names become NamedHints, containers are those of the arguments, keys are in the order of the
+    signature, those of ``**kwargs`` at the end. Raises ExportError for an argument that the model
+    lacks, a structure that does not fit, or a dimension out of range; the message names the leaf.
     """
     if dynamic_shapes is None:
         return None
-    found = _Matcher()
-    specs = _by_argument(dynamic_shapes, arguments)
-    matched = {key: found.match(key, arguments[key], spec) for key, spec in specs.items()}
-    found.check_expressions()
+    matcher = _SpecMatcher()
+    specs = _specs_by_argument(dynamic_shapes, arguments)
+    matched = {key: matcher.match_spec(key, arguments[key], spec) for key, spec in specs.items()}
+    matcher.check_expressions()
     rest = matched.pop(getattr(arguments, "rest", None) or "", None)
     return {**matched, **(rest or {})}
 
@@ -189,37 +201,38 @@ def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
 def call_leaves(
     dynamic_shapes: Any, arguments: Mapping[str, Any], kwargs: Mapping[str, Any]
 ) -> list[Leaf]:
-    """Every leaf of the call with what was asked for it, in the order of torch.export's
-    placeholders: positional arguments, then ``kwargs`` as the caller ordered them."""
-    found = _Matcher()
-    specs = _by_argument(dynamic_shapes, arguments)
+    """Return every leaf of the call with its spec, in the order of torch.export's placeholders:
+    positional arguments, then ``kwargs`` in the caller's order.
+    """
+    matcher = _SpecMatcher()
+    specs = _specs_by_argument(dynamic_shapes, arguments)
     by_name: dict[str, list[Leaf]] = {}
     for key, value in arguments.items():
         if key != getattr(arguments, "rest", None):
-            found.leaves = by_name.setdefault(key, [])
-            found.match(key, value, specs.get(key))
+            matcher.leaves = by_name.setdefault(key, [])
+            matcher.match_spec(key, value, specs.get(key))
             continue
-        asked = specs.get(key) or {}
+        kwarg_specs = specs.get(key) or {}
         for name, item in value.items():
-            found.leaves = by_name.setdefault(name, [])
-            found.match(f"{key}[{name!r}]", item, asked.get(name))
+            matcher.leaves = by_name.setdefault(name, [])
+            matcher.match_spec(f"{key}[{name!r}]", item, kwarg_specs.get(name))
     first = [name for name in by_name if name not in kwargs]
     return [leaf for name in [*first, *kwargs] for leaf in by_name.get(name, [])]
 
 
-def _by_argument(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _specs_by_argument(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     names = list(arguments)
     if isinstance(dynamic_shapes, Mapping):
-        given = dict(dynamic_shapes)
+        specs = dict(dynamic_shapes)
         rest = getattr(arguments, "rest", None)
-        for key in [key for key in given if key not in arguments]:
+        for key in [key for key in specs if key not in arguments]:
             if rest is None or key not in arguments[rest]:
                 raise ExportError(
                     f"dynamic_shapes names {key!r}, but the arguments of the model are {names}"
                 )
-            given.setdefault(rest, {})
-            given[rest] = {**(given[rest] or {}), key: given.pop(key)}
-        return {key: given.get(key) for key in arguments}
+            specs.setdefault(rest, {})
+            specs[rest] = {**(specs[rest] or {}), key: specs.pop(key)}
+        return {key: specs.get(key) for key in arguments}
     if not isinstance(dynamic_shapes, (list, tuple)) or len(dynamic_shapes) != len(arguments):
         raise ExportError(
             "dynamic_shapes is a dict by argument name or one entry for each of "
@@ -228,56 +241,58 @@ def _by_argument(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> dict[str,
     return dict(zip(arguments, dynamic_shapes, strict=True))
 
 
-class _Matcher:
-    """Goes through arguments and what was asked for them, side by side."""
+class _SpecMatcher:
+    """Match arguments with their specs."""
 
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
         self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> where, size
         self.dim_sizes: dict[str, int] = {}  # name of a Dim -> size
 
-    def match(self, path: str, value: Any, spec: Any) -> Any:
-        """``spec`` as torch takes it; the leaves are noted on the way."""
-        opened = pytrees.children(value)
+    def match_spec(self, path: str, value: Any, spec: Any) -> Any:
+        """Return ``spec`` in torch's form, and collect the leaves."""
+        opened = pytrees.open_container(value)
         if opened is not None:
             specs = self._child_specs(path, value, spec, opened)
             items = [
-                self.match(pytrees.step(path, value, key), child, item)
+                self.match_spec(pytrees.child_path(path, value, key), child, item)
                 for (key, child), item in zip(opened, specs, strict=True)
             ]
-            return pytrees.rebuilt(value, items)
+            return pytrees.rebuild_container(value, items)
         if isinstance(value, torch.Tensor):
-            given = self._tensor(path, value, spec)
+            matched = self._match_tensor(path, value, spec)
         else:
-            given = self._number(path, value, spec)
-        self.leaves.append(Leaf(path, value, given))
-        return given
+            matched = self._match_number(path, value, spec)
+        self.leaves.append(Leaf(path, value, matched))
+        return matched
 
     def _child_specs(
         self, path: str, value: Any, spec: Any, opened: Sequence[tuple[Any, Any]]
     ) -> list[Any]:
-        """One specification for each child of a container."""
+        """Return one spec for each child of a container."""
         keys = [key for key, _ in opened]
         if spec is None or (not opened and not spec):
             return [None] * len(opened)
         custom = not pytrees.is_builtin(value)
         if custom and type(spec) is type(value):
-            inner = dict(pytrees.children(spec) or ())  # a dataclass leaves out fields with None
+            inner = dict(
+                pytrees.open_container(spec) or ()
+            )  # a dataclass leaves out fields with None
             if all(key in keys for key in inner):
                 return [inner.get(key) for key in keys]
         if isinstance(spec, Mapping):
             if custom and _are_dims(spec):
-                return [_everywhere(child, spec) for _, child in opened]
+                return [_spec_for_tensors(child, spec) for _, child in opened]
             if all(key in keys for key in spec):
                 return [spec.get(key) for key in keys]
         elif isinstance(spec, (list, tuple)) and not pytrees.is_mapping(value):
-            count = sum(1 for _, child in opened for _ in pytrees.leaves("", child))
+            count = sum(1 for _, child in opened for _ in pytrees.leaf_paths("", child))
             if (
                 custom
                 and len(spec) == count
                 and all(item is None or _are_dims(item) for item in spec)
             ):
-                return _grouped(opened, iter(spec))
+                return _group_specs(opened, iter(spec))
             if len(spec) == len(opened):
                 return list(spec)
         raise ExportError(
@@ -287,7 +302,7 @@ class _Matcher:
             else f"dynamic_shapes of '{path}' is a dict with keys among {keys}, not {spec!r}"
         )
 
-    def _tensor(self, path: str, value: torch.Tensor, spec: Any) -> dict[int, Any] | None:
+    def _match_tensor(self, path: str, value: torch.Tensor, spec: Any) -> dict[int, Any] | None:
         rank = value.dim()
         if spec is None:
             return None
@@ -307,12 +322,12 @@ class _Matcher:
                 f"{rank} dimensions, not {spec!r}"
             )
         return {
-            axis: self._dim(path, axis, dim, value.shape[axis])
+            axis: self._match_dim(path, axis, dim, value.shape[axis])
             for axis, dim in items.items()
             if dim is not None
         }
 
-    def _dim(self, path: str, axis: int, dim: Any, size: Any) -> Any:
+    def _match_dim(self, path: str, axis: int, dim: Any, size: Any) -> Any:
         where = f"dimension {axis} of '{path}'"
         if isinstance(dim, int) and not isinstance(dim, bool):
             if isinstance(size, int) and dim != size:
@@ -322,10 +337,10 @@ class _Matcher:
             if isinstance(dim, Dim) and isinstance(size, int):
                 self.dim_sizes[dim.__name__] = size
             return dim
-        return NamedHint(self._name(where, dim, size))
+        return NamedHint(self._check_name(where, dim, size))
 
-    def _name(self, where: str, name: Any, size: Any) -> str:
-        """The name of a dimension, which has one size wherever it is given."""
+    def _check_name(self, where: str, name: Any, size: Any) -> str:
+        """Check the name of a dimension, which has one size wherever it occurs."""
         if not isinstance(name, str):
             raise ExportError(
                 f"{where} is {name!r} in dynamic_shapes: it can be a name, a torch.export.Dim, "
@@ -373,8 +388,8 @@ class _Matcher:
                     f"{size}"
                 )
 
-    def _number(self, path: str, value: Any, spec: Any) -> Any:
-        """What was asked for an integer; for anything else only what leaves it a constant."""
+    def _match_number(self, path: str, value: Any, spec: Any) -> Any:
+        """Match the spec of an integer; anything else can only stay a constant."""
         if isinstance(value, enum.Enum):
             raise ExportError(
                 f"'{path}' is {value}, and torch.export takes no members of enumerations together "
@@ -390,12 +405,12 @@ class _Matcher:
                         f"'{path}' is a number: its name in dynamic_shapes cannot be the derived "
                         f"dimension {name}"
                     )
-                return NamedHint(self._name(f"'{path}'", name, value), *_bounds(spec))
+                return NamedHint(self._check_name(f"'{path}'", name, value), *_dim_bounds(spec))
             if isinstance(spec, (Hint, int)) and not isinstance(spec, bool):
                 return spec
         if isinstance(spec, Hint) and spec.type != Dim.DYNAMIC.type:
             return None  # AUTO and STATIC: torch would make it a constant
-        problem = pytrees.unopened(path, value)
+        problem = pytrees.unsupported_leaf_text(path, value)
         if problem is not None:
             raise ExportError(problem)
         raise ExportError(
@@ -406,53 +421,57 @@ class _Matcher:
 
 
 def _are_dims(spec: Any) -> bool:
-    """True for the dimensions of one tensor: by axis, or one after the other."""
+    """Return whether these are the dimensions of one tensor: by axis, or in order."""
     nested = (Mapping, list, tuple)
     if isinstance(spec, Mapping):
         return all(type(k) is int and not isinstance(v, nested) for k, v in spec.items())
     return isinstance(spec, (list, tuple)) and not any(isinstance(v, nested) for v in spec)
 
 
-def _bounds(spec: Any) -> tuple[int | None, int | None]:
-    """Smallest and largest value of a Dim, as far as the user gave them; none for a name."""
+def _dim_bounds(spec: Any) -> tuple[int | None, int | None]:
+    """Return the user's smallest and largest value of a Dim; none for a name."""
     if isinstance(spec, str):
         return None, None
     most = spec.max if isinstance(spec.max, int) and spec.max < 2**62 else None
     return spec.min, most
 
 
-def _everywhere(value: Any, spec: Any) -> Any:
-    """The structure of ``value`` with ``spec`` for each tensor."""
-    opened = pytrees.children(value)
+def _spec_for_tensors(value: Any, spec: Any) -> Any:
+    """Return the structure of ``value`` with ``spec`` for each tensor."""
+    opened = pytrees.open_container(value)
     if opened is None:
         return spec if isinstance(value, torch.Tensor) else None
-    return pytrees.rebuilt(value, [_everywhere(child, spec) for _, child in opened])
+    return pytrees.rebuild_container(value, [_spec_for_tensors(child, spec) for _, child in opened])
 
 
-def _grouped(opened: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[Any]:
-    """A flat sequence of specifications, in the structure of the children."""
+def _group_specs(opened: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[Any]:
+    """Group a flat sequence of specs in the structure of the children."""
     groups: list[Any] = []
     for _, child in opened:
-        inner = pytrees.children(child)
+        inner = pytrees.open_container(child)
         groups.append(
-            next(specs) if inner is None else pytrees.rebuilt(child, _grouped(inner, specs))
+            next(specs)
+            if inner is None
+            else pytrees.rebuild_container(child, _group_specs(inner, specs))
         )
     return groups
 
 
 @contextlib.contextmanager
-def ready(
+def prepare_export(
     module: torch.nn.Module, arguments: Mapping[str, Any], dynamic_shapes: Any
 ) -> Iterator[None]:
-    """Around a call of torch.export with ``dynamic_shapes`` (normalized), what it lacks: it fixes a
-    dimension whose example size is 0 or 1, even a dynamic one, and it fails when ``**kwargs``
-    received arguments. Nothing is changed unless the call needs it."""
+    """Prepare a call of torch.export with normalized ``dynamic_shapes``.
+
+    torch.export fixes a dimension whose example size is 0 or 1, even a dynamic one, and fails when
+    ``**kwargs`` received arguments. Changes nothing unless the call needs it.
+    """
     with contextlib.ExitStack() as stack:
         if dynamic_shapes and _has_small_size(dynamic_shapes, arguments):
             stack.enter_context(fx_config.patch(backed_size_oblivious=True))
         rest = getattr(arguments, "rest", None)
         if dynamic_shapes and rest is not None:
-            spelled_out = _spelled_out(module.forward, rest, arguments[rest])
+            spelled_out = _expand_kwargs_parameter(module.forward, rest, arguments[rest])
             stack.enter_context(replace_forward(module, spelled_out))
         yield
 
@@ -468,24 +487,24 @@ def _has_small_size(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> bool:
     )
 
 
-def _spelled_out(forward: Any, rest: str, names: Iterable[str]) -> Any:
-    """``forward`` with a parameter for each argument that its ``**kwargs`` received."""
+def _expand_kwargs_parameter(forward: Any, rest: str, names: Iterable[str]) -> Any:
+    """Return ``forward`` with a parameter for each argument that its ``**kwargs`` received."""
     signature = inspect.signature(forward)
-    kept = [parameter for name, parameter in signature.parameters.items() if name != rest]
+    remaining = [parameter for name, parameter in signature.parameters.items() if name != rest]
     kind = inspect.Parameter.KEYWORD_ONLY
 
     def spelled_out(*args: Any, **kwargs: Any) -> Any:
         return forward(*args, **kwargs)
 
-    parameters = [*kept, *(inspect.Parameter(name, kind) for name in names)]
+    parameters = [*remaining, *(inspect.Parameter(name, kind) for name in names)]
     spelled_out.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return spelled_out
 
 
-# -- what torch.export says of arguments that it does not take, in terms of the user
+# -- errors of torch.export about arguments, in the user's terms
 
 # torch derives many conditions from one; the first are those of the model's own lines.
-MOST_REASONS = 2
+MAX_REASONS = 2
 _REMEDIES = (  # few lines, since a message has 15
     "What to do: for a Python loop over it ExportOptions(loops=True); for nn.GRU, nn.LSTM, nn.RNN",
     "  with ortable.bypass_export_some_errors(); for dimensions that must be equal one name;",
@@ -494,20 +513,22 @@ _REMEDIES = (  # few lines, since a message has 15
 )
 
 
-def explained(
+def explain_export_error(
     error: Exception, arguments: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportError | None:
-    """Our error for a dynamic dimension that cannot vary, or a class that nobody registered; None
-    for any other error. ``dynamic_shapes`` are normalized."""
+    """Return our error for a dynamic dimension that cannot vary, or an unregistered class.
+
+    None for any other error. ``dynamic_shapes`` are normalized.
+    """
     text = str(error)
     if "Unsupported input type" in text:
-        found = [
+        problems = [
             problem
             for key, value in arguments.items()
-            for path, leaf in pytrees.leaves(key, value)
-            if (problem := pytrees.unopened(path, leaf)) is not None
+            for path, leaf in pytrees.leaf_paths(key, value)
+            if (problem := pytrees.unsupported_leaf_text(path, leaf)) is not None
         ]
-        return ExportError("\n".join(found)) if found else None
+        return ExportError("\n".join(problems)) if problems else None
     returned = re.search(r"Found <class '([\w.<>]+)'> in output", text)
     if returned:
         kind = returned[1]
@@ -518,41 +539,41 @@ def explained(
         )
     if "Constraints violated" not in text and "marked" not in text and "specialized" not in text:
         return None
-    return _about_dimensions(text, call_leaves(dynamic_shapes, arguments, {}))
+    return _dimension_error(text, call_leaves(dynamic_shapes, arguments, {}))
 
 
-def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
+def _dimension_error(text: str, leaves: Sequence[Any]) -> ExportError:
     violated = {
         name.strip()
-        for found in re.findall(r"Constraints violated \(([^)]*)\)", text)
-        for name in found.split(",")
+        for listed in re.findall(r"Constraints violated \(([^)]*)\)", text)
+        for name in listed.split(",")
     }
     sources = {
-        (_plain(f"{base}{rest}"), int(axis))
+        (_normalize_path(f"{base}{rest}"), int(axis))
         for pattern in (
             r"L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\]",
             r"inputs\['?(\w+)'?\](\S*?)\.shape\[(\d+)\]",
         )
         for base, rest, axis in re.findall(pattern, text)
     }
-    places = []
+    locations = []
     for leaf in leaves:
         for axis, dim in leaf.dims().items():
             name = getattr(dim, "__name__", None) or getattr(dim, "name", None)
-            if name in violated or (_plain(leaf.path), axis) in sources:
+            if name in violated or (_normalize_path(leaf.path), axis) in sources:
                 size = leaf.value.shape[axis] if isinstance(leaf.value, torch.Tensor) else "?"
-                places.append(
+                locations.append(
                     f"  input '{leaf.path}', dimension {axis} ({name or dim}), size {size} in args"
                 )
-    said = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
-    reasons = [line.partition(" If you're using ")[0] for line in said]  # of mark_dynamic
+    torch_lines = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
+    reasons = [line.partition(" If you're using ")[0] for line in torch_lines]  # of mark_dynamic
     suggested = text.partition("Suggested fixes:")[2].partition("\n\n")[0]
     fixes = [line.strip() for line in suggested.splitlines() if line.strip()]
-    lines = ["the dynamic shapes do not fit the model:", *places]
-    lines += (f"  {reason}" for reason in reasons[:MOST_REASONS])
-    if len(reasons) > MOST_REASONS:
+    lines = ["the dynamic shapes do not fit the model:", *locations]
+    lines += (f"  {reason}" for reason in reasons[:MAX_REASONS])
+    if len(reasons) > MAX_REASONS:
         lines.append(
-            f"  ... and {len(reasons) - MOST_REASONS} more (error.details has torch's words)"
+            f"  ... and {len(reasons) - MAX_REASONS} more (error.details has torch's words)"
         )
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
@@ -560,6 +581,6 @@ def _about_dimensions(text: str, leaves: Sequence[Any]) -> ExportError:
     return ExportError("\n".join(lines), details="\n".join([*lines, "", text]))
 
 
-def _plain(path: str) -> str:
-    """A way to a leaf in one spelling: torch writes ``['key']`` where we may write ``.key``."""
+def _normalize_path(path: str) -> str:
+    """Normalize the path of a leaf: torch writes ``['key']`` where we may write ``.key``."""
     return re.sub(r"\['(\w+)'\]", r".\1", path)

@@ -1,7 +1,6 @@
-"""Nested arguments and results, through torch.utils._pytree: what is inside a container and how
-a person writes the way to it, and the classes that have to be registered before torch.export
-opens them. In come nested values, out go leaves with their paths. Called by the rest of
-`signature`."""
+"""Nested arguments and results, through torch.utils._pytree: children of containers, paths to
+leaves, and classes that have to be registered before torch.export opens them.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ Children = list[tuple[Any, Any]]
 _CACHES = "transformers.cache_utils"
 
 
-def children(value: Any) -> Children | None:
-    """(key, child) of a container that torch.export opens, None for a leaf.
+def open_container(value: Any) -> Children | None:
+    """Return (key, child) of a container that torch.export opens, None for a leaf.
 
     A key is a name (a dict's key, a field of a class) or a number. None is a leaf, as in torch.
     Raises ExportError for a class that was registered without the names of its children.
@@ -46,23 +45,25 @@ def children(value: Any) -> Children | None:
 
 
 def is_container(value: Any) -> bool:
-    """True for what torch.export opens: lists, tuples, dicts, and registered classes."""
+    """Return whether torch.export opens it: lists, tuples, dicts, and registered classes."""
     return node_type(value) in pytree.SUPPORTED_NODES
 
 
 def is_builtin(value: Any) -> bool:
-    """True for Python's own containers, of which a structure of dynamic shapes is a copy."""
+    """Return whether it is one of Python's own containers, which dynamic shapes copy."""
     return node_type(value) in pytree.BUILTIN_TYPES
 
 
 def flat_children(value: Any) -> Any:
-    """The children of a registered class in the container that its flatten function makes."""
+    """Return the children of a registered class in the container of its flatten function."""
     return pytree.SUPPORTED_NODES[node_type(value)].flatten_fn(value)[0]
 
 
-def rebuilt(value: Any, items: list[Any]) -> Any:
-    """``items`` in place of the children of ``value``, as torch.export wants dynamic shapes: the
-    same container for Python's own, the flattened form for a registered class."""
+def rebuild_container(value: Any, items: list[Any]) -> Any:
+    """Replace the children of ``value`` by ``items``, as torch.export expects dynamic shapes.
+
+    The same container for Python's own, the flattened form for a registered class.
+    """
     if is_builtin(value):
         _, spec = pytree.tree_flatten(value, is_leaf=lambda item: item is not value)
         return pytree.tree_unflatten(items, spec)
@@ -70,15 +71,17 @@ def rebuilt(value: Any, items: list[Any]) -> Any:
 
 
 def key_of(entry: Any) -> Any:
-    """The key in an entry of torch's key paths."""
+    """Return the key in an entry of torch's key paths."""
     for name in ("key", "idx", "name"):
         if hasattr(entry, name):
             return getattr(entry, name)
     return str(entry)
 
 
-def step(path: str, parent: Any, key: Any) -> str:
-    """The way to a child, as Python writes it: ``pair[1]``, ``nested['z']``, ``point.x``."""
+def child_path(path: str, parent: Any, key: Any) -> str:
+    """Return the path of a child, as Python writes it: ``pair[1]``, ``nested['z']``,
+    ``point.x``.
+    """
     attribute = isinstance(key, str) and key.isidentifier()
     if attribute and not isinstance(parent, dict) and not is_mapping(parent):
         return f"{path}.{key}"
@@ -86,41 +89,45 @@ def step(path: str, parent: Any, key: Any) -> str:
 
 
 def is_mapping(value: Any) -> bool:
-    """True for Python's own dicts."""
+    """Return whether it is one of Python's own dicts."""
     return node_type(value) in pytree.STANDARD_DICT_TYPES
 
 
-def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """(way, leaf) for each leaf of an argument, in the order in which torch flattens them."""
-    opened = children(value)
+def leaf_paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, leaf) for each leaf of an argument, in the order in which torch flattens
+    them.
+    """
+    opened = open_container(value)
     if opened is None:
         yield path, value
         return
     for key, child in opened:
-        yield from leaves(step(path, value, key), child)
+        yield from leaf_paths(child_path(path, value, key), child)
 
 
 def register_caches(values: Any, mod: Any = None) -> None:
-    """Register DynamicCache and EncoderDecoderCache of transformers with torch.utils._pytree when
-    one is among ``values``, or ``mod`` has modules of transformers, which return them; see
-    caches.py."""
+    """Register caches of transformers where needed.
+
+    DynamicCache and EncoderDecoderCache, when one is among ``values``, or ``mod`` has modules of
+    transformers, which return them; see caches.py.
+    """
     if _CACHES not in sys.modules:
         return
-    known = sys.modules[_CACHES]
-    pair = getattr(known, "EncoderDecoderCache", None)
-    single = getattr(known, "DynamicCache", None)
-    found = {type(leaf) for leaf in pytree.tree_leaves(values)}
-    if found & {pair, single} or _of_transformers(mod):
-        caches.register(static=False)
+    cache_module = sys.modules[_CACHES]
+    pair = getattr(cache_module, "EncoderDecoderCache", None)
+    single = getattr(cache_module, "DynamicCache", None)
+    leaf_types = {type(leaf) for leaf in pytree.tree_leaves(values)}
+    if leaf_types & {pair, single} or _uses_transformers(mod):
+        caches.register_cache_classes(static=False)
 
 
-def _of_transformers(mod: Any) -> bool:
-    parts = mod.modules() if isinstance(mod, torch.nn.Module) else ()
-    return any(type(part).__module__.startswith("transformers.") for part in parts)
+def _uses_transformers(mod: Any) -> bool:
+    modules = mod.modules() if isinstance(mod, torch.nn.Module) else ()
+    return any(type(part).__module__.startswith("transformers.") for part in modules)
 
 
-def remedy(kind: type) -> str:
-    """The line that makes torch.export open a class."""
+def registration_hint(kind: type) -> str:
+    """Return the line that makes torch.export open a class."""
     name = kind.__name__
     if dataclasses.is_dataclass(kind):
         return f"torch.export.register_dataclass({name})"
@@ -132,11 +139,10 @@ def remedy(kind: type) -> str:
     )
 
 
-def unopened(path: str, value: Any) -> str | None:
-    """What to say about a leaf that is an object of some class, None for a value that torch.export
-    takes."""
-    known = (torch.Tensor, bool, int, float, complex, str, type(None), enum.Enum)
-    if isinstance(value, known):
+def unsupported_leaf_text(path: str, value: Any) -> str | None:
+    """Return the problem of a leaf of an unsupported class, None for what torch.export takes."""
+    supported = (torch.Tensor, bool, int, float, complex, str, type(None), enum.Enum)
+    if isinstance(value, supported):
         return None
     kind = type(value)
     functions = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -148,40 +154,44 @@ def unopened(path: str, value: Any) -> str | None:
         )
     return (
         f"'{path}' is a {kind.__module__}.{kind.__qualname__}, whose fields torch.export does not "
-        f"know: call {remedy(kind)} once, before to_onnx"
+        f"know: call {registration_hint(kind)} once, before to_onnx"
     )
 
 
-# -- structures without values: what a program says of its outputs
+# -- TreeSpecs of outputs
 
 
 def spec_children(spec: Any) -> list[tuple[Any, Any]]:
-    """(key, child) of a TreeSpec that is no leaf; a field's name where the structure knows it."""
+    """Return (key, child) of a TreeSpec that is no leaf; keys are names of fields if known."""
     parts = list(spec.children())
     names = _field_names(spec, len(parts))
     return list(zip(names or range(len(parts)), parts, strict=True))
 
 
 def _field_names(spec: Any, count: int) -> list[str] | None:
-    """Names of the fields of a dict, a namedtuple or a registered class. A class keeps them in its
-    context: the list itself (ModelOutput), or the first of several (dataclasses, DynamicCache)."""
+    """Return names of the fields of a dict, a namedtuple or a registered class.
+
+    A class has them in its context: the list itself (ModelOutput), or the first of several
+    (dataclasses, DynamicCache).
+    """
     context: Any = spec.context
     if hasattr(context, "_fields"):
         return list(context._fields)
-    for found in (context, *(context if isinstance(context, (list, tuple)) else ())):
+    for names in (context, *(context if isinstance(context, (list, tuple)) else ())):
         if (
-            isinstance(found, (list, tuple))
-            and len(found) == count
+            isinstance(names, (list, tuple))
+            and len(names) == count
             and count
-            and all(isinstance(name, (str, int)) for name in found)
+            and all(isinstance(name, (str, int)) for name in names)
         ):
-            return list(found)
+            return list(names)
     return None
 
 
 def leaf_names(spec: Any, path: str = "") -> Iterator[str]:
-    """A name for each leaf of a TreeSpec: ``last_hidden_state``, ``past_key_values_key_cache_0``;
-    empty for a single leaf."""
+    """Yield a name for each leaf of a TreeSpec: ``past_key_values_key_cache_0``; empty for a
+    single one.
+    """
     if spec.is_leaf():
         yield path
         return
