@@ -105,8 +105,8 @@ def compare_tensors(
         _as_comparable(item).reshape(-1)[flat].item() for item in (got, expected)
     )
     what = (
-        f"{int(wrong.sum())} of {wrong.numel()} values, most{at}: {_format_value(got_value)} in place "
-        f"of {_format_value(expected_value)} (atol {atol:g}, rtol {rtol:g})"
+        f"{int(wrong.sum())} of {wrong.numel()} values, most{at}: {_format_value(got_value)} "
+        f"in place of {_format_value(expected_value)} (atol {atol:g}, rtol {rtol:g})"
     )
     return NumericDiff(float(away.reshape(-1)[flat]), what, expected, got)
 
