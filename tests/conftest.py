@@ -113,8 +113,9 @@ def _turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
     turns: dict[pytest.Item, int] = {}
     number = turn() if groups else 0
     for key, found in groups.items():
-        # begins elsewhere in each group, not with one mode in all, and in the sweeps as here
-        first, count = number + zlib.crc32(repr(key).encode()), key[-1] or len(found)
+        # begins elsewhere in each group, not with one mode in all, and in each process as here
+        name = re.sub(r" at 0x[0-9a-f]+", "", repr(key))
+        first, count = number + zlib.crc32(name.encode()), key[-1] or len(found)
         turns |= {item: (first - index) % count for index, item in enumerate(found)}
     return turns
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from ortablegen.source.diagnostics import Diagnostics, did_you_mean
@@ -31,7 +31,7 @@ T = TypeVar("T")
 Precision = tuple[tuple[tuple[str, str], Declared], ...]
 
 
-def find_new_name(word: str, known: Iterable[str]) -> str:
+def find_new_name(word: str, known: Collection[str]) -> str:
     """The hint for a word that has another name now; empty for others."""
     new = _NEW_NAMES.get(word)
     return f": it is called '{new}' now" if new in known else ""

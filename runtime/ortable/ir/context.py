@@ -72,7 +72,7 @@ class ConversionRecord(Protocol):
         """Adds the seconds of the block to a phase."""
         ...
 
-    def say(self, phase: str, *parts: str) -> None:
+    def log_phase(self, phase: str, *parts: str) -> None:
         """Prints a line about a phase that has ended, when the user asked for it."""
         ...
 

@@ -128,7 +128,7 @@ class ModelComparator(Comparator):
         parts, expected = source.parts, source.results.expected
         # a module was captured under the caller's autocast; a program is what it is
         under = caller_autocast() if parts.request.record.strategy else nullcontext()
-        with use_autocast_regions(parts.around), under:
+        with use_autocast_regions(parts.autocast_regions), under:
             returned = eager_outputs(source.original, source.call, parts.program)
         for (name, node), value in zip(source.returned.items(), returned, strict=False):
             if node not in expected:
