@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
