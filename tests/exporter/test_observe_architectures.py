@@ -49,6 +49,6 @@ def test_two_calls_say_what_is_dynamic(name: str) -> None:
     ]
     assert not [trial for trial in proof.failures if not trial.empty], proof
     for each in seen.dimensions:
-        if not each.derived:
+        if not each.is_derived:
             tried = [trial for trial in proof.trials if trial.sizes.startswith(f"{each.name}=")]
             assert "right" in [trial.outcome for trial in tried], proof

@@ -95,7 +95,7 @@ def test_a_note_is_no_code(tmp_path: Path) -> None:
             "op": "aten::relu(Tensor self) -> Tensor",
             "out": {"shape": "same(self)", "dtype": "same(self)"},
             "lower": [{"note": f"a{end}{MARK}(){end}b", "do": "return Relu(self)"}],
-            "cases": [{"self": "f32[2]"}],
+            "samples": [{"self": "f32[2]"}],
         }
         assert problem(Input("aten", json.dumps([entry], indent=1)), tmp_path) is None
 
@@ -107,7 +107,7 @@ def _sound_rule() -> Any:
         "why": "a second Relu changes nothing",
         "pattern": "return Relu(Relu(x))",
         "replace": "return Relu(x)",
-        "cases": [
+        "samples": [
             {"graph": "return Relu(Relu(x))", "x": "f32[2]", "expect": "Relu"},
             {"graph": "return Relu(x)", "x": "f32[2]", "unchanged": "pattern"},
         ],
@@ -120,7 +120,7 @@ def test_a_file_imports_nothing(tmp_path: Path) -> None:
         "op": "aten::relu(Tensor self) -> Tensor",
         "out": {"shape": "same(self)", "dtype": "same(self)"},
         "lower": {"python": "os.system", "why": "x"},
-        "cases": [{"self": "f32[2]"}],
+        "samples": [{"self": "f32[2]"}],
     }
     path.write_text(json.dumps([entry]))
     with pytest.raises(SpecError, match=r"given\.yaml:\d+"):
@@ -144,7 +144,7 @@ DEEP_SCHEMAS = (
 @pytest.mark.parametrize("schema", DEEP_SCHEMAS, ids=range(len(DEEP_SCHEMAS)))
 def test_schemas_that_end_the_parser_of_torch(schema: str, tmp_path: Path) -> None:
     path = tmp_path / "given.yaml"
-    path.write_text(json.dumps([{"op": schema, "cases": []}]))
+    path.write_text(json.dumps([{"op": schema, "samples": []}]))
     with pytest.raises(SpecError, match="torch cannot parse this schema"):
         check_spec_file(path)
 

@@ -39,7 +39,7 @@ class VersionRange:
         return " and ".join(f"{name} {sign} {bound}" for sign, bound in self.bounds)
 
     def suffix(self) -> str:
-        """What tells the functions of several entries apart: ``_torch_before_2_15``."""
+        """Return what distinguishes the functions of several entries: "_torch_before_2_15"."""
         words = [f"{_WORDS[sign]}_{major}_{minor}" for sign, (major, minor) in self.bounds]
         return "_".join(["_torch", *words]) if words else ""
 

@@ -77,6 +77,28 @@ class DynamoInterpreter:
         UnsupportedCase: a converter rejects its arguments.
         ConversionError: a converter failed or computes another type or shape than torch, or the
             graph writes in place.
+
+    Arguments of methods:
+        node: the FX node that is converted.
+        target, key: what it calls, and the name of that overload.
+        call: the function of torch that torch itself takes apart.
+        args, kwargs: its arguments, as results, numbers and dimensions.
+        write: how it writes, where nobody else sees that.
+        converter: what converts it.
+        function: a step of a conversion.
+        error: what it raised.
+        res: the names, dtypes and shapes that its results are to have.
+        value, returned: what it became, and what torch says of it.
+        graph_module: a graph of FX nodes.
+        nodes: its nodes.
+        operands: the results, numbers and dimensions of a call.
+        outputs: whether its outputs are declared.
+        graph, child: the graph that receives the ONNX nodes.
+        kind, options: the class of an interpreter for an inner graph, and its arguments.
+        module: where attributes of the FX graph are looked up.
+        prefix: how names in it begin.
+        rename: names that its symbols have in the graph that receives the nodes.
+        name, tensor: of a weight or of a graph, and the weight.
     """
 
     def __init__(

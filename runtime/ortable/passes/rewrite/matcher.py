@@ -1,6 +1,7 @@
-"""What generated matchers ask: who makes a result, who reads it, which constant it is. One Matcher
-serves one graph; the index of the graph keeps it true while nodes come and go. In comes a name, out
-goes a node, an array or a bool."""
+"""Queries that generated matchers make of a graph: producers, readers and constants of results.
+
+One Matcher serves one graph and follows its edits through the index of the graph.
+"""
 
 from __future__ import annotations
 

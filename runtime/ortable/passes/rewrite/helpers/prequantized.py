@@ -47,11 +47,11 @@ def quantized_weight_of(graph: Graph, w: Result, last: Bool, table: Bool = False
         return None
     wide = accuracy_level(graph) == 4
 
-    def made() -> GroupedWeight | None:
+    def make_weight() -> GroupedWeight | None:
         parts = parts_of(graph, w, _MAX_SPREAD[wide])
         return None if parts is None else to_grouped_weight(parts, last, wide)
 
-    weight = _without_caching(graph, made)
+    weight = _without_caching(graph, make_weight)
     if weight is None or not table:
         return weight
     grouped = weight.codes.shape[1] % (weight.group or 128) == 0
