@@ -84,7 +84,7 @@ def packaged() -> OnnxModel:
 ENTRY = """- onnx: ExpandDims
   domain: com.microsoft
   traits: [rearranges]
-  shape: unsqueeze(X, value(axis))
+  shape: unsqueeze_shape(X, value(axis))
 """
 PROGRAM = """
 import numpy as np

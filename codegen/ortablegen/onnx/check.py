@@ -109,7 +109,7 @@ class RuleCode(CodeChecker):
             return self.error(node, "'same' takes the name of one input")
         if name in self.words:
             return self.check_helper(node, self.words[name])
-        notes = ("words are the public functions of ortable/inference/*.py",)
+        notes = ("functions are the public ones of ortable/inference/*.py",)
         return self.error(node, f"unknown function '{name}'{did_you_mean(name, self.words)}", notes)
 
     def resolve_accessor(self, node: ast.Call, aspect: str) -> Value:
