@@ -364,7 +364,7 @@ import torch
 from ortable.builder import GraphBuilder
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.rule_selection import select_rules
-from ortable.debug.harness.runs import Runner, same_values
+from ortable.debug.harness.runs import ModelRunner, check_same_values
 
 MODEL = base64.b64decode({base64.b64encode(model).decode()!r})
 
@@ -385,7 +385,7 @@ def compare():
             0, onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))).dtype
         drawn = torch.randn(shape, generator=generator)
         feeds[value.name] = drawn.to(dtype) if dtype.is_floating_point else (drawn > 0).to(dtype)
-    same_values(Runner(before)(feeds), Runner(after)(feeds), 1e-4)
+    check_same_values(ModelRunner(before)(feeds), ModelRunner(after)(feeds), 1e-4)
 
 
 if __name__ == "__main__":
