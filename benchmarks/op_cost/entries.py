@@ -39,7 +39,7 @@ def choose_samples(entry: Entry) -> Iterator[tuple[str, int]]:
         if not _is_measurable(sample):
             continue
         leaves = tensor_samples(parse_sample(sample, entry.schema))
-        if leaves and max(leaf.elements for leaf in leaves) > 1:
+        if leaves and max(leaf.element_count for leaf in leaves) > 1:
             chosen.setdefault(leaves[0].dtype, number)
     yield from chosen.items()
 

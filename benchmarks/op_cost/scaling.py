@@ -49,7 +49,7 @@ def tensor_samples(value: Any) -> list[TensorSample]:
 
 def largest_tensor(values: Any) -> int:
     """Return the number of elements of the largest tensor of parsed values."""
-    return max((leaf.elements for leaf in tensor_samples(values)), default=0)
+    return max((leaf.element_count for leaf in tensor_samples(values)), default=0)
 
 
 def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCall]:
@@ -62,10 +62,10 @@ def scale_sample(entry: Entry, number: int, elements: int) -> Iterator[ScaledCal
     """
     sample = entry.samples[number]
     values = parse_sample(sample, entry.schema)
-    largest = max(tensor_samples(values), key=lambda leaf: leaf.elements, default=None)
-    if largest is None or largest.elements == 0 or max(largest.shape, default=1) < 2:
+    largest = max(tensor_samples(values), key=lambda leaf: leaf.element_count, default=None)
+    if largest is None or largest.element_count == 0 or max(largest.shape, default=1) < 2:
         return
-    ratio = elements / largest.elements
+    ratio = elements / largest.element_count
     sizes = {size for leaf in tensor_samples(values) for size in leaf.shape if size > 1}
     for resize in _ways(largest, sizes, ratio):
         scaled = _drop_names(_map_tensors(values, resize))

@@ -150,7 +150,7 @@ TARGETS = Targets(entry for entry in ENTRIES.values() if isinstance(entry, OpEnt
 
 def _is_left_to_torch(entry: OpEntry | AliasEntry, number: int, what: str) -> bool:
     """Whether the rule of a result says `meta`, and so nothing."""
-    of = entry if isinstance(entry, OpEntry) else TARGETS.of(entry)
+    of = entry if isinstance(entry, OpEntry) else TARGETS.find_target(entry)
     assert of is not None
     rule = of.out[min(number, len(of.out) - 1)]  # one rule for all of a list
     return what == "shape" and rule.shape.kind == "meta"

@@ -102,9 +102,9 @@ def test_without_one_case_the_entry_fails_and_nothing_else(
     specs = read_folder(tmp_path / "specs" / "aten", tmp_path, diagnostics)
     check_specs(specs, diagnostics)
     if diagnostics.errors:
-        lines = [e.span.given.line for e in ENTRIES.values() if e.file == entry.file]
+        lines = [e.span.origin.line for e in ENTRIES.values() if e.file == entry.file]
         following = min((line for line in lines if line > entry.span.line), default=10**9)
-        first = min(each.span.given.line for each in _same_text(entry))
+        first = min(each.span.origin.line for each in _same_text(entry))
         for error in diagnostics.errors:
             assert error.span.file == entry.file
             assert first <= error.span.line < following

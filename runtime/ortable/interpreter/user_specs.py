@@ -163,8 +163,8 @@ def _add_specs(specs: Any, made: LoadedSpecs, namespace: Mapping[str, Any], adde
         added.put(dispatch.SPEC_FILES, entry.key, made.path)
     for number in specs.numbers:
         table = dispatch.NUMBERS if number.kind == "number" else dispatch.CONDITIONS
-        added.put(table, number.word, namespace[number.function_name])
-        added.put(dispatch.PARAMETERS, number.key, number.letters)
+        added.put(table, number.short_name, namespace[number.function_name])
+        added.put(dispatch.PARAMETERS, number.key, number.kind_letters)
     _add_traits(specs.traits, added)
     for placed in specs.placed:
         added.put(dispatch.PLACE, placed.name, placed.why)
