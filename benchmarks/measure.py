@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ortable.backend.timing import Call, in_turns, time_block
+from ortable.backend.timing import Call, measure_round_robin, time_block
 
 
 def timed(function: Callable[[], Any]) -> tuple[float, Any]:
@@ -31,7 +31,7 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
 def after_pauses(calls: Mapping[str, Call], rounds: int) -> dict[str, list[float]]:
     """Seconds of single calls of every candidate, one figure per round: before each call nothing
     ran for a while, so that threads which wait busily have gone to sleep."""
-    return in_turns(calls, rounds, lambda name: time_block(calls[name], 1, warm=False))
+    return measure_round_robin(calls, rounds, lambda name: time_block(calls[name], 1, warm=False))
 
 
 def band(found: Mapping[str, Sequence[float]], name: str, again: str) -> float:

@@ -188,10 +188,10 @@ def process_as_before() -> Iterator[None]:
 @pytest.fixture
 def fresh_dynamo() -> Iterator[None]:
     """torch.compile starts without compiled code or conversions, and leaves no code behind."""
-    from ortable.backend.cache.memory import forget
+    from ortable.backend.cache.memory import clear_caches
 
     torch._dynamo.reset()
-    forget()
+    clear_caches()
     yield
     torch._dynamo.reset()
 

@@ -16,7 +16,7 @@ import torch
 from benchmarks.backend import measure as backend_measure
 from benchmarks.measure import band
 from benchmarks.models.inference import build
-from ortable.backend.timing import interleave, median_ratio
+from ortable.backend.timing import median_ratio, time_interleaved
 
 FIRST = 16  # calls, after which graphs of more than 5 ms are decided
 _ENOUGH = 30.0  # seconds that a decision may take; calls of microseconds take hundreds
@@ -47,7 +47,7 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for call in calls.values():
         for _ in range(3):
             call()
-    found = interleave(calls, options.rounds)
+    found = time_interleaved(calls, options.rounds)
     compared = [each for each in calls if each not in ("eager", "eager, again")]
     return {
         "name": name,

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.measure import after_pauses, band, reason, timed
 from benchmarks.models.inference import build
-from ortable.backend.timing import interleave, median_ratio
+from ortable.backend.timing import median_ratio, time_interleaved
 
 from . import candidates
 
@@ -51,7 +51,7 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for call in calls.values():  # what refreezes, tunes or warms up after the first calls
         for _ in range(3):
             call()
-    found = interleave(calls, options.rounds)
+    found = time_interleaved(calls, options.rounds)
     single = ("ortable", "ortable, again", "bare session, ours")
     paused = after_pauses({n: calls[n] for n in single if n in calls}, 2 * options.rounds)
     record["seconds"] = {label: statistics.median(times) for label, times in found.items()}
@@ -104,7 +104,7 @@ def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
                 calls[name] = maker()
             except Exception as exc:  # a cell of the table
                 record["errors"][name] = reason(exc)
-        found = interleave(calls, 3 * options.rounds, block=0.01)
+        found = time_interleaved(calls, 3 * options.rounds, block=0.01)
         record["microseconds"][label] = {
             name: 1e6 * statistics.median(times) for name, times in found.items()
         }

@@ -19,7 +19,7 @@ import ortable
 from benchmarks.decode.measure import SIZES, VOCABULARY, build
 from benchmarks.measure import band, machine, origin
 from benchmarks.report import publish
-from ortable.backend.timing import interleave, median_ratio
+from ortable.backend.timing import median_ratio, time_interleaved
 
 from .report import markdown
 
@@ -71,7 +71,7 @@ def measured(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         batch, past = map(int, each.split(":"))
         steps = {name: step_over(one, layers, batch, past) for name, one in made.items()}
         calls = {name: call for name, (call, _) in steps.items()}
-        seconds = interleave({**calls, "again": calls["float32"]}, options.rounds, 0.1)
+        seconds = time_interleaved({**calls, "again": calls["float32"]}, options.rounds, 0.1)
         found.append({
             "batch": batch,
             "past": past,

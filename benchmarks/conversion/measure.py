@@ -18,7 +18,7 @@ from benchmarks.measure import band, reason, timed
 from benchmarks.models.architectures import ARCHITECTURES, build_architecture
 from benchmarks.models.bert import bert, narrow_bert
 from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
-from ortable.backend.timing import interleave, median_ratio
+from ortable.backend.timing import median_ratio, time_interleaved
 
 OURS, THEIRS = "ortable", "torch.onnx"
 LARGE, WHOLE = "weights left in torch", "one ModelProto"
@@ -175,7 +175,7 @@ def _measure_latency(
         feeds = dict(zip([x.name for x in made.get_inputs()], values, strict=True))
         calls[label] = lambda made=made, feeds=feeds: made.run(None, feeds)
         record["difference"][label] = max(map(difference, calls[label](), expected), default=0.0)
-    found = interleave(calls, options.latency_rounds)
+    found = time_interleaved(calls, options.latency_rounds)
     record["latency"] = {label: statistics.median(times) for label, times in found.items()}
     record["band"] = band(found, OURS, f"{OURS}, again")
     if THEIRS in found:

@@ -18,7 +18,7 @@ import torch
 from benchmarks.measure import band, reason
 from benchmarks.models.inference import MODELS
 from benchmarks.models.training import TRAINABLES
-from ortable.backend.timing import in_turns, median_ratio
+from ortable.backend.timing import measure_round_robin, median_ratio
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 # Enough of a batch that a call is no matter of launching kernels alone, but for `mlp`.
@@ -44,7 +44,7 @@ def _figures(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, A
     """Medians of all candidates, ratios to eager, and the A/A band of eager with itself."""
     for call in [*calls.values()] * 3:
         _timed(call)
-    found = in_turns(calls, rounds, lambda name: _timed(calls[name]))
+    found = measure_round_robin(calls, rounds, lambda name: _timed(calls[name]))
     compared = [name for name in calls if not name.startswith("eager")]
     return {
         "ms": {name: statistics.median(taken) * 1e3 for name, taken in found.items()},

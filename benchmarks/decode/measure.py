@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks.measure import band, reason, timed
-from ortable.backend.timing import interleave, median_ratio
+from ortable.backend.timing import median_ratio, time_interleaved
 
 from .peers import OpenVino, Session
 from .sizes import SIZES, VOCABULARY, Lengths, build
@@ -95,7 +95,7 @@ def measure(size: str, lengths: Lengths, rounds: int, names: list[str]) -> dict[
             made[name] = candidate
             gc.collect()
         found = {
-            step: interleave({n: getattr(c, step) for n, c in made.items()}, rounds, 0.1)
+            step: time_interleaved({n: getattr(c, step) for n, c in made.items()}, rounds, 0.1)
             for step in ("prompt", "token_again")
         }
     return {

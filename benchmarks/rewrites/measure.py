@@ -20,7 +20,7 @@ from benchmarks.conversion.measure import deep_bert
 from benchmarks.measure import band, reason, timed
 from benchmarks.models.inference import MODELS, build
 from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
-from ortable.backend.timing import count_for, interleave
+from ortable.backend.timing import calls_per_block, time_interleaved
 
 Record = dict[str, Any]
 Call = Callable[[], Any]
@@ -149,9 +149,9 @@ class Subject:
         """
         once = {name: min(timed(call)[0] for _ in range(2)) for name, call in calls.items()}
         usual = statistics.median(once.values())
-        count = count_for(usual, BLOCK)
+        count = calls_per_block(usual, BLOCK)
         rounds = rounds_for(list(once.values()), count, budget, self.options.repeat)
-        return interleave(calls, rounds, BLOCK, dict.fromkeys(calls, usual))
+        return time_interleaved(calls, rounds, BLOCK, dict.fromkeys(calls, usual))
 
 
 def ours(

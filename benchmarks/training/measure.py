@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.measure import band
 from benchmarks.models.training import TRAINABLES
-from ortable.backend.timing import SETTLE, interleave, median_ratio
+from ortable.backend.timing import SETTLE, median_ratio, time_interleaved
 
 _BLOCK = 0.1  # seconds of steps in a row: threads that wait after one are there in the next
 _MOST_STEPS = 1000
@@ -99,7 +99,7 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
         candidate: functools.partial(step, model, arguments, time.perf_counter)
         for candidate, model in candidates.items()
     }
-    found = interleave(calls, rounds, _BLOCK, once)
+    found = time_interleaved(calls, rounds, _BLOCK, once)
     return {
         "model": name,
         "ms": {each: statistics.median(times) * 1e3 for each, times in found.items()},

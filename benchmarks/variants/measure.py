@@ -13,7 +13,7 @@ import torch
 import ortable
 from benchmarks.measure import band, reason
 from benchmarks.sessions import difference, quiet, session, torch_onnx
-from ortable.backend.timing import interleave, median_ratio
+from ortable.backend.timing import median_ratio, time_interleaved
 
 from .layers import build
 from .operators import OPERATORS
@@ -53,7 +53,7 @@ def measure(name: str, rounds: int, candidates: list[str], threads: int) -> dict
             calls[candidate] = call
     if "our session" in calls:
         calls[_AGAIN] = calls["our session"]
-    seconds = interleave(calls, rounds)
+    seconds = time_interleaved(calls, rounds)
     nodes = Counter(node.op_type for node in ours.graph.node)
     kernels = sorted({n.op_type for n in ours.graph.node if n.domain == "com.microsoft"})
     return {

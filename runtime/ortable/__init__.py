@@ -12,7 +12,7 @@ Export:
     Validation: how far a program is from eager, ``program.validate()`` (provisional)
     to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model
     observe: dynamic shapes from real calls, for an export or torch.compile (provisional)
-    Observation: what the calls said (provisional)
+    Observation: the dynamic shapes that calls showed (provisional)
     ProofReport: a graph against eager at sizes 0, 1, small primes, the maximum (provisional)
     ExportOptions: how torch makes the graph that is converted
     WeightOptions: which weights ``weights=`` stores as integers, and how (provisional)
@@ -40,7 +40,7 @@ Converters of your own:
     OxsDispatcher: the same, and onnxscript's for what is missing (experimental)
     from_seed_style: adapts a converter ``f(g, sts, outputs, *args)`` (experimental)
     Converter: the type of a converter, ``f(graph, res, *args, **kwargs)`` (provisional)
-    ResultSpec: what a converter is told of its result: names, dtype, shape (provisional)
+    ResultSpec: what a converter gets about its result: names, dtype, shape (provisional)
     load_specs: adds the operators of a YAML file
     LoadedSpecs: what load_specs has added (provisional)
     supported_ops: every operator with a converter
@@ -70,8 +70,8 @@ Looking and comparing:
 
 Errors (docs/errors.md; all of them are in ``ortable.errors``):
     errors: the module of them
-    OrtableError: what all of them are
-    ArgumentError: an argument that to_onnx does not have; our word for that of torch.onnx
+    OrtableError: their base class
+    ArgumentError: an argument that to_onnx does not have; names ours for that of torch.onnx
     BuilderError: a graph cannot be built as asked
     ConversionError: a converter failed, or its result differs from torch's
     ExportError: a model could not become a torch graph or an ONNX model
@@ -84,7 +84,7 @@ Errors (docs/errors.md; all of them are in ``ortable.errors``):
     OptionError: an option is unknown, or its value is
     PrecompileError: a compiled graph cannot go into a file, or come back from it
     ProviderError: an execution provider is missing or failed
-    RewriteError: rules of rewriting undo one another
+    RewriteError: rewrite rules undo one another
     SpecError: a spec file is wrong
     UnsupportedCase: a converter refuses these arguments
     UnsupportedDtype: a dtype that ONNX does not have
@@ -102,7 +102,7 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"  # pyproject.toml reads it here
 
-# Each public name stands twice, for type checkers and for the first use at run time:
+# Each public name is listed twice, for type checkers and for the first use at run time:
 # tests/packaging/test_public_names.py holds the two equal.
 if TYPE_CHECKING:
     from . import errors as errors
@@ -259,9 +259,9 @@ _PUBLIC: dict[str, str] = {
 
 __all__ = sorted(_PUBLIC)
 
-_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # heard by who asks for it
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # silent unless configured
 
-if not TYPE_CHECKING:  # seen by a type checker, it would make every misspelt name an Any
+if not TYPE_CHECKING:  # for a type checker it would make every misspelt name an Any
 
     def __getattr__(name: str) -> object:
         import importlib

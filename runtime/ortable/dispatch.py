@@ -1,7 +1,6 @@
-"""Types that the generated tables are made of: look-up tables of functions whose modules are
-imported when one of their functions is first asked for, what a random operator draws, and what an
-operator demands of its data. Made by generated code, read by the builder, the interpreter and the
-backend."""
+"""Types of the generated tables: lazily imported functions, RNG calls of operators, and data
+checks. Generated code makes them; the builder, the interpreter and the backend read them.
+"""
 
 from __future__ import annotations
 
@@ -20,44 +19,44 @@ class LazyFunctions(MutableMapping[str, Function]):
     and added.
     """
 
-    def __init__(self, package: str, places: Mapping[str, str]) -> None:
+    def __init__(self, package: str, paths: Mapping[str, str]) -> None:
         self._package = package
-        self._places = dict(places)
-        self._found: dict[str, Function] = {}
+        self._paths = dict(paths)
+        self._functions: dict[str, Function] = {}
 
     def __getitem__(self, name: str) -> Function:
-        found = self._found.get(name)
-        if found is None:
-            module, _, function = self._places[name].partition(".")
+        function = self._functions.get(name)
+        if function is None:
+            module, _, attribute = self._paths[name].partition(".")
             path = f"{self._package}.{module}"
-            found = getattr(sys.modules.get(path) or import_module(path), function)
-            self._found[name] = found
-        return found
+            function = getattr(sys.modules.get(path) or import_module(path), attribute)
+            self._functions[name] = function
+        return function
 
     def __setitem__(self, name: str, function: Function) -> None:
-        self._places[name] = ""
-        self._found[name] = function
+        self._paths[name] = ""
+        self._functions[name] = function
 
     def __delitem__(self, name: str) -> None:
-        del self._places[name]
-        self._found.pop(name, None)
+        del self._paths[name]
+        self._functions.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._paths
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._paths)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._paths)
 
 
-class Draw(NamedTuple):
-    """One draw from torch's generator: a new tensor is filled by an in-place operator.
+class RngCall(NamedTuple):
+    """One call of torch's random number generator: an in-place operator fills a new tensor.
 
-    `fill` names its overload (`"bernoulli_.float"`), called with the tensor and `args`.  The tensor
+    `fill` names its overload (`"bernoulli_.float"`), called with the tensor and `args`. The tensor
     has the shape of `like`, an argument of the operator or its result, and the strides of the
-    result; `dtype` is that of the result where it is None.  `whole` tells that the tensor is the
+    result; `dtype` is that of the result where it is None. With `is_result` the tensor is the
     result of the operator, so that nothing is left to convert.
     """
 
@@ -65,17 +64,18 @@ class Draw(NamedTuple):
     like: Any
     dtype: int | None
     args: tuple[Any, ...]
-    whole: bool
+    is_result: bool
 
 
 class DataCheck(NamedTuple):
-    """What an operator demands of the elements of a tensor: `low <= values < high`, where a bound
-    of None demands nothing. `values` is a result of the graph, or a list of results with a list for
-    each bound.
+    """A requirement of an operator on the elements of a tensor: `low <= values < high`.
+
+    A bound of None requires nothing. `values` is a result of the graph, or a list of results with a
+    list for each bound.
 
     `error` names the exception that torch raises, `message` is its text: `{value}` stands for an
-    element out of range, `{low}` and `{high}` for the bounds,
-    `{axis}` for the axis that the tensor picks from.
+    element out of range, `{low}` and `{high}` for the bounds, `{axis}` for the axis that the tensor
+    picks from.
     """
 
     values: Any

@@ -1,6 +1,7 @@
-"""Element types, written as the integers of ONNX TensorProto.DataType.
-Conversions to numpy and torch types are looked up in tables; torch is imported only when asked
-for."""
+"""Element types, as the integers of ONNX TensorProto.DataType.
+
+Conversions to numpy and torch types use tables; torch is imported only when needed.
+"""
 
 from __future__ import annotations
 
@@ -184,95 +185,110 @@ _from_numpy_cache: dict[np.dtype[Any], int] = {v: k for k, v in _NATIVE_NUMPY.it
 
 
 def name(dtype: int) -> str:
-    """Readable name of an element type: ``name(1) == "float32"``."""
+    """Return the readable name of an element type: ``name(1) == "float32"``."""
     return NAMES.get(dtype, f"type{dtype}")
 
 
 def is_float_type(dtype: int | None) -> bool:
-    """True for every floating point type, the 4 and 8 bit ones included."""
+    """Return True for every floating point type, the 4 and 8 bit ones included."""
     return dtype in FLOAT_TYPES
 
 
 def is_int_type(dtype: int | None) -> bool:
-    """True for signed and unsigned integers, not for bool."""
+    """Return True for signed and unsigned integers, not for bool."""
     return dtype in INT_TYPES
 
 
 def is_complex_type(dtype: int | None) -> bool:
-    """True for complex64 and complex128."""
+    """Return True for complex64 and complex128."""
     return dtype in COMPLEX_TYPES
 
 
 def itemsize(dtype: int) -> int:
-    """Bytes taken by one element (1 for the types of less than a byte, unpacked).
+    """Return the bytes of one element (1 for types of less than a byte, unpacked).
 
-    Raises BuilderError for a type of no fixed size (string)."""
+    Raises:
+        BuilderError: the type has no fixed size (string).
+    """
     if dtype not in ITEMSIZE:
         raise BuilderError(f"An element of type {name(dtype)} has no fixed size.")
     return ITEMSIZE[dtype]
 
 
 def to_numpy(dtype: int) -> np.dtype[Any]:
-    """numpy dtype of an element type; ml_dtypes provides bfloat16 and the 2, 4 and 8 bit types."""
-    found = _to_numpy_cache.get(dtype)
-    if found is None:
+    """Return the numpy dtype of an element type.
+
+    ml_dtypes provides bfloat16 and the 2, 4 and 8 bit types.
+    """
+    numpy_dtype = _to_numpy_cache.get(dtype)
+    if numpy_dtype is None:
         _load_ml_dtypes()
-        found = _to_numpy_cache.get(dtype)
-        if found is None:
+        numpy_dtype = _to_numpy_cache.get(dtype)
+        if numpy_dtype is None:
             raise BuilderError(f"Element type {name(dtype)} has no numpy equivalent.")
-    return found
+    return numpy_dtype
 
 
 def as_array(value: Any, dtype: int) -> np.ndarray:
-    """A number, list or array in an element type. What is too large for it is an infinity, as in
-    torch, and without numpy's warning: ``x.half() * 1e6``."""
+    """Convert a number, list or array to an element type.
+
+    Values that are too large become infinities, as in torch, without numpy's warning:
+    ``x.half() * 1e6``.
+    """
     with np.errstate(over="ignore"):
         return np.array(value).astype(to_numpy(dtype))
 
 
 def from_numpy(dtype: Any) -> int:
-    """Element type of a numpy dtype (or anything ``numpy.dtype`` accepts)."""
+    """Return the element type of a numpy dtype (or anything ``numpy.dtype`` accepts)."""
     key = np.dtype(dtype)
-    found = _from_numpy_cache.get(key)
-    if found is None:
+    elem_type = _from_numpy_cache.get(key)
+    if elem_type is None:
         if key.kind in "US":
             return string
         _load_ml_dtypes()
-        found = _from_numpy_cache.get(key.newbyteorder("="))
-        if found is None:
+        elem_type = _from_numpy_cache.get(key.newbyteorder("="))
+        if elem_type is None:
             raise BuilderError(f"numpy dtype {key} has no ONNX element type.")
-    return found
+    return elem_type
 
 
 def from_torch(dtype: Any) -> int:
-    """Element type of a ``torch.dtype``. Raises UnsupportedDtype for quantized and other foreign
-    types."""
+    """Return the element type of a ``torch.dtype``.
+
+    Raises:
+        UnsupportedDtype: quantized and other types that ONNX does not have.
+    """
     if not _from_torch_cache:
         _load_torch()
-    found = _from_torch_cache.get(dtype)
-    if found is None:
+    elem_type = _from_torch_cache.get(dtype)
+    if elem_type is None:
         raise UnsupportedDtype(
             f"{dtype} has no ONNX element type; convert the tensor before",
             details="known: " + ", ".join(sorted(str(d) for d in _from_torch_cache)),
         )
-    return found
+    return elem_type
 
 
 def torch_memory(array: Any) -> Any:
-    """A torch tensor over the memory of a numpy array, of a dtype that both have."""
+    """Return a torch tensor over the memory of a numpy array, of a dtype that both have."""
     import torch
 
     return torch.from_numpy(array)
 
 
 def to_torch(dtype: int) -> Any:
-    """``torch.dtype`` of an element type. Raises BuilderError when torch has none."""
+    """Return the ``torch.dtype`` of an element type.
+
+    Raises:
+        BuilderError: torch has no such type.
+    """
     if not _to_torch_cache:
         _load_torch()
-    found = _to_torch_cache.get(dtype)
-    if found is None:
+    torch_dtype = _to_torch_cache.get(dtype)
+    if torch_dtype is None:
         raise BuilderError(f"Element type {name(dtype)} has no torch equivalent.")
-    return found
+    return torch_dtype
 
 
 def _load_torch() -> None:

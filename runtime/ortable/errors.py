@@ -1,5 +1,6 @@
 """Errors raised by ortable: every one derives from OrtableError and from the closest builtin,
-so that callers may catch either.  Messages say what failed, where, and what to do about it."""
+so that callers may catch either. Messages say what failed, where, and what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -30,28 +31,27 @@ __all__ = [
 ]
 
 
-# More lines than these nobody reads before searching; the rest is in `details` and `graph_text`.
-MOST_LINES = 15
-# A graph that a person builds by hand is shown whole under the message of its builder.
-MOST_LINES_OF_A_GRAPH = 60
+# Longer messages are not read; the rest is in `details` and `graph_text`.
+MAX_LINES = 15
+# A graph that was built by hand is printed in full under the message of its builder.
+MAX_GRAPH_LINES = 60
 _GRAPH = "\n--DEBUG--"  # how the text of a builder's graph begins
 
 
 class OrtableError(Exception):
     """Base class of every error that ortable raises on purpose.
 
-    ``str(error)`` has at most 15 lines: what failed and where, then what to do. (An entry that is
-    there to be copied is never cut.) The attributes have
-    the rest: ``message`` is what failed, whole, ``advice`` the lines of what to do
-    (``remedies`` are those that hold for every caller); ``details`` is
-    everything that is known (all operators without a converter, with the YAML to start from; all
-    rows of a comparison), and ``graph_text`` the graph so far, empty where there is none;
-    ``details_file`` has all that, when ``verbose`` asked for a file.
+    ``str(error)`` has at most 15 lines: what failed and where, then what to do. (A spec entry to
+    copy is never truncated.) The attributes have the rest: ``message`` is all of what failed,
+    ``advice`` the lines of what to do (``remedies`` are those that hold for every caller);
+    ``details`` is everything that is known (all operators without a converter, with the YAML to
+    start from; all rows of a comparison), and ``graph_text`` the graph so far, empty where there is
+    none; ``details_file`` has all that, when ``verbose`` asked for a file.
     ``fx_node`` is the name of the node of the graph that was being converted, where there is one,
-    and ``operator`` what it calls (``"aten::relu"``); ``converter_name`` is the name under which a
+    and ``operator`` its target (``"aten::relu"``); ``converter_name`` is the name under which a
     Dispatcher takes a converter for it, empty where there is none.
     ``sizes`` are the symbolic sizes that would have to be known, where those were the reason.
-    ``differs``: nothing failed but a comparison with eager.
+    ``differs``: the only failure is a difference from eager.
     """
 
     fx_node: str | None = None
@@ -63,7 +63,7 @@ class OrtableError(Exception):
     remedies: tuple[str, ...] = ()
     details_file: Path | None = None
     differs: bool = False
-    most_lines: int | None = MOST_LINES
+    max_lines: int | None = MAX_LINES
     _details: str = ""
 
     def __init__(self, message: str = "", *, graph_text: str = "", details: str = "") -> None:
@@ -73,19 +73,19 @@ class OrtableError(Exception):
         if details and details != message:
             self._details = details
 
-    def advised(self, *lines: str) -> Self:
-        """The same error, with lines of what to do that hold wherever it is raised from."""
+    def with_advice(self, *lines: str) -> Self:
+        """Add lines of what to do that hold wherever the error is raised, and return it."""
         self.remedies = self.advice = lines
         return self
 
     @property
     def message(self) -> str:
-        """What failed, without the advice, whole."""
+        """What failed, in full, without the advice."""
         return str(self.args[0]) if self.args else ""
 
     @property
     def details(self) -> str:
-        """Everything that is known about the failure but the graph."""
+        """Everything that is known about the failure, except the graph."""
         return self._details or self.message
 
     @property
@@ -95,10 +95,10 @@ class OrtableError(Exception):
 
     def __str__(self) -> str:
         lines = self.message.split("\n")
-        if self.most_lines is not None:
-            room = max(self.most_lines - len(self.advice), 2)
+        if self.max_lines is not None:
+            room = max(self.max_lines - len(self.advice), 2)
             if len(lines) > room:
-                # the last lines are kept, too: they say what to do where `advice` does not
+                # keep the last lines, too: they say what to do where `advice` does not
                 last = 4 if room >= 8 and not self.advice else 0
                 left = len(lines) - room + 1
                 more = f"  ... ({left} more lines: error.details)"
@@ -106,13 +106,13 @@ class OrtableError(Exception):
         return "\n".join([*lines, *self.advice])
 
     def full_text(self) -> str:
-        """Message, advice, details and graph, for a file."""
+        """Return message, advice, details and graph, for a file."""
         parts = [self.message, "\n".join(self.advice), self._details, self.graph_text]
         return "\n\n".join(part for part in parts if part) + "\n"
 
 
 class BuilderError(OrtableError, ValueError):
-    """A graph cannot be built as asked: unknown name, shapes or types that do not fit.
+    """A graph cannot be built: unknown name, shapes or types that do not fit.
 
     The graph so far is under the message when it has at most 60 lines, and in ``graph_text``.
     """
@@ -129,7 +129,7 @@ class BuilderError(OrtableError, ValueError):
 
     def __str__(self) -> str:
         text, graph = super().__str__(), self.graph_text
-        short = graph.count("\n") < MOST_LINES_OF_A_GRAPH
+        short = graph.count("\n") < MAX_GRAPH_LINES
         return f"{text}\n{graph}" if graph and short and self.shows_graph else text
 
 
@@ -140,8 +140,10 @@ class KernelError(BuilderError):
 
 
 class FunctionNotFoundError(OrtableError, RuntimeError):
-    """A torch operator has no converter. ``operators`` are the names of all that have none;
-    ``drafted`` says whether the message has an entry for the first, which ``load_specs`` takes."""
+    """A torch operator has no converter. ``operators`` are the names of all that have none.
+
+    ``drafted`` says whether the message has an entry for the first, which ``load_specs`` takes.
+    """
 
     operators: tuple[str, ...] = ()
     drafted: bool = True
@@ -181,12 +183,14 @@ class OptionError(OrtableError, ValueError):
 
 
 class ArgumentError(OptionError, TypeError):
-    """A function has no argument of that name, or takes less positional ones; a word of another
-    exporter is answered with the one that is used here."""
+    """A function has no argument of that name, or takes fewer positional ones.
+
+    For an argument of another exporter, the message names the one that is used here.
+    """
 
 
 class RewriteError(OrtableError, RuntimeError):
-    """Rules of rewriting undo one another without end."""
+    """Rewrite rules undo one another without end."""
 
 
 class ExportError(OrtableError, RuntimeError):
@@ -194,8 +198,10 @@ class ExportError(OrtableError, RuntimeError):
 
 
 class PrecompileError(OrtableError, RuntimeError):
-    """A compiled graph cannot be kept in a file for another process, or what a file holds cannot be
-    used in this one: it is damaged, or other versions or other options made it."""
+    """A compiled graph cannot be stored in a file for another process, or loaded from one.
+
+    A file cannot be loaded if it is damaged, or other versions or other options made it.
+    """
 
 
 class ProviderError(OrtableError, RuntimeError):
@@ -207,8 +213,10 @@ class InputError(OrtableError, ValueError):
 
 
 class GradientsOnWarning(UserWarning):
-    """A module in eval mode is compiled with gradients on, and would be faster without; said once
-    in a process."""
+    """A module in eval mode is compiled with gradients on, and would be faster without.
+
+    Raised once in a process.
+    """
 
 
 class FallbackWarning(UserWarning):
@@ -216,16 +224,20 @@ class FallbackWarning(UserWarning):
 
 
 class SpecError(OrtableError, ValueError):
-    """A spec file is wrong. All that is wrong with it is said, in as many lines as it takes."""
+    """A spec file is wrong. The message lists all that is wrong, in as many lines as it takes."""
 
-    most_lines: int | None = None
+    max_lines: int | None = None
 
 
 class VersionError(OrtableError, ImportError):
-    """The installed version of torch, onnx or onnxruntime is too old, or lacks what ortable needs
-    of it; the message names the version, the interface, and what it serves."""
+    """The installed version of torch, onnx or onnxruntime is too old, or lacks what ortable needs.
+
+    The message names the version, the interface, and the feature that needs it.
+    """
 
 
 class UntestedVersionWarning(UserWarning):
-    """The installed version of torch, onnx or onnxruntime is newer than those that ortable is
-    tested with; once in a process for each of them."""
+    """The installed version of torch, onnx or onnxruntime is newer than the tested ones.
+
+    Raised once in a process for each of them.
+    """

@@ -15,12 +15,12 @@ def fresh_compiler():
     from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
 
     from ortable.backend.aot.entry import ortable
-    from ortable.backend.cache.memory import forget
+    from ortable.backend.cache.memory import clear_caches
 
     if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
         register_backend(ortable, name="ortable")  # the package is on the path, not installed
     torch._dynamo.reset()
-    forget()  # no session of an earlier test is shared
+    clear_caches()  # no session of an earlier test is shared
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()

@@ -121,9 +121,9 @@ def test_the_debug_backend_raises_too():
 
 def test_another_process_finds_the_assertions_too(tmp_path):
     for found in ("miss", "disk"):
-        from ortable.backend.cache.memory import forget
+        from ortable.backend.cache.memory import clear_caches
 
-        forget()
+        clear_caches()
         torch._dynamo.reset()
         storage = {}
         options = {"cache_dir": str(tmp_path), "storage": storage}

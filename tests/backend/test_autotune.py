@@ -17,8 +17,8 @@ from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 
 import ortable
-from ortable.backend.autotune import decisions, tuned
-from ortable.backend.autotune.graphs import TunedGraph
+from ortable.backend.autotune import autotuner, decisions
+from ortable.backend.autotune.graphs import AutotunedGraph
 from ortable.backend.autotune.trial import Decision
 from tests.backend.against_eager import assert_close, every_warning_an_error, loss_of
 
@@ -44,14 +44,14 @@ def keep(monkeypatch):
             def __init__(self, settle):
                 self.turn, self.decision, self.calls = "onnxruntime", None, 0
 
-            def note(self, began, seconds):
+            def record_call(self, began, seconds):
                 turns.append(self.turn)
                 self.calls += 1
                 self.turn = "torch" if self.turn == "onnxruntime" else "onnxruntime"
                 if self.calls == TURNS:
                     self.decision = Decision(kept, 2.0, 1.0)
 
-        monkeypatch.setattr(tuned, "Trial", Scripted)
+        monkeypatch.setattr(autotuner, "TimingTrial", Scripted)
         return turns
 
     return scripted
@@ -476,7 +476,7 @@ def test_another_machine_measures_again(keep, tmp_path, monkeypatch, what):
     decisions.STORE.clear()
     threads = torch.get_num_threads()
     if what == "processor":
-        monkeypatch.setattr(decisions, "processor", lambda: "another one")
+        monkeypatch.setattr(decisions, "describe_processor", lambda: "another one")
     elif what == "versions":
         monkeypatch.setattr(decisions, "disk_key", lambda key: f"newer-{key}")
     else:
@@ -492,14 +492,16 @@ def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path):
     path.write_text("")
     found = decisions.Decisions(["key"], str(path))
     with pytest.warns(RuntimeWarning, match="cannot be written"):
-        found.keep((), Decision("torch", 2.0, 1.0))
-    assert found.find(()) == Decision("torch", 2.0, 1.0)
+        found.store_decision((), Decision("torch", 2.0, 1.0))
+    assert found.find_decision(()) == Decision("torch", 2.0, 1.0)
 
 
 def test_the_processor_is_told_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert decisions.processor() and decisions.processor() is decisions.processor()
+        assert decisions.describe_processor() and (
+            decisions.describe_processor() is decisions.describe_processor()
+        )
 
 
 # -- several threads
@@ -543,6 +545,6 @@ def test_what_is_measured_prints_in_one_line(keep):
     run, storage = compiled(nn.Linear(4, 4))
     run(torch.randn(2, 4)).sum().backward()
     assert repr(storage["autotune"][0]) == (
-        f"Tuned({storage['autotune'][0].label}: measured in its next calls)"
+        f"Autotuner({storage['autotune'][0].label}: measured in its next calls)"
     )
-    assert repr(TunedGraph(storage["autotune"][0], None)).startswith("TunedGraph(")
+    assert repr(AutotunedGraph(storage["autotune"][0], None)).startswith("AutotunedGraph(")

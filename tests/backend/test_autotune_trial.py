@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from ortable.backend.autotune import tuned as module
+from ortable.backend.autotune import autotuner as module
+from ortable.backend.autotune.autotuner import Autotuner
 from ortable.backend.autotune.decisions import Decisions
-from ortable.backend.autotune.trial import Decision, Trial
-from ortable.backend.autotune.tuned import Tuned
+from ortable.backend.autotune.trial import Decision, TimingTrial
 
 
 class Clock:
@@ -25,12 +25,12 @@ class Clock:
 
 def run_trial(seconds, settle=0.025, most=100_000):
     """A trial of calls that take `seconds(turn, call)`, and whose turn each call was."""
-    trial, clock, turns = Trial(settle), Clock(), []
+    trial, clock, turns = TimingTrial(settle), Clock(), []
     while trial.decision is None:
         assert len(turns) < most
         turns.append(trial.turn)
         taken = seconds(trial.turn, len(turns) - 1)
-        trial.note(clock.now, taken)
+        trial.record_call(clock.now, taken)
         clock.now += taken
     return trial.decision, turns
 
@@ -151,7 +151,7 @@ class Candidates:
 
     def __init__(self, clock, ours, torchs):
         self.calls = []
-        self.ours = self._made(clock, "onnxruntime", ours)
+        self.ort_run = self._made(clock, "onnxruntime", ours)
         self.torchs = self._made(clock, "torch", torchs)
 
     def _made(self, clock, name, seconds):
@@ -176,19 +176,19 @@ def no_decisions():
 
 def test_every_call_runs_one_candidate_once(clock):
     both = Candidates(clock, 0.01, 0.005)
-    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions())
+    tuned = Autotuner(both.ort_run, lambda: both.torchs, no_decisions())
     assert tuned.is_open and tuned.kept is None
     results = [tuned.run(call) for call in range(50)]
     assert [given for _, given in both.calls] == [(call,) for call in range(50)]
     assert results == [name for name, _ in both.calls]
     assert tuned.kept == "torch" and not tuned.is_open
-    assert tuned.run is both.torchs and tuned.ours is None  # nothing stands between any more
+    assert tuned.run is both.torchs and tuned.ort_run is None  # nothing stands between any more
     assert "torch is kept: 5.00 ms a call, 10.00 ms in ONNX Runtime" in str(tuned)
 
 
 def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
     both = Candidates(clock, lambda x: 0.01 / x, 0.005)
-    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions())
+    tuned = Autotuner(both.ort_run, lambda: both.torchs, no_decisions())
     with pytest.raises(ZeroDivisionError):
         tuned.run(0)
     assert len(both.calls) == 1
@@ -197,7 +197,7 @@ def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
 
 def test_each_class_of_sizes_has_its_decision(clock):
     both = Candidates(clock, lambda n: 0.01, lambda n: 0.001 * n)
-    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions(), sizes=[(0, None)])
+    tuned = Autotuner(both.ort_run, lambda: both.torchs, no_decisions(), sizes=[(0, None)])
     for _ in range(60):
         for n in (4, 5, 100):
             tuned.run(n)
@@ -211,18 +211,20 @@ def test_each_class_of_sizes_has_its_decision(clock):
 
 def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
     both = Candidates(clock, 0.01, 0.001)
-    tuned = Tuned(both.ours, lambda: both.torchs, no_decisions(), sizes=[(0, None), (1, None)])
+    tuned = Autotuner(
+        both.ort_run, lambda: both.torchs, no_decisions(), sizes=[(0, None), (1, None)]
+    )
     for _ in range(20):
         for n in range(12):
             for k in range(12):
                 tuned.run(1 << n, 1 << k)
-    assert len(tuned.decisions) == module._MOST_CLASSES
+    assert len(tuned.decisions) == module._MAX_CLASSES
     assert tuned.run(1 << 11, 1 << 11) == "onnxruntime"
 
 
 def test_parts_are_measured_before_the_whole(clock):
     inside = Candidates(clock, 0.01, 0.005)
-    part = Tuned(inside.ours, lambda: inside.torchs, no_decisions())
+    part = Autotuner(inside.ort_run, lambda: inside.torchs, no_decisions())
     outside = Candidates(clock, 0.0, 1.0)
     calls = []
 
@@ -230,7 +232,7 @@ def test_parts_are_measured_before_the_whole(clock):
         calls.append("onnxruntime")
         return part.run()
 
-    tuned = Tuned(ours, lambda: outside.torchs, no_decisions(), inner=lambda: [part])
+    tuned = Autotuner(ours, lambda: outside.torchs, no_decisions(), inner=lambda: [part])
     while part.is_open:
         tuned.run()
     assert not outside.calls
@@ -249,7 +251,7 @@ def test_calls_at_the_same_time_do_not_count(clock):
             entered.set()
             leave.wait(10)
 
-    tuned = Tuned(ours, lambda: lambda wait: ran.append("torch"), no_decisions())
+    tuned = Autotuner(ours, lambda: lambda wait: ran.append("torch"), no_decisions())
     first = threading.Thread(target=tuned.run, args=(True,))
     first.start()
     entered.wait(10)

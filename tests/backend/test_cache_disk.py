@@ -102,7 +102,7 @@ def test_floats_that_differ_after_15_digits_are_two_graphs(tmp_path):
         assert got.shape == (rows, 3)
         forget()
     numbers = [sympy.Float(factor) for factor in (0.6, 0.6000000000000001)]
-    assert len({_GraphWriter().expression(number, None) for number in numbers}) == 2
+    assert len({_GraphWriter().expression_text(number, None) for number in numbers}) == 2
 
 
 # -- files and roles
@@ -277,8 +277,8 @@ def test_another_graph_s_entry_is_noticed(entry):
 @pytest.mark.parametrize("name", ["code", "torch", "onnx", "onnxruntime"])
 def test_another_version_s_entry_is_noticed(entry, monkeypatch, name):
     path, _ = entry
-    other = {**envelope.versions(), name: "0"}
-    monkeypatch.setattr(envelope, "versions", lambda: other)
+    other = {**envelope.dependency_versions(), name: "0"}
+    monkeypatch.setattr(envelope, "dependency_versions", lambda: other)
     refused(path.parent, "other versions")
 
 
@@ -352,7 +352,7 @@ def test_the_key_of_a_file_names_the_versions(monkeypatch):
     from ortable.backend.cache import keys
 
     plain = disk_key("k")
-    monkeypatch.setattr(keys, "versions", lambda: {"torch": "other"})
+    monkeypatch.setattr(keys, "dependency_versions", lambda: {"torch": "other"})
     assert disk_key("k") != plain
 
 

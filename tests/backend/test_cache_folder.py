@@ -25,7 +25,7 @@ from .test_cache_disk import own_folders as own_folders  # a fixture of every te
 
 @pytest.fixture(autouse=True)
 def nothing_counted(monkeypatch):
-    monkeypatch.setattr(room, "_folders", {})
+    monkeypatch.setattr(room, "_folder_sizes", {})
 
 
 def compile_all(folder, functions, **options):
@@ -50,7 +50,7 @@ def test_files_that_nobody_reads_go(tmp_path):
     (folder / "notes.txt").write_text("of the user")
     (folder / ".new-1-abc").write_text("of a process that is gone")
     age(old, 91), age(young, 89), age(folder / "notes.txt", 500), age(folder / ".new-1-abc", 1)
-    room._folders.clear()
+    room._folder_sizes.clear()
     compile_all(folder, [torch.cos])
     left = names(folder)
     assert old.name not in left and young.name in left and len(left) == 2
@@ -94,7 +94,7 @@ def test_no_limit(tmp_path):
     compile_all(folder, [torch.exp], cache_days=0, cache_megabytes=0)
     (path,) = entries(folder)
     age(path, 5000)
-    room._folders.clear()
+    room._folder_sizes.clear()
     compile_all(folder, [torch.sin], cache_days=0, cache_megabytes=0)
     assert len(entries(folder)) == 2
 
@@ -103,9 +103,9 @@ def test_decisions_and_settings_go_like_conversions(tmp_path):
     folder = tmp_path / "c"
     compile_all(folder, [torch.exp])
     for suffix in (room.DECISION, room.SETTINGS):
-        room.write_whole(folder / f"abc{suffix}", b"{}")
+        room.write_atomically(folder / f"abc{suffix}", b"{}")
         age(folder / f"abc{suffix}", 91)
-    room._folders.clear()
+    room._folder_sizes.clear()
     compile_all(folder, [torch.sin])
     assert len(names(folder)) == len(list(folder.iterdir())) == 2
 

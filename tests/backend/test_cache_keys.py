@@ -122,7 +122,7 @@ def test_weights_that_somebody_writes_past_torch_are_others() -> None:
 
 def test_numbers_that_differ_in_the_sixteenth_digit_are_others() -> None:
     texts = {
-        graph_key._GraphWriter().expression(sympy.Float(number), None)
+        graph_key._GraphWriter().expression_text(sympy.Float(number), None)
         for number in (0.1, 0.10000000000000002)
     }
     assert len(texts) == 2
@@ -154,7 +154,7 @@ class Subclass(torch.Tensor):
 def test_constants_that_have_no_key(
     constant: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_key, "LARGEST_CONSTANTS", 8)
+    monkeypatch.setattr(graph_key, "MAX_CONSTANT_BYTES", 8)
     graph = torch.fx.Graph()
     graph.output((graph.get_attr("constant"),))
     module = nn.Module()
@@ -196,8 +196,8 @@ def test_the_memory_of_weights_lives_as_long_as_their_session() -> None:
     memory = weakref.ref(array)
     weight = torch.from_numpy(array)
     sessions = Sessions()
-    session = sessions.shared("k", [weight], _Session)
-    assert sessions.shared("k", [weight], _Session) is session
+    session = sessions.get_or_make("k", [weight], _Session)
+    assert sessions.get_or_make("k", [weight], _Session) is session
     del array, weight
     gc.collect()
     assert memory() is not None

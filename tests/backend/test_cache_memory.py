@@ -404,36 +404,36 @@ def test_threads_wait_for_one_session():
         made.append(Thing())
         return made[-1]
 
-    in_threads(8, lambda _: found.append(table.shared("key", (), make)))
+    in_threads(8, lambda _: found.append(table.get_or_make("key", (), make)))
     assert len(made) == 1 and len(set(map(id, found))) == 1
 
 
 def test_sessions_by_weights():
     table, a, b = Sessions(), torch.ones(2), torch.ones(2)
-    first = table.shared("key", [a], Thing)
-    assert table.shared("key", [a], Thing) is first
-    assert table.shared("key", [b], Thing) is not first
-    assert table.shared("key", [a, b], Thing) is not first
-    assert table.shared("other", [a], Thing) is not first
-    assert table.shared("key", [a], Thing, stamp=1) is not first
-    assert table.shared(None, [a], Thing) is not first
+    first = table.get_or_make("key", [a], Thing)
+    assert table.get_or_make("key", [a], Thing) is first
+    assert table.get_or_make("key", [b], Thing) is not first
+    assert table.get_or_make("key", [a, b], Thing) is not first
+    assert table.get_or_make("other", [a], Thing) is not first
+    assert table.get_or_make("key", [a], Thing, stamp=1) is not first
+    assert table.get_or_make(None, [a], Thing) is not first
     a.add_(1)
-    assert table.shared("key", [a], Thing) is not first
+    assert table.get_or_make("key", [a], Thing) is not first
     with torch.inference_mode():
         c = torch.ones(2)
-    kept = table.shared("key", [c], Thing)
-    assert table.shared("key", [c], Thing) is not kept
+    kept = table.get_or_make("key", [c], Thing)
+    assert table.get_or_make("key", [c], Thing) is not kept
 
 
 def test_a_dead_session_leaves_the_table():
     table = Sessions()
-    first = table.shared("key", (), Thing)
+    first = table.get_or_make("key", (), Thing)
     assert len(table) == 1
     del first
     gc.collect()
     assert len(table) == 0
     with pytest.raises(ZeroDivisionError):
-        table.shared("key", (), lambda: 1 / 0)
+        table.get_or_make("key", (), lambda: 1 / 0)
     assert len(table) == 0
 
 

@@ -101,7 +101,7 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
     from torch._functorch import config
 
     from ortable.backend.aot.compilation import Compilation
-    from ortable.backend.aot.torch_cache import _compiler
+    from ortable.backend.aot.torch_cache import _make_serializing_compiler
     from ortable.backend.precompile.artifact import Artifact
 
     options = OrtOptions(cache_dir=str(tmp_path / "c"))
@@ -115,7 +115,7 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
             return run
 
         compilation = Compilation(graph_module, args, options, compile_it, compile_it)
-        backend = aot_autograd(fw_compiler=_compiler(compile_it, compilation))
+        backend = aot_autograd(fw_compiler=_make_serializing_compiler(compile_it, compilation))
         with config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
             return backend(graph_module, args)
 

@@ -300,7 +300,7 @@ def warned(monkeypatch):
     """Warnings of operators that fell back, as a process that has met none."""
     from ortable.backend.aot import hints
 
-    monkeypatch.setattr(hints, "_named", set())
+    monkeypatch.setattr(hints, "_warned_operators", set())
     with pytest.warns(FallbackWarning) as found:
         yield lambda: [str(each.message) for each in found]
 
@@ -330,7 +330,7 @@ def test_a_refusal_of_a_converter_is_a_warning_with_the_reason(warned):
 def test_hints_silence_the_warning(recwarn, monkeypatch):
     from ortable.backend.aot import hints
 
-    monkeypatch.setattr(hints, "_named", set())
+    monkeypatch.setattr(hints, "_warned_operators", set())
     torch.compile(custom, backend="ortable", options={"hints": False})(X)
     assert not [each for each in recwarn if each.category is FallbackWarning]
 

@@ -14,7 +14,7 @@ from ortable.errors import GradientsOnWarning
 
 @pytest.fixture(autouse=True)
 def unsaid(monkeypatch):
-    monkeypatch.setattr(hints, "_said", False)
+    monkeypatch.setattr(hints, "_grad_warned", False)
 
 
 def model():

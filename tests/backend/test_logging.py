@@ -73,12 +73,12 @@ def test_calls_say_nothing(said):
 
 
 def test_a_conversion_in_a_cache_says_where(said, tmp_path):
-    from ortable.backend.cache.memory import forget
+    from ortable.backend.cache.memory import clear_caches
 
     found = []
     for keep in (True, True, False):
         if not keep:
-            forget()
+            clear_caches()
         torch._dynamo.reset()
         with torch.no_grad():
             compiled(torch.relu, cache_dir=str(tmp_path))(torch.ones(2, 8))

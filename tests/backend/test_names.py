@@ -137,7 +137,7 @@ def test_a_partition_names_what_it_takes() -> None:
 
 
 def test_equal_layers_share_one_conversion_and_it_has_the_names_of_the_first() -> None:
-    memory.forget()
+    memory.clear_caches()
 
     class Two(nn.Module):
         def __init__(self) -> None:
@@ -161,7 +161,7 @@ def test_equal_layers_share_one_conversion_and_it_has_the_names_of_the_first() -
 
 
 def test_sessions_of_equal_conversions_with_other_names_are_not_mixed_up() -> None:
-    memory.forget()
+    memory.clear_caches()
     weight = nn.Parameter(torch.rand(4, 4))
 
     class Holder(nn.Module):

@@ -128,7 +128,7 @@ def test_a_mode_stands_for_the_nearest_options(mode, autotune, caplog, monkeypat
     monkeypatch.setattr(
         entry, "compile_with_autograd", lambda *args: seen.append(args[2]) or real(*args)
     )
-    monkeypatch.setattr(entry, "_logged", set())
+    monkeypatch.setattr(entry, "_logged_modes", set())
     for _ in range(2):
         torch._dynamo.reset()
         fn = torch.compile(lambda x: x + 1, backend="ortable", mode=mode)

@@ -226,13 +226,13 @@ def test_damaged_and_foreign_bytes_are_refused(monkeypatch):
     for foreign in (b"", b"PK\x03\x04", content[1:], "text"):
         with pytest.raises(PrecompileError, match="no compiled graph of ortable"):
             load(foreign)
-    conversion = envelope.seal("conversion", {}, b"")
+    conversion = envelope.seal_bytes("conversion", {}, b"")
     with pytest.raises(PrecompileError, match="of kind 'conversion', where 'entry' was saved"):
         load(conversion)
     with pytest.raises(PrecompileError, match="of kind 'conversion', where 'graph' was saved"):
-        pack.unpack(conversion)
-    versions = {**envelope.versions(), "torch": "1.0"}
-    monkeypatch.setattr(envelope, "versions", lambda: versions)
+        pack.unpack_graph(conversion)
+    versions = {**envelope.dependency_versions(), "torch": "1.0"}
+    monkeypatch.setattr(envelope, "dependency_versions", lambda: versions)
     with pytest.raises(PrecompileError, match=r"made by other versions: torch .* \(here 1.0\)"):
         load(content)
 
@@ -296,8 +296,8 @@ def test_a_model_with_files_of_its_own_is_not_kept():
 
 def test_options_of_a_run_go_along(tmp_path):
     content = sealed(freeze="off", session_options={"session.x": "1"}, verbose=0)
-    header, _ = envelope.unseal("graph", content)
-    options = pack.options_of(header["options"])
+    header, _ = envelope.unseal_bytes("graph", content)
+    options = pack.deserialize_options(header["options"])
     assert options.freeze == "off" and options.session_options == {"session.x": "1"}
     assert options.providers == ("CPUExecutionProvider",) and options.cache_dir is None
 
@@ -390,8 +390,8 @@ def test_a_damaged_package_is_compiled_again(tmp_path, monkeypatch, call_kept, d
     elif damage == "cut off":
         path.write_bytes(content[: len(content) // 2])
     elif damage == "other versions":
-        versions = {**envelope.versions(), "torch": "1.0"}
-        monkeypatch.setattr(envelope, "versions", lambda: versions)
+        versions = {**envelope.dependency_versions(), "torch": "1.0"}
+        monkeypatch.setattr(envelope, "dependency_versions", lambda: versions)
     assert call_kept(**settings) == {"dynamo_cache_error": 1}
     assert call_kept(**settings) == {"dynamo_cache_hit": 1}
 

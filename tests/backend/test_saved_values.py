@@ -87,7 +87,7 @@ def test_a_view_of_what_is_written_is_saved_as_it_was(monkeypatch):
     monkeypatch.setattr(
         "ortable.compat.torch.min_cut_partition", lambda joint, inputs, **_: (joint, None)
     )
-    made, _ = saved_values.partition(forward, (), num_fwd_outputs=1)
+    made, _ = saved_values.partition_joint(forward, (), num_fwd_outputs=1)
     before = torch.arange(6.0).reshape(2, 3)
     written = before.clone()
     result, saved = made(written, torch.ones(3, 2))

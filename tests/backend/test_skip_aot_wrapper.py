@@ -174,7 +174,7 @@ def test_metadata_that_is_not_known_keeps_the_wrapper():
     for graphs in ([(inner, Unknown())], [(inner, None)], []):
         compilation = Compilation(graph_module, [torch.ones(2)], OrtOptions(), added, added)
         compilation.compiled = graphs
-        assert skip_aot_wrapper.without_wrapper(compilation, added) is added
+        assert skip_aot_wrapper.remove_wrapper(compilation, added) is added
 
 
 def test_a_first_call_with_fake_tensors_keeps_the_wrapper():

@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from ortable.backend.aot import build
 from ortable.backend.aot.entry import onnx_custom_backend
-from ortable.backend.autotune.graphs import in_torch
+from ortable.backend.autotune.graphs import make_torch_callable
 from ortable.backend.cache.graph_key import graph_text
 from ortable.backend.execute import call
 from ortable.backend.lower.argument_marks import mark_argument_strides
@@ -126,13 +126,13 @@ def place(monkeypatch):
     def placed(numbers, share):
         traced = []
 
-        def switched_off(graph):
+        def find_disabled_calls(graph):
             if graph.kind != "backward":
                 traced[:] = [node.meta["val"].stride() for node in results_of(graph)]
             calls = [node for node in graph.module.graph.nodes if has_a_choice(graph, node)]
             return {node: "a test draws it" for node in calls if numbers.random() < share}
 
-        monkeypatch.setattr(build, "switched_off", switched_off)
+        monkeypatch.setattr(build, "find_disabled_calls", find_disabled_calls)
         if numbers.random() < 0.7:
             monkeypatch.setattr(
                 build, "absorb_small_partitions", lambda graph, in_torch, **_: in_torch
@@ -325,7 +325,7 @@ def test_torch_runs_a_backward_that_is_measured(monkeypatch):
     """Option `autotune` lets torch run a graph that was compiled for other strides."""
 
     def tune(backend, compiled, graph_module, options, whole=False):
-        return in_torch(graph_module) if compiled.kind == "backward" else backend
+        return make_torch_callable(graph_module) if compiled.kind == "backward" else backend
 
     monkeypatch.setattr(build, "tune_part", tune)
     monkeypatch.setattr(build, "absorb_small_partitions", lambda graph, in_torch, **_: in_torch)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.backend.cache.memory import forget
+from ortable.backend.cache.memory import clear_caches
 from tests.backend.threads import in_threads
 
 from .freezing import BATCH, backends, check, compile_frozen, is_frozen, make_model, rests
@@ -101,7 +101,7 @@ def test_a_forked_child_has_no_call_of_a_session_of_its_parent(backends):
             compiled = compile_frozen(model, backends)
         assert backends[-1]._short is not None
         before = backends[-1].session
-        forget()  # as in the child
+        clear_caches()  # as in the child
         assert before in backends[-1].after_fork()
         assert backends[-1]._short is None and backends[-1]._call is None
         check(compiled, model)

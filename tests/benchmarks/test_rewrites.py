@@ -13,7 +13,7 @@ from benchmarks.models.inference import MODELS
 from benchmarks.rewrites import report
 from benchmarks.rewrites.measure import LONGER, Size, figures, rounds_for, size_of
 from benchmarks.sessions import difference
-from ortable.backend.timing import count_for
+from ortable.backend.timing import calls_per_block
 
 SERIES = {
     "torch.onnx": [2.0, 4.0, 2.0, 2.0, 2.0],
@@ -89,7 +89,7 @@ def test_a_longer_size_has_arguments_of_that_shape() -> None:
 def test_rounds_fit_and_every_candidate_begins_equally_often(
     seconds: float, candidates: int
 ) -> None:
-    count = count_for(seconds, 0.03)
+    count = calls_per_block(seconds, 0.03)
     rounds = rounds_for([seconds] * candidates, count, budget=20.0, most=40)
     assert rounds % candidates == 0
     assert 5 <= rounds <= 40

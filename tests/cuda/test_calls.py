@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
-from ortable.backend.cache.memory import forget
+from ortable.backend.cache.memory import clear_caches
 from ortable.compat.onnxruntime import bound_session, device, ort_value
 from tests.cuda.against_eager import CUDA, agree, compiled, equal
 
@@ -41,7 +41,7 @@ def test_all_nodes_run_on_the_device(tmp_path):
         assert run(rand(8, 8)).is_cuda
     del run
     torch._dynamo.reset()
-    forget()
+    clear_caches()
     gc.collect()
     [path] = tmp_path.iterdir()
     nodes = [e["args"] for e in json.loads(path.read_text()) if e.get("cat") == "Node"]
@@ -234,6 +234,6 @@ def test_sessions_of_kernels_with_tables_of_pointers_are_destroyed():
     agree(lambda a, b: torch.mv(a, b), (rand(6, 4), rand(4)))
     agree(lambda a: torch.fft.fftshift(a), (rand(6, 4),))
     torch._dynamo.reset()
-    forget()
+    clear_caches()
     gc.collect()
     assert rand(2).isfinite().all()

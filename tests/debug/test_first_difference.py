@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import ortable
-from ortable.backend.cache.memory import forget
+from ortable.backend.cache.memory import clear_caches
 from ortable.debug import where_is
 from ortable.errors import InputError, OptionError
 from ortable_generated.aten import dispatch
@@ -80,7 +80,7 @@ def wrong_celu(path: Path, lower: str = "Relu(self)") -> Path:
 def status(script: Path) -> int:
     """How a script ends, in this process."""
     torch.compiler.reset()
-    forget()
+    clear_caches()
     try:
         runpy.run_path(str(script))
     except SystemExit as end:
@@ -358,7 +358,7 @@ def test_a_decomposition_of_the_table_is_named(monkeypatch, tmp_path: Path) -> N
     table = ortable.get_decomposition_table()
     right = table[overload]
     wrong = {**table, overload: lambda tensors: right([each * 1.5 for each in tensors])}
-    monkeypatch.setattr(decompositions, "_default_table", lambda: wrong)
+    monkeypatch.setattr(decompositions, "_build_default_table", lambda: wrong)
     found = ortable.first_difference(
         lambda a, b: torch.block_diag(a, b) + 1, (torch.randn(3, 4), torch.randn(2, 2))
     ).difference

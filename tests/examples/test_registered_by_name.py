@@ -38,7 +38,7 @@ def declare(folder, distribution, *lines):
 
 @pytest.mark.parametrize("others", [False, True])
 def test_onnxrt_is_ours_unless_somebody_else_has_the_name(others, tmp_path, monkeypatch):
-    from ortable.backend.aot.entry import _onnxrt, onnxrt, ortable
+    from ortable.backend.aot.entry import _find_onnxrt_backend, onnxrt, ortable
 
     declare(tmp_path / "ours", "ours", "onnxrt = ortable.backend.aot.entry:onnxrt")
     monkeypatch.syspath_prepend(tmp_path / "ours")
@@ -48,16 +48,16 @@ def test_onnxrt_is_ours_unless_somebody_else_has_the_name(others, tmp_path, monk
             "def compiler(gm, inputs, **settings):\n    return lambda *args: (settings, args)\n"
         )
         sys.path.append(str(tmp_path / "theirs"))  # torch finds ours first
-    _onnxrt.cache_clear()
+    _find_onnxrt_backend.cache_clear()
     try:
         if others:
             assert onnxrt(None, [], options={"a": 1})(2) == ({"options": {"a": 1}}, (2,))
         else:
-            assert _onnxrt() is ortable
+            assert _find_onnxrt_backend() is ortable
             x = torch.rand(3)
             torch.testing.assert_close(torch.compile(torch.sin, backend=onnxrt)(x), x.sin())
     finally:
-        _onnxrt.cache_clear()
+        _find_onnxrt_backend.cache_clear()
         sys.path[:] = [each for each in sys.path if each != str(tmp_path / "theirs")]
 
 

@@ -40,13 +40,13 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
 def ours(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Gains an entry for each graph that ortable compiles."""
     compiled: list[Any] = []
-    tell = build.tell_compiled
+    tell = build.log_compiled
 
     def noted(*args: Any) -> None:
         compiled.append(args)
         tell(*args)
 
-    monkeypatch.setattr(build, "tell_compiled", noted)
+    monkeypatch.setattr(build, "log_compiled", noted)
     return compiled
 
 

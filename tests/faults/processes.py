@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ortable.backend.cache.memory import conversions, forget
+from ortable.backend.cache.memory import clear_caches, conversions
 from ortable.backend.store import CONVERSION, Limits
 
 from .scenarios import ABSENT, NEW, NUMBERS, OLD, SCENARIOS, _compiled
@@ -190,7 +190,7 @@ def compiles(folder: Path, models: int = 4) -> Work:
 
     def once(draw: random.Random) -> str:
         torch._dynamo.reset()
-        forget()
+        clear_caches()
         number = draw.randrange(models)
         module, x = Model(3 + number, 1.5 + number), torch.rand(2, 4)
         storage: dict[str, Any] = {}

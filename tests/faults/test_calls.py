@@ -269,21 +269,21 @@ def test_a_fork_while_another_thread_makes_a_graph_for_inference(monkeypatch: An
     model, expected = _fresh(module), module(X)
     for _ in range(3):
         model(X)
-    inside, go, made = threading.Event(), threading.Event(), forward_only._made
+    inside, go, made = threading.Event(), threading.Event(), forward_only._compile_inference
 
     def waiting(forward: Any) -> Any:
         inside.set()
         assert go.wait(60)
         return made(forward)
 
-    monkeypatch.setattr(forward_only, "_made", waiting)
+    monkeypatch.setattr(forward_only, "_compile_inference", waiting)
     other = threading.Thread(target=model, args=(X,))
     other.start()
     assert inside.wait(60)
     child = os.fork()
     if child == 0:
         signal.alarm(30)
-        forward_only._made = made
+        forward_only._compile_inference = made
         os._exit(0 if torch.allclose(model(X), expected) else 1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     go.set()

@@ -46,10 +46,10 @@ def assert_cleaned(folder: Path, kills: int) -> None:
     assert len(left) <= kills
     for path in left:
         os.utime(path, (time.time() - 3601,) * 2)
-    others = {path for path in folder.iterdir() if not path.name.endswith(room._KEPT)}
+    others = {path for path in folder.iterdir() if not path.name.endswith(room._SUFFIXES)}
     assert others == set(left), "files of nobody"
-    room._folders.clear()  # as a new process begins
-    room.bound(folder / "the last one", 0, room.Limits(size=1 << 30))
+    room._folder_sizes.clear()  # as a new process begins
+    room.enforce_limits(folder / "the last one", 0, room.Limits(size=1 << 30))
     assert leftovers(folder) == []
 
 

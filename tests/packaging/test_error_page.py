@@ -76,7 +76,7 @@ def branch() -> None:
 
 def gradients_on() -> None:
     warnings.simplefilter("error", errors.GradientsOnWarning)
-    hints._said = False  # once in a process
+    hints._grad_warned = False  # once in a process
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
     torch.compile(model, backend="ortable")(X)
 

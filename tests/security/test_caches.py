@@ -19,8 +19,8 @@ from onnx import ModelProto
 from ortable.backend import store as folders
 from ortable.backend.autotune.decisions import Decisions
 from ortable.backend.cache import codec
-from ortable.backend.cache.envelope import seal, unseal
-from ortable.backend.cache.keys import versions
+from ortable.backend.cache.envelope import seal_bytes, unseal_bytes
+from ortable.backend.cache.keys import dependency_versions
 from ortable.backend.cache.memory import conversions
 from ortable.backend.roles import (
     CompiledGraph,
@@ -55,10 +55,10 @@ def _written(
 ) -> Path:
     """An entry as ortable writes it, with a checksum that fits, but for a change of its header."""
     graph = _graph()
-    header = {"key": KEY, "versions": versions(), "graph": codec.encode(graph)}
+    header = {"key": KEY, "versions": dependency_versions(), "graph": codec.encode_graph(graph)}
     change(header)
     path = conversions.path(str(folder), KEY)
-    path.write_bytes(seal("conversion", header, (model or graph.model).SerializeToString()))
+    path.write_bytes(seal_bytes("conversion", header, (model or graph.model).SerializeToString()))
     return path
 
 
@@ -146,7 +146,7 @@ def test_entries_of_other_bytes(content: bytes, tmp_path: Path) -> None:
 
 
 def _decision_path(decisions: Decisions, folder: Path) -> Path:
-    return folder / f"{decisions.names((1,))[1]}{folders.DECISION}"
+    return folder / f"{decisions.make_keys((1,))[1]}{folders.DECISION}"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders of Windows have no such mode")
@@ -165,9 +165,9 @@ def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
         path = _decision_path(decisions, shared)
         told = {"kept": "torch", "onnxruntime": 1, "torch": 1}
         path.write_text(json.dumps(told))
-        assert decisions.find((1,)) is None
+        assert decisions.find_decision((1,)) is None
         shared.chmod(0o755)
-        found = decisions.find((1,))
+        found = decisions.find_decision((1,))
         assert found is not None
         assert found.kept == "torch"
     assert conversions.load(str(shared), KEY) is not None
@@ -179,20 +179,20 @@ def test_a_folder_of_another_user_is_not_read(
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     if tmp_path.stat().st_uid == 0:  # root's folders are everybody's to read
-        assert folders.readable(tmp_path)
+        assert folders.is_trusted_folder(tmp_path)
         os.chown(tmp_path, 12345, -1)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
-        assert not folders.readable(tmp_path)
+        assert not folders.is_trusted_folder(tmp_path)
 
 
 def test_a_folder_that_is_made_is_read(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        folders.write_whole(tmp_path / "new" / "x.ortable", b"x")
+        folders.write_atomically(tmp_path / "new" / "x.ortable", b"x")
     finally:
         os.umask(before)
-    assert folders.readable(tmp_path / "new")
-    assert folders.readable(tmp_path / "absent")
+    assert folders.is_trusted_folder(tmp_path / "new")
+    assert folders.is_trusted_folder(tmp_path / "absent")
 
 
 # -- settings and decisions
@@ -222,7 +222,7 @@ def test_decisions_that_are_none(content: bytes, tmp_path: Path) -> None:
     path = _decision_path(decisions, tmp_path)
     path.write_bytes(content)
     with pytest.warns(RuntimeWarning, match="measured again"):
-        assert decisions.find((1,)) is None
+        assert decisions.find_decision((1,)) is None
 
 
 # -- packed graphs
@@ -239,7 +239,7 @@ def test_decisions_that_are_none(content: bytes, tmp_path: Path) -> None:
 )
 def test_packed_bytes_of_others(content: bytes) -> None:
     with pytest.raises(PrecompileError):
-        unseal(None, content)
+        unseal_bytes(None, content)
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"{", b"\xff", b"[" * 100_000])
@@ -247,12 +247,12 @@ def test_packed_headers_of_others(text: bytes) -> None:
     rest = len(text).to_bytes(8, "big") + text
     sealed = b"ortable precompiled 1\n" + hashlib.sha256(rest).digest() + rest
     with pytest.raises(PrecompileError, match="damaged"):
-        unseal(None, sealed)
+        unseal_bytes(None, sealed)
 
 
 def test_source_text_of_a_sound_graph_names_no_text() -> None:
     """What is decoded and what is compiled here have the same types, so that the check of a type is
     the check of the source."""
-    encoded = json.loads(json.dumps(codec.encode(_graph())))
-    assert codec.decode(encoded, model=_graph().model).outputs == _graph().outputs
+    encoded = json.loads(json.dumps(codec.encode_graph(_graph())))
+    assert codec.decode_graph(encoded, model=_graph().model).outputs == _graph().outputs
     assert torch.ops.aten.view.default == codec.decode_value({"view": "aten::view"})

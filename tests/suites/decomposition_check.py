@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ortable.backend.aot.decompositions import get_decomposition_table
-from ortable.backend.aot.whole_operators import keep_whole
+from ortable.backend.aot.preserved_operators import preserve_operators
 from ortable.compat.torch import DispatchKey, forget_dispatch
 from ortable.debug.harness import entries as harness
 from ortable_generated.aten import traits
@@ -94,7 +94,7 @@ def _judge(run: Run, expected: list[torch.Tensor]) -> tuple[str, str]:
     try:
         seed(RANDOM_SEEDS[0])
         with (
-            keep_whole(),
+            preserve_operators(),
             torch._dispatch.python.enable_python_dispatcher(),
             _Decomposing(_table()),
         ):

@@ -43,13 +43,13 @@ def is_ours(monkeypatch):
     from ortable.backend.aot import build
 
     compiled = []
-    tell = build.tell_compiled
+    tell = build.log_compiled
 
     def noted(*args):
         compiled.append(args)
         tell(*args)
 
-    monkeypatch.setattr(build, "tell_compiled", noted)
+    monkeypatch.setattr(build, "log_compiled", noted)
     return compiled
 
 

@@ -137,7 +137,7 @@ def test_two_kinds_of_one_model_do_not_share_a_session() -> None:
 
 
 def test_the_options_travel_to_other_processes() -> None:
-    from ortable.backend.precompile.pack import kept_options, options_of
+    from ortable.backend.precompile.pack import deserialize_options, serialize_options
 
     options = ortable.OrtOptions(weights={"kind": "int4", "exclude": ["a"]})
-    assert options_of(kept_options(options)).weights == options.weights
+    assert deserialize_options(serialize_options(options)).weights == options.weights

@@ -116,7 +116,8 @@ def draw_text(entry: OpEntry, needs: Needs) -> str:
     dtype = values.get("dtype")
     arguments = "".join(f"{values[name]}, " for name in overload[1])
     text = (
-        f"Draw({overload[0]!r}, {like}, {dtype}, ({arguments.rstrip()}), {not reads_drawn(entry)})"
+        f"RngCall({overload[0]!r}, {like}, {dtype}, ({arguments.rstrip()}), "
+        f"{not reads_drawn(entry)})"
     )
     if when is not None:
         text += f" if {ast.unparse(when.expression)} else None"

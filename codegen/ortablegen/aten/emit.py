@@ -223,7 +223,7 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
 
 
 # what functions with a prefix return
-_RESULTS = {"rule": "Rules", "draw": "Draw | None", "check": "list[DataCheck]"}
+_RESULTS = {"rule": "Rules", "draw": "RngCall | None", "check": "list[DataCheck]"}
 
 
 def _format_signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
@@ -278,7 +278,7 @@ def _docstring_line(schema: OpSchema) -> str:
 
 def _draw_lines(entry: OpEntry, needs: Needs) -> list[str]:
     """Emit the function that describes torch's draw for a call on FX nodes or numbers."""
-    needs.add("ortable.dispatch", "Draw")
+    needs.add("ortable.dispatch", "RngCall")
     name = "draw_" + entry.schema.function_name
     text = draws.draw_text(entry, needs)
     return [_format_signature(name, entry.schema, "res: Any"), f"    return {text}"]
@@ -316,7 +316,7 @@ def _alias_functions(
     functions: list[tuple[str, list[str]]] = []
     forms = [("rule_", "graph: Graph", "graph")]
     if is_pure_draw(target):
-        needs.add("ortable.dispatch", "Draw")
+        needs.add("ortable.dispatch", "RngCall")
         forms.insert(0, ("draw_", "res: Any", "res"))
     if target.checks and alias.unchecked is None:
         needs.add("ortable.dispatch", "DataCheck")

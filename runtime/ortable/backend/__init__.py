@@ -1,21 +1,21 @@
-"""The torch.compile backend: in comes a graph of dynamo or of AOTAutograd, out comes a callable
-that runs it with ONNX Runtime; torch calls it through the entry points.
+"""The torch.compile backend: compiles graphs of dynamo or AOTAutograd to callables that run them
+with ONNX Runtime.
 
-The way to a compiled graph: `aot.pipeline` lists the steps, between which AOTAutograd makes
-forward, backward or inference graphs; `aot.build` takes each as an `AotGraph` to
-`partition.placement` (what torch runs, draws written out), `partition.partition` with
-`absorb_small` (only where torch runs a part), and `cache.conversion`, which finds the CompiledGraph
-or has `lower.compile` make it: roles of arguments and results, conversion by `interpreter`,
-rewriting by `passes`. `execute.runner` makes an OrtBackend of it with a session of `sessions`, and
-`aot.records` tells of it. `autotune` stands before it in the first calls where the option asks for
-that, and then the faster of it and torch.
+Compilation: `aot.pipeline` lists the steps, between which AOTAutograd makes forward, backward or
+inference graphs. `aot.build` passes each as an `AotGraph` to `partition.placement` (what torch
+runs, random numbers as inputs), `partition.partition` with `absorb_small` (only where torch runs
+a part), and `cache.conversion`, which finds the CompiledGraph or calls `lower.compile`: roles of
+arguments and results, conversion by `interpreter`, rewriting by `passes`. `execute.runner` makes
+an OrtBackend of it with a session of `sessions`, and `aot.records` reports it. `autotune` wraps
+it in the first calls where the option is on, and then calls the faster of it and torch.
 
-The way of a call: dynamo -> `aot.skip_aot_wrapper` (or AOTAutograd's wrapper) -> `OrtBackend` ->
-the source that `execute.call_source` wrote: feeds, session, results. Three frames.
+Calls: dynamo -> `aot.skip_aot_wrapper` (or AOTAutograd's wrapper) -> `OrtBackend` -> the source
+that `execute.call_source` wrote: feeds, session, results. Three frames.
 
-Parts from the ground: `options`, `roles`, `store`, `timing` < `sessions` < `lower` < `cache` <
-`partition` beside `execute` < `autotune` < `precompile` < `aot`. Names are loaded when first used,
-so that importing the package costs nothing."""
+Layers, lowest first: `options`, `roles`, `store`, `timing` < `sessions` < `lower` < `cache` <
+`partition` beside `execute` < `autotune` < `precompile` < `aot`. Names are loaded when first
+used, so that importing the package costs nothing.
+"""
 
 from __future__ import annotations
 

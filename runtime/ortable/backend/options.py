@@ -1,5 +1,6 @@
-"""The options of the torch.compile backend: one frozen record, checked when it is made.
-An unknown name or a value of the wrong type is an OptionError that says what is accepted."""
+"""The options of the torch.compile backend: one frozen record, checked when it is made. An unknown
+name or a value of the wrong type is an OptionError that lists what is accepted.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +159,7 @@ class OrtOptions:
     raise_on: tuple[str, ...] = ()
     weights: WeightOptions | Stored | None = None
 
-    if TYPE_CHECKING:  # what is accepted is wider than what the checked record holds
+    if TYPE_CHECKING:  # accepted types are wider than those of the checked record
 
         def __init__(self, **options: Unpack[OrtOptionsDict]) -> None: ...
 
@@ -190,14 +191,14 @@ class OrtOptions:
 
     @classmethod
     def from_mapping(cls, *sources: Mapping[str, Any] | None) -> OrtOptions:
-        """Merges mappings of option names; a name given twice, or unknown, is an OptionError.
+        """Merge mappings of option names; a name given twice, or unknown, is an OptionError.
 
         A value of None means "not given".
 
         Args:
             sources: mappings of option names, or None for an empty one.
         """
-        known = [f.name for f in fields(cls)]
+        names = [f.name for f in fields(cls)]
         merged: dict[str, Any] = {}
         for source in sources:
             if source is None:
@@ -207,8 +208,8 @@ class OrtOptions:
                     f"options must be a dict of option names, not {type(source).__name__}."
                 )
             for name, value in source.items():
-                if name not in known:
-                    raise OptionError(_unknown_option(name, known))
+                if name not in names:
+                    raise OptionError(_unknown_option(name, names))
                 if value is None:
                     continue
                 if name in merged:
@@ -217,10 +218,10 @@ class OrtOptions:
         return cls(**merged)
 
 
-def _unknown_option(name: object, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(name), known, n=1)
+def _unknown_option(name: object, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"Unknown option {name!r}.{hint} All: {', '.join(sorted(known))}."
+    return f"Unknown option {name!r}.{hint} All: {', '.join(sorted(names))}."
 
 
 def _wrong_value(name: str, value: object, expected: str) -> OptionError:
@@ -244,10 +245,10 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
     names = [item if isinstance(item, str) else item[0] for item in value]
     if not all(map(str.strip, names)):
         raise _wrong_value(name, value, f"{expected}: a name may not be empty")
-    twice = sorted({each for each in names if names.count(each) > 1})
-    if twice:
+    duplicates = sorted({provider for provider in names if names.count(provider) > 1})
+    if duplicates:
         raise _wrong_value(
-            name, value, f"a list that names each provider once ({', '.join(twice)})"
+            name, value, f"a list that names each provider once ({', '.join(duplicates)})"
         )
     return tuple(value)
 
@@ -270,15 +271,15 @@ def _one_of(*accepted: Any) -> Check:
     *first, last = map(repr, accepted)
 
     def check(name: str, value: Any) -> Any:
-        for each in accepted:  # 1 is not True
-            if value is each or (isinstance(value, str) and value == each):
-                return each
+        for option in accepted:  # 1 is not True
+            if value is option or (isinstance(value, str) and value == option):
+                return option
         raise _wrong_value(name, value, f"{', '.join(first)} or {last}")
 
     return check
 
 
-def _whole(least: int, expected: str) -> Check:
+def _int_at_least(least: int, expected: str) -> Check:
     def check(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise _wrong_value(name, value, expected)
@@ -340,7 +341,11 @@ def _check_export_options(name: str, value: Any) -> Any:
         raise _wrong_value(name, value, "an ortable.ExportOptions")
     default = type(value)()
     fields_ = [f.name for f in fields(value) if f.name != "decomposition_table"]
-    others = [each for each in fields_ if getattr(value, each) != getattr(default, each)]
+    others = [
+        field_name
+        for field_name in fields_
+        if getattr(value, field_name) != getattr(default, field_name)
+    ]
     if others:
         raise OptionError(
             f"Option {name!r}: the backend reads decomposition_table alone, and would ignore "
@@ -368,28 +373,28 @@ def _check_names(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise _wrong_value(name, value, expected)
     values = tuple(value)
-    if not all(isinstance(each, str) for each in values):
+    if not all(isinstance(operator, str) for operator in values):
         raise _wrong_value(name, value, expected)
-    for each in values:
-        if not _is_operator(each):
+    for operator in values:
+        if not _is_operator(operator):
             raise OptionError(
-                f"Option {name!r}: torch has no operator {each!r}. Names are those of "
+                f"Option {name!r}: torch has no operator {operator!r}. Names are those of "
                 "torch's schemas, 'aten::relu' or with the overload 'aten::add.Tensor', or of a "
                 "higher-order operator, 'cond'."
             )
-    return tuple(each.removesuffix(".default") for each in values)
+    return tuple(operator.removesuffix(".default") for operator in values)
 
 
 def _is_operator(name: str) -> bool:
-    """Whether torch knows an operator, all its overloads, or one of them, by a name."""
+    """Whether torch has an operator, all its overloads, or one of them, of a name."""
     from ortable.compat.torch import higher_order_operators, schemas_of_packet
 
     if "::" not in name:
         return name in higher_order_operators
     packet, _, overload = name.partition(".")
     schemas = schemas_of_packet(packet)
-    known = {schema.overload_name or "default" for schema in schemas}
-    return (overload in known) if overload else bool(known)
+    overloads = {schema.overload_name or "default" for schema in schemas}
+    return (overload in overloads) if overload else bool(overloads)
 
 
 _CHECKS: dict[str, Check] = {
@@ -408,11 +413,11 @@ _CHECKS: dict[str, Check] = {
     "fallback": _one_of(None, "eager", "error"),
     "cache_dir": _or_none(_check_path),
     "tune": _or_none(_check_seconds),
-    "cache_megabytes": _whole(0, "a whole number, 0 for no limit"),
-    "cache_days": _whole(0, "a whole number, 0 for no limit"),
+    "cache_megabytes": _int_at_least(0, "a whole number, 0 for no limit"),
+    "cache_days": _int_at_least(0, "a whole number, 0 for no limit"),
     "autotune": _one_of(True, False, "torch"),
     "resizable": _one_of(True, False),
-    "weight_copies": _or_none(_whole(1, "None or a number of sessions, 1 or more")),
+    "weight_copies": _or_none(_int_at_least(1, "None or a number of sessions, 1 or more")),
     "hints": _one_of(True, False),
     "raise_on": _check_names,
     "weights": _check_weights,

@@ -1,6 +1,8 @@
-"""What each argument, each result and each operator of a compiled graph is, decided once when it is
-compiled: made by `lower` and `partition`, kept by `cache`, read by the call path and the records;
-names are for people."""
+"""Roles of the arguments, results and operators of a compiled graph, decided at compile time.
+
+`lower` and `partition` make them, `cache` stores them, the call path and the records read them.
+Names in them are for messages.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from onnx import ModelProto, NodeProto
 
 from ortable.dims import Dim
 
-DATA_CHECKS = "data_checks"  # the output of the ONNX graph that stops it; no call fetches it
+DATA_CHECKS = "data_checks"  # an output of the ONNX graph that no call fetches; it stops a run
 
 
 class InputRoleKind(enum.Enum):
@@ -44,10 +46,10 @@ class InputRole:
     """One argument: position, kind, name of the ONNX input, element type and shape.
 
     `name` is empty when the argument never reaches ONNX Runtime; `value` is the Python constant, or
-    the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
-    `dense` says that the tensor, so permuted, was contiguous when torch traced the graph.
-    `static` tells parameters and buffers that the graph only reads: the same tensor at every call.
-    `untracked_writes` says of one that its owner writes it without a trace: it stays an input.
+    the dimension that an int stands for. `permutation` is applied to the tensor before it is fed.
+    `dense`: the tensor, so permuted, was contiguous when torch traced the graph. `static`: a
+    parameter or buffer that the graph only reads, the same tensor at every call.
+    `untracked_writes`: its owner writes it without a version change, so it stays an input.
     """
 
     index: int
@@ -69,8 +71,10 @@ class InputRole:
 
 @dataclass(frozen=True)
 class ViewStep:
-    """One torch view operator; the tensor goes in front of `args`.  Symbolic ints in the arguments
-    are evaluated at each call when `symbolic` is set."""
+    """One torch view operator; the tensor is passed before `args`.
+
+    Symbolic ints in the arguments are evaluated at each call when `symbolic` is set.
+    """
 
     op: Any
     args: tuple[Any, ...]
@@ -80,13 +84,13 @@ class ViewStep:
 
 @dataclass(frozen=True)
 class OutputRole:
-    """One result: position, kind, readable name, and where it is found.
+    """One result: position, kind, readable name, and its source.
 
     `fetch` is a position among the outputs of the ONNX graph (TENSOR, NUMBER, or VIEW of one),
     `source` a position among the arguments (INPUT, or VIEW of one) or among the results
-    (DUPLICATE), `value` the constant or the dimension, `steps` the views to apply; `alone` says of
-    a VIEW of an output that no other result shares its memory.  `strides` are set when the result
-    has other strides than AOTAutograd traced: some tensors saved for the backward do.
+    (DUPLICATE), `value` the constant or the dimension, `steps` the views to apply. `alone`: no
+    other result shares the memory of this VIEW of an output. `strides` are set when the result has
+    other strides than AOTAutograd traced: some tensors saved for the backward do.
     """
 
     index: int
@@ -104,13 +108,13 @@ class OutputRole:
 
 @dataclass(frozen=True)
 class Fetch:
-    """One output of the ONNX graph: its name, whether it holds booleans (they come back as uint8),
-    and how to give it the strides that torch promised.
+    """One output of the ONNX graph, and how to convert it to what torch expects.
 
-    `permutation` is applied to the fetched tensor (a view, no copy); `strides`, when not None, are
-    strides that no permutation gives: the result is copied into them.  A complex result comes back
-    as a real one with a last dimension of 2.  `device` is where torch promised it.  `float8` is the
-    element type of 8-bit floats, which dlpack does not know.
+    `is_bool`: it holds booleans, which come back as uint8. `permutation` is applied to the fetched
+    tensor (a view, no copy); `strides`, when not None, are strides that no permutation gives: the
+    result is copied into them. A complex result comes back as a real one with a last dimension of
+    2. `device` is where torch expects it. `float8` is the element type of 8-bit floats, which
+    dlpack does not support.
     """
 
     name: str
@@ -124,8 +128,10 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Check:
-    """An assertion of the graph: the output of the ONNX graph that must be true, and what is raised
-    (RuntimeError, as torch does) before anything is handed out or written where it is not."""
+    """An assertion of the graph: the ONNX output that must be true, and the message of the error.
+
+    As in torch it is a RuntimeError, raised before any result is returned or written.
+    """
 
     fetch: int
     message: str
@@ -133,10 +139,13 @@ class Check:
 
 @dataclass(frozen=True)
 class RangeCheck:
-    """What an operator demands of a tensor, `low <= values < high`: which inputs of the node that
-    joins all demands hold the distances to the bounds (-1: that bound is met anyhow), and what is
-    raised, with the line of the user's model, where one is negative. Several demands share an
-    input, the smallest element of a vector: `element` is the position in that (-1: none)."""
+    """A requirement of an operator on a tensor, `low <= values < high`.
+
+    `low_at` and `high_at` are the inputs of the node that joins all requirements which hold the
+    distances to the bounds (-1: that bound holds anyhow). Where one is negative, `error` is raised,
+    with the line of the user's model. Several requirements share an input, the smallest element of
+    a vector: `element` is the position in that (-1: none).
+    """
 
     low_at: int
     high_at: int
@@ -150,8 +159,10 @@ class RangeCheck:
 
 @dataclass(frozen=True)
 class DimSource:
-    """Where the value of a symbol is found at call time: an int argument (`axis` None), or a
-    dimension of a tensor argument."""
+    """Where the value of a symbol comes from at call time.
+
+    It is an int argument (`axis` None), or a dimension of a tensor argument.
+    """
 
     symbol: str
     index: int
@@ -160,21 +171,20 @@ class DimSource:
 
 @dataclass(frozen=True, repr=False)
 class CompiledGraph:
-    """What one graph became: the model, the roles, and where symbols are found at call time.
+    """One converted graph: the model, the roles, and where symbols come from at call time.
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
-    (those of `outputs` past `n_results`) into arguments, after the `checks` held; the
-    session itself stops where one of the `data_checks` does not hold.  `fed` holds the
-    names of the ONNX inputs that a node reads.  `device` is where it runs.  `is_partition` tells a
-    partition of a graph, around which torch runs the rest, `is_short` one that a single thread
-    computes in no time.  `timings` are seconds per phase,
-    `rewrites` tells how often each rule of rewriting fired, `refused` why rules did not.
-    `fx_names` tells which FX node a result of the ONNX graph is the value of, for those that have
-    one (`fft.real` and `fft.imag`: the parts of a complex one), `cases` which case of its entry an
-    FX node took (`aten::addmm/2`), where there are several.
-    `key` is a digest of all that the conversion read, None where there is none; `cache` says
-    where the conversion was found: `miss` (nowhere), `memory` or `disk`.  `label` says to people
-    which graph this is; like `timings`, it is that of one graph of those that share the rest.
+    (those of `outputs` past `n_results`) into arguments, after the `checks` passed; the session
+    itself stops where one of the `data_checks` fails. `fed` holds the names of the ONNX inputs that
+    a node reads. `device` is where it runs. `is_partition`: torch runs the rest of the graph;
+    `is_short`: a single thread computes it in no time. `timings` are seconds per phase, `rewrites`
+    counts how often each rewrite rule fired, `refused` the reasons why rules did not. `fx_names`
+    maps results of the ONNX graph to FX nodes, for those that have one (`fft.real` and `fft.imag`:
+    the parts of a complex one), `cases` maps an FX node to the case of its entry (`aten::addmm/2`),
+    where there are several. `key` is a digest of all that the conversion read, None where there is
+    none; `cache` is where the conversion was found: `miss` (nowhere), `memory` or `disk`. `label`
+    names the graph in messages; like `timings`, it is that of one graph of those that share the
+    rest.
     """
 
     model: ModelProto
@@ -213,8 +223,7 @@ class CompiledGraph:
 
 @dataclass(frozen=True)
 class Mutation:
-    """An argument that the graph overwrites: torch copies the result at `result` into it at the
-    end."""
+    """An argument that the graph overwrites: torch copies `result` into it at the end."""
 
     source: int
     result: int
@@ -222,9 +231,11 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Placement:
-    """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
-    given for what runs in torch, and `by` is "fallback" where only that option lets it. `draft` is
-    then the YAML of an entry to start from, where the specs have none for the operator."""
+    """One operator call of a graph, and where it runs: `where` is "onnx" or "torch".
+
+    For torch, `why` and the user's `line` are set, and `by` is "fallback" where only that option
+    allows it. `draft` is then the YAML of an entry to start from, where the specs have none.
+    """
 
     node: str
     operator: str
@@ -236,8 +247,9 @@ class Placement:
 
 
 def names_read(nodes: Iterable[NodeProto]) -> Iterator[str]:
-    """Names that nodes of ONNX read, once for each reading, in inner graphs too; the outputs of
-    those are readings."""
+    """Yield the names that ONNX nodes read, once per use, including inner graphs and their
+    outputs.
+    """
     for node in nodes:
         yield from node.input
         for attribute in node.attribute:

@@ -100,7 +100,7 @@ def _run_explain(args: argparse.Namespace) -> int:
 def _run_bench(args: argparse.Namespace) -> int:
     options = backend_options(args)
     rounds = args.rounds
-    from ortable.backend.timing import interleave, median_ratio
+    from ortable.backend.timing import median_ratio, time_interleaved
 
     with only_json(args.json):
         call = make_call(args)
@@ -112,7 +112,7 @@ def _run_bench(args: argparse.Namespace) -> int:
             call(compiled)
             step("measuring")
             calls = {"eager": partial(call, call.model), "compiled": partial(call, compiled)}
-            times = interleave(calls, rounds, 0.02, tell=step)
+            times = time_interleaved(calls, rounds, 0.02, on_round=step)
     eager, ours = times.values()
     ratio = median_ratio(times, "compiled", "eager")
     if args.json:

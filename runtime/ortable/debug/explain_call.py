@@ -27,8 +27,8 @@ from ortable.backend.aot.compilation import Compilation
 from ortable.backend.aot.events import Origin, current_origin
 from ortable.backend.aot.pipeline import compile_in_steps
 from ortable.backend.aot.records import CompileRecord
-from ortable.backend.autotune.graphs import TunedGraph
-from ortable.backend.autotune.tuned import Tuned
+from ortable.backend.autotune.autotuner import Autotuner
+from ortable.backend.autotune.graphs import AutotunedGraph
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph, Placement
@@ -117,7 +117,10 @@ def _run_once(compiled: Callable[..., Any], call: tuple[Any, Any], train: bool) 
 
 
 def _run_autotuning(
-    compiled: Callable[..., Any], arguments: tuple[Any, Any], train: bool, tuned: Sequence[Tuned]
+    compiled: Callable[..., Any],
+    arguments: tuple[Any, Any],
+    train: bool,
+    tuned: Sequence[Autotuner],
 ) -> None:
     """Repeat the call on fresh copies until autotuning has decided what runs each graph."""
     end = time.monotonic() + _MAX_TUNING_SECONDS
@@ -153,7 +156,7 @@ class _GraphRecorder:
     """The backend of one explanation; it records the graphs."""
 
     def __init__(self, options: OrtOptions, folder: Path) -> None:
-        self.tuned: list[Tuned] = []
+        self.tuned: list[Autotuner] = []
         self._graph_storage: dict[str, Any] = {
             "autotune": self.tuned
         }  # records of graphs that run in torch
@@ -172,7 +175,9 @@ class _GraphRecorder:
         number = self.graph_count
 
         def compile_graph(graph: GraphModule, options: OrtOptions, runner: Any) -> Any:
-            return self._compile_aot_graph(number, graph, options, runner, compilation.ran)
+            return self._compile_aot_graph(
+                number, graph, options, runner, compilation.applied_steps
+            )
 
         compilation = Compilation(
             graph_module, example_inputs, self._options, self._make_runner, compile_graph
@@ -183,7 +188,7 @@ class _GraphRecorder:
         ):  # left to torch before AOTAutograd saw it
             origin = current_origin()
             self._add_graph(
-                _CompiledGraph(number, origin, record.kind, [record], (), compilation.ran)
+                _CompiledGraph(number, origin, record.kind, [record], (), compilation.applied_steps)
             )
         index = len(self._functions)
         self._functions.append(compiled)
@@ -209,7 +214,7 @@ class _GraphRecorder:
             raise error
         records: list[CompileRecord] = storage["instance"]
         callables = [
-            part.tuned.ours if isinstance(part, TunedGraph) else part
+            part.tuned.ort_run if isinstance(part, AutotunedGraph) else part
             for part in getattr(compiled, "partitions", (compiled,))
         ]
         kind = records[0].kind

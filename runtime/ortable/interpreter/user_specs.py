@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ortable.compat.undone import whole
-from ortable.errors import MOST_LINES, SpecError
+from ortable.errors import MAX_LINES, SpecError
 
 _ABSENT = object()
 
@@ -76,10 +76,10 @@ def load_specs(
     try:
         specs, display, existing, source = _compile_file(path, frozenset(functions))
     except SpecError as error:
-        error.most_lines = MOST_LINES
-        if error.message.count("\n") >= MOST_LINES:  # else all of them are here
+        error.max_lines = MAX_LINES
+        if error.message.count("\n") >= MAX_LINES:  # else all of them are here
             command = f"`ortable specs check {path}`"
-            error.advised(f"What to do: {command} shows every error of the file.")
+            error.with_advice(f"What to do: {command} shows every error of the file.")
         raise
     entries = specs.operator_entries()
     clashes = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)

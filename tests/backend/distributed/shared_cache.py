@@ -15,7 +15,7 @@ from harness import assert_same_state, run_cases
 from models import SMALL, Tower
 from torch.nn.parallel import DistributedDataParallel
 
-from ortable.backend.cache.memory import forget
+from ortable.backend.cache.memory import clear_caches
 
 ENDING = ".ortable"  # of conversions
 
@@ -24,7 +24,7 @@ def train(folder, rank, world):
     """Two steps equal to those of one process, and where each graph's conversion was found. All
     processes begin at the same time, and a warning about the folder is an error."""
     torch._dynamo.reset()
-    forget()
+    clear_caches()
     single = Tower()
     model = copy.deepcopy(single)
     storage = {}

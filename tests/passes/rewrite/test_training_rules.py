@@ -28,13 +28,13 @@ RTOL, ATOL = 1e-3, 1e-5  # of gradients in float32, as tests/backend has it
 def fresh_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No graph of an earlier test, and the same random numbers; ONNX Runtime runs graphs however
     short their products are."""
-    from ortable.backend.cache.memory import forget
+    from ortable.backend.cache.memory import clear_caches
     from ortable.backend.partition import absorb_small
 
     for name in ("LONG", "_LONG_AMONG_MANY"):
         monkeypatch.setattr(absorb_small, name, -1)
     torch._dynamo.reset()
-    forget()
+    clear_caches()
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()

@@ -1,2 +1,1 @@
-"""The entry points of torch.compile: options, AOTAutograd with forward and backward compilers,
-decompositions, cached artifacts."""
+"""Entry points of torch.compile, and what compiles the graphs of AOTAutograd."""

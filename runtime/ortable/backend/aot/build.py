@@ -1,5 +1,4 @@
-"""One graph of AOTAutograd to what runs it: placed, partitioned, converted, given to a runner,
-recorded."""
+"""Compile one graph of AOTAutograd: place, partition, convert, create sessions and record."""
 
 from __future__ import annotations
 
@@ -50,21 +49,22 @@ from ortable.compat.torch_logging import timed
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import attach_advice
 
+from .bisection_switches import find_disabled_calls, is_off
 from .compilation import Compiled
-from .events import graph_label, tell_compiled, tell_failed_backward
-from .hints import hint_at_gradients, warn_of_fallback
-from .records import dump_model, print_report, record_of, record_of_torch, store
-from .search import is_off, switched_off
+from .events import graph_label, log_compiled, log_failed_backward
+from .hints import warn_grad_enabled, warn_of_fallback
+from .records import append_record, dump_model, make_record, make_torch_record, print_report
 
-Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
+RunnerFactory = Callable[[CompiledGraph, OrtOptions], Compiled]
 
 
-def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Runner) -> Compiled:
-    """Compiles one graph of AOTAutograd: what it returns takes a list of arguments, clears it, and
-    returns a list of results.
+def compile_aot_graph(
+    graph_module: GraphModule, options: OrtOptions, runner: RunnerFactory
+) -> Compiled:
+    """Compile one graph of AOTAutograd to a callable that takes a list of arguments and clears it.
 
     An error in a backward graph is raised when that graph runs: torch compiles some before anybody
-    asks for gradients, and logs what that raises with all its frames.
+    requests gradients, and logs what that raises with all its frames.
     """
     graph = AotGraph(graph_module)
     static = static_arguments(graph)
@@ -75,46 +75,51 @@ def compile_aot_graph(graph_module: GraphModule, options: OrtOptions, runner: Ru
         attach_advice(error, "compile", options.verbose, falls_back=options.fallback == "eager")
         if graph.kind != "backward":
             raise
-        tell_failed_backward(str(error).partition("\n")[0])
+        log_failed_backward(str(error).partition("\n")[0])
         again = partial(compile_at_once, AotGraph(graph_module), options, runner, static)
-        return _failing(error, again if isinstance(error, ProviderError) else None)
-    hint_at_gradients(graph.kind, options)
+        return _make_failing_backward(error, again if isinstance(error, ProviderError) else None)
+    warn_grad_enabled(graph.kind, options)
     return compiled
 
 
-def _failing(error: OrtableError, compile_it: Callable[[], Compiled] | None) -> Compiled:
-    """A compiled backward that raises `error`, or tries again in each call where its session could
-    not be made: perhaps there was no memory, or no file could be opened."""
-    made: list[Compiled] = []
+def _make_failing_backward(
+    error: OrtableError, compile_it: Callable[[], Compiled] | None
+) -> Compiled:
+    """Return a compiled backward that raises `error`.
+
+    With `compile_it` each call compiles again first: the session may have failed for lack of memory
+    or of file handles.
+    """
+    compiled: list[Compiled] = []
 
     def call(args: list[Any]) -> list[Any]:
         if compile_it is None:
-            raise _of_backward(error) from None
-        if not made:
+            raise _as_backward_error(error) from None
+        if not compiled:
             try:
-                made.append(compile_it())
+                compiled.append(compile_it())
             except OrtableError as again:
-                raise _of_backward(again) from None
-        return made[0](args)
+                raise _as_backward_error(again) from None
+        return compiled[0](args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     call.error = error  # type: ignore[attr-defined]
     return call
 
 
-def _of_backward(error: OrtableError) -> OrtableError:
+def _as_backward_error(error: OrtableError) -> OrtableError:
     raised = copy.copy(error)
     raised.args = (f"The backward of this graph cannot be compiled. {error.message}",)
     return raised.with_traceback(None)
 
 
 def compile_at_once(
-    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
+    graph: AotGraph, options: OrtOptions, runner: RunnerFactory, static: frozenset[int]
 ) -> Compiled:
-    """Compile a graph with every error raised at once, also outside of torch's compilation.
+    """Compile a graph and raise every error at once, also outside of torch's compilation.
 
     Args:
-        graph: one of AOTAutograd, or made of one.
+        graph: one of AOTAutograd, or derived from one.
         options: those of the backend.
         runner: makes a callable of each converted graph.
         static: `static_arguments` of the graph that torch compiled.
@@ -126,18 +131,17 @@ def compile_at_once(
             undecompose(graph.module)
         if graph.kind == "inference" and not is_off(join_products):
             join_products(graph.module)
-        return _compile_placed(graph, options, runner, static)
+        return _compile_with_fallback(graph, options, runner, static)
 
 
-def _compile_placed(
-    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
+def _compile_with_fallback(
+    graph: AotGraph, options: OrtOptions, runner: RunnerFactory, static: frozenset[int]
 ) -> Compiled:
-    """Compiles a graph of which torch runs what the specs place there, and what cannot be converted
-    unless option `fallback` makes that an error.
+    """Compile a graph of which torch runs what the specs place there and what cannot be converted.
 
-    A size that a converter wants as a number becomes one. Any other node whose conversion fails
-    changes sides, and the graph is partitioned anew: each round takes at least one node away from
-    ONNX Runtime.
+    The latter is an error if option `fallback` says so. A size that a converter needs as a number
+    is specialized. Any other node whose conversion fails moves to torch, and the graph is
+    partitioned again: each round removes at least one node from ONNX Runtime.
     """
     unsupported = _find_unsupported(graph, options)
     left = left_to_torch(graph)
@@ -155,8 +159,8 @@ def _compile_placed(
             if not in_torch:
                 return _compile_unpartitioned(placed, options, runner, static)
             partitioning = partition_graph(placed, in_torch)
-            for each in _convert_partitions(placed, partitioning, options, static):
-                converted.append(each)
+            for partition in _convert_partitions(placed, partitioning, options, static):
+                converted.append(partition)
         except OrtableError as error:
             strict = options.fallback == "error"
             if specialize(graph.module, error, options.verbose, must_convert=strict):
@@ -165,18 +169,20 @@ def _compile_placed(
             if strict or isinstance(error, OptionError | InputError | ProviderError):
                 raise
             failed = partition_graph(placed, in_torch).partitions[len(converted)]
-            found = culprits(error, failed.nodes, tried)
-            unsupported |= {before[node]: why for node, why in found.items()}
+            causes = culprits(error, failed.nodes, tried)
+            unsupported |= {before[node]: why for node, why in causes.items()}
             continue
         fell_back = {node for node in in_torch if before.get(node) in unsupported}
         placement = list_placements(placed.module, in_torch, fell_back)
-        return _join(placed, options, runner, placement, partitioning, converted)
+        return _compile_partitioned(placed, options, runner, placement, partitioning, converted)
 
 
 def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
-    """The calls that torch runs because a search has switched their conversion off, or because they
-    cannot be converted, with the reasons that are known before a conversion."""
-    off = switched_off(graph)
+    """Map the calls that torch runs to the reasons that are known before a conversion.
+
+    A bisection has disabled their conversion, or they cannot be converted.
+    """
+    off = find_disabled_calls(graph)
     if options.fallback == "eager":
         return {**off, **unsupported_nodes(graph, options.raise_on)}
     refused = refused_error(graph.module, options.raise_on)
@@ -186,34 +192,34 @@ def _find_unsupported(graph: AotGraph, options: OrtOptions) -> dict[Node, str]:
 
 
 def _compile_unpartitioned(
-    graph: AotGraph, options: OrtOptions, runner: Runner, static: frozenset[int]
+    graph: AotGraph, options: OrtOptions, runner: RunnerFactory, static: frozenset[int]
 ) -> Compiled:
-    """Converts a graph that ONNX Runtime runs whole, prepares what runs it, and records both."""
+    """Convert a graph that ONNX Runtime runs entirely, create its callable and record both."""
     compiled = compile_cached(graph, options, static)
     placement = list_placements(graph.module, {})
-    made = _make_callable(compiled, graph.module, options, runner, placement)
-    tell_compiled(graph.kind, [compiled], [made], placement)
+    run = _make_callable(compiled, graph.module, options, runner, placement)
+    log_compiled(graph.kind, [compiled], [run], placement)
     report_strides([role.strides for role in compiled.outputs[: compiled.n_results]])
-    return made
+    return run
 
 
-def _join(
+def _compile_partitioned(
     graph: AotGraph,
     options: OrtOptions,
-    runner: Runner,
+    runner: RunnerFactory,
     placement: list[Placement],
     partitioning: Partitioning,
     converted: Sequence[_ConvertedPartition],
 ) -> Compiled:
-    """The same for a graph of which torch runs a part: its partitions, which are converted, each
-    with what runs it and a record."""
+    """Create and record the callables of converted partitions, and the graph that calls them."""
     host = HostGraph(partitioning.host, graph.kind, placement)
     text = None
     if graph.device == "cpu" and (options.cache_dir is not None or precompiles()):
         with contextlib.suppress(Unserializable):  # other processes trace again
-            text = encode_host_graph(host, [each.partition.name for each in converted])
+            text = encode_host_graph(host, [partition.partition.name for partition in converted])
     conversions = {
-        each.partition.name: (each.compiled, each.partition.graph.module) for each in converted
+        partition.partition.name: (partition.compiled, partition.partition.graph.module)
+        for partition in converted
     }
     callables = _make_callables(host, conversions, graph.module, options, runner)
     output = graph.output.args[0]
@@ -224,7 +230,7 @@ def _join(
 
 @dataclass(frozen=True)
 class _ConvertedPartition:
-    """A partition and what it was converted to."""
+    """A partition and its conversion."""
 
     partition: Partition
     compiled: CompiledGraph
@@ -233,8 +239,11 @@ class _ConvertedPartition:
 def _convert_partitions(
     graph: AotGraph, partitioning: Partitioning, options: OrtOptions, static: frozenset[int]
 ) -> Iterator[_ConvertedPartition]:
-    """Converts the partitions, one at a step.  Arguments that the host graph writes are no
-    constants there, and neither are those that an inference graph returns."""
+    """Convert the partitions one by one.
+
+    Arguments that the host graph writes are no constants there, and neither are those that an
+    inference graph returns.
+    """
     changed = {node.args[0] for node in graph.module.graph.nodes if graph.is_mutation(node)}
     if graph.kind == "inference":
         changed.update(graph.output.all_input_nodes)
@@ -250,41 +259,42 @@ def _make_callables(
     conversions: Mapping[str, tuple[CompiledGraph, GraphModule | None]],
     graph_module: GraphModule | None,
     options: OrtOptions,
-    runner: Runner,
+    runner: RunnerFactory,
 ) -> dict[str, Compiled]:
-    """What runs the partitions of a graph, by their names, made and recorded."""
+    """Create and record the callables of the partitions of a graph, by name."""
     if options.verbose:
         print(f"[ortable] {host.kind} in {len(conversions)} partitions")
         print(report_placements(host.placement))
     warn_of_fallback(host.placement, options)
     if not conversions:  # nothing is left for ONNX Runtime: the record says so
-        store(options.storage, record_of_torch(host.kind, graph_module, host.placement))
-    made = {
+        append_record(options.storage, make_torch_record(host.kind, graph_module, host.placement))
+    callables = {
         name: _make_callable(compiled, module, options, runner, host.placement)
         for name, (compiled, module) in conversions.items()
     }
     parts = [compiled for compiled, _ in conversions.values()]
-    tell_compiled(host.kind, parts, list(made.values()), host.placement)
-    return made
+    log_compiled(host.kind, parts, list(callables.values()), host.placement)
+    return callables
 
 
 def load_compiled(
     conversions: Sequence[CompiledGraph],
     host: HostGraph | None,
     options: OrtOptions,
-    runner: Runner,
+    runner: RunnerFactory,
 ) -> Compiled:
-    """What runs a graph for the CPU that torch's cache named, recorded: nothing was traced.
+    """Create and record the callable of a CPU graph from torch's cache; nothing was traced.
 
-    :param conversions: that of the graph, or those of its partitions
-    :param host: the rest of it, where torch runs a part
+    Args:
+        conversions: that of the graph, or those of its partitions.
+        host: the graph around the partitions, where torch runs a part.
     """
     options = replace(options, providers=options.providers or CPU)
     if host is None:
-        made = _make_callable(conversions[0], None, options, runner, [])
-        tell_compiled(conversions[0].kind, conversions, [made], [])
-        return made
-    named = {partition_name(index): (each, None) for index, each in enumerate(conversions)}
+        run = _make_callable(conversions[0], None, options, runner, [])
+        log_compiled(conversions[0].kind, conversions, [run], [])
+        return run
+    named = {partition_name(index): (compiled, None) for index, compiled in enumerate(conversions)}
     return join_partitions(host.graph, _make_callables(host, named, None, options, runner))
 
 
@@ -292,10 +302,10 @@ def _make_callable(
     compiled: CompiledGraph,
     graph_module: GraphModule | None,
     options: OrtOptions,
-    runner: Runner,
+    runner: RunnerFactory,
     placement: list[Placement],
 ) -> Compiled:
-    """What runs a converted graph, made and recorded."""
+    """Create and record the callable of a converted graph."""
     begin = time.perf_counter()
     compiled = replace(compiled, label=graph_label(compiled.kind))
     with timed("ortable.session"):
@@ -310,14 +320,16 @@ def _make_callable(
         print_report(compiled, options.verbose, text)
     if options.storage is not None:
         providers = provider_names(options.providers)
-        record = record_of(compiled, graph_module, callable_graph, providers, placement)
-        store(options.storage, record)
+        record = make_record(compiled, graph_module, callable_graph, providers, placement)
+        append_record(options.storage, record)
     return tune_part(callable_graph, compiled, graph_module, options)
 
 
 def static_arguments(graph: AotGraph) -> frozenset[int]:
-    """Positions of the arguments that are parameters and buffers, the same tensors at every call,
-    as AOTAutograd knows them; none for a backward graph, and none inside a tensor subclass."""
+    """Find the positions of parameters and buffers, which are the same tensors at every call.
+
+    AOTAutograd's metadata names them. None for a backward graph, and none inside a tensor subclass.
+    """
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None or graph.kind == "backward":
@@ -331,13 +343,15 @@ def static_arguments(graph: AotGraph) -> frozenset[int]:
     return frozenset(static - written) - inner_arguments(graph.module)
 
 
-def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
-    """Tells AOTAutograd the strides of results that differ from those it traced (None: they do
-    not), so that the backward is compiled with the true ones, whoever compiles it.
+def report_strides(result_strides: Sequence[tuple[int, ...] | None]) -> None:
+    """Report the strides of results to AOTAutograd where they differ from the traced ones (else
+    None).
+
+    AOTAutograd then compiles the backward with the true strides.
     """
     context = TracingContext.try_get()
     strides = context.output_strides if context is not None else None
     if context is not None and strides is not None and not strides:
         # the tokens of effects come first, and are taken off before anybody counts
         tokens = len(getattr(context.fw_metadata, "tokens", ()))
-        strides.extend(found[tokens:])
+        strides.extend(result_strides[tokens:])

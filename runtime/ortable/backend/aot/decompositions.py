@@ -1,6 +1,6 @@
-"""Decompositions handed to AOTAutograd: torch's core ATen table without what ortable converts
-whole. An operator with a converter stays whole: one node for it beats the many of its
-decomposition."""
+"""The table of decompositions for AOTAutograd: torch's core ATen table without operators that
+have a converter. One node is faster than the many of its decomposition.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Table = dict[Any, Callable[..., Any]]
 
 
 @functools.cache
-def _default_table() -> Table:
+def _build_default_table() -> Table:
     from ortable.compat.torch import (
         OpOverload,
         all_operator_names,
@@ -30,15 +30,15 @@ def _default_table() -> Table:
     )
 
     tables = generated_tables()
-    wanted = set(tables.decompose)
-    whole = {*tables.converters, *tables.place}
+    decomposed = set(tables.decompose)
+    preserved = {*tables.converters, *tables.place}
     table = {
         op: fct
         for op, fct in core_aten_decompositions().items()
-        if isinstance(op, OpOverload) and (op.name() in wanted or op.name() not in whole)
+        if isinstance(op, OpOverload) and (op.name() in decomposed or op.name() not in preserved)
     }
     for op, fct in decomposition_table.items():
-        if isinstance(op, OpOverload) and op.name() in wanted:
+        if isinstance(op, OpOverload) and op.name() in decomposed:
             table[op] = fct
     present = all_operator_names()
     foreach = {
@@ -48,30 +48,33 @@ def _default_table() -> Table:
 
 
 def overload_of(name: str) -> Any:
-    """The overload that is called ``aten::add.Tensor``."""
+    """Return the overload with the name ``aten::add.Tensor``."""
     packet, _, overload = name.removeprefix("aten::").partition(".")
     return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
 def get_decomposition_table() -> Table:
-    """The recommended decompositions, `OpOverload -> callable`, for
-    `aot_autograd(decompositions=)`,
-    `ExportedProgram.run_decompositions` or `make_fx`.  A new dict at every call.
+    """Return the recommended decompositions, `OpOverload -> callable`, as a new dict.
+
+    They suit `aot_autograd(decompositions=)`, `ExportedProgram.run_decompositions` and `make_fx`.
     """
-    return dict(_default_table())
+    return dict(_build_default_table())
 
 
 def filter_decomposition_table(
     existing_table: Mapping[Any, Callable[..., Any]] | None = None,
     filter_fct: Callable[[Any], bool] | None = None,
 ) -> Table:
-    """A table without its inefficient entries.
+    """Return a table without its inefficient entries.
 
     Args:
         existing_table: the table to filter; every decomposition that torch registers unless
             given.
         filter_fct: takes an OpOverload, returns True to keep its decomposition; those of
             operators that ortable cannot convert are kept unless given.
+
+    Returns:
+        A new dict.
     """
     if existing_table is None:
         from ortable.compat.torch import decomposition_table
@@ -86,41 +89,45 @@ def filter_decomposition_table(
     return {op: fct for op, fct in existing_table.items() if filter_fct(op)}
 
 
-def users_table(options: OrtOptions) -> Table | None:
-    """The decompositions that ExportOptions ask for; None where they leave whole what ortable
-    converts, which is the backend's own choice."""
+def user_table(options: OrtOptions) -> Table | None:
+    """Return the decompositions of the user's ExportOptions; None for the backend's own choice."""
     return None if options.export_options is None else options.export_options.table()
 
 
-def note(compilation: Compilation) -> None:
-    """Note the user's decompositions."""
-    compilation.decompositions = users_table(compilation.options)
+def note_user_table(compilation: Compilation) -> None:
+    """Store the user's decompositions in the compilation."""
+    compilation.decompositions = user_table(compilation.options)
 
 
-def table_of(compilation: Compilation) -> Table:
-    """What AOTAutograd takes apart: as the user says, or else what has no converter; functions that
-    do nothing where a search for a fault has switched them off."""
+def select_table(compilation: Compilation) -> Table:
+    """Return the decompositions for AOTAutograd: the user's, or those of operators without
+    converter.
+
+    While a bisection runs, each can be disabled.
+    """
     table = compilation.decompositions
     table = get_decomposition_table() if table is None else table
     if not searches("decompositions"):
         return table
 
-    def wrapped(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    def make_switchable(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if disabled("decompositions", lambda: Application(op.name(), subject=function)):
-                return NotImplemented  # torch leaves the operator whole then
+                return NotImplemented  # torch does not decompose the operator then
             return function(*args, **kwargs)
 
         return call
 
-    return {op: wrapped(op, function) for op, function in table.items()}
+    return {op: make_switchable(op, function) for op, function in table.items()}
 
 
-def redecompose(graph_module: GraphModule, table: Mapping[Any, Callable[..., Any]]) -> GraphModule:
-    """A graph that AOTAutograd made without decompositions, with those of `table`; the same where
-    it calls none of its operators.
+def apply_decompositions(
+    graph_module: GraphModule, table: Mapping[Any, Callable[..., Any]]
+) -> GraphModule:
+    """Apply `table` to a graph that AOTAutograd made without decompositions.
 
-    Arguments and results keep their positions and what AOTAutograd says of them (`meta["desc"]`).
+    Returns the graph itself where it calls none of the operators. Arguments and results keep their
+    positions and AOTAutograd's descriptions (`meta["desc"]`).
     """
     if not any(n.op == "call_function" and n.target in table for n in graph_module.graph.nodes):
         return graph_module

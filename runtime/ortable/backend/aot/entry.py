@@ -1,7 +1,7 @@
-"""The entry points of torch.compile: `ortable` and `onnxrt`, which the group
-`torch_dynamo_backends` names, and `onnx_custom_backend`, as a backend or as one of the compilers
-of the user's own AOTAutograd. Which of the two is handed over is read from the tracing context
-and from the graph."""
+"""Entry points of torch.compile: `ortable` and `onnxrt`, which the group
+`torch_dynamo_backends` names, and `onnx_custom_backend`. The last one is a backend or a
+compiler of the user's own AOTAutograd: the tracing context and the graph show which.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 from torch.fx import GraphModule
 
-from ortable.backend.autotune.graphs import in_torch, tune_part
+from ortable.backend.autotune.graphs import make_torch_callable, tune_part
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.argument_marks import mark_argument_strides
@@ -23,9 +23,9 @@ from ortable.compat.torch import HigherOrderOperator, OpOverload, TracingContext
 from ortable.compat.versions import check_versions
 from ortable.errors import OptionError, OrtableError
 
-from .build import Compiled, Runner, compile_aot_graph
+from .build import Compiled, RunnerFactory, compile_aot_graph
 from .compilation import Compilation
-from .decompositions import redecompose, users_table
+from .decompositions import apply_decompositions, user_table
 from .pipeline import compile_in_steps
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _MODES: dict[str, tuple[dict[str, Any], str]] = {
     "max-autotune": ({"autotune": True}, _TUNES),
     "max-autotune-no-cudagraphs": ({"autotune": True}, _TUNES),
 }
-_logged: set[str] = set()  # modes, in this process
+_logged_modes: set[str] = set()  # modes, in this process
 
 
 def ortable(
@@ -52,14 +52,17 @@ def ortable(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """Compiles a graph of dynamo with ONNX Runtime, forward and backward.
+    """Compile a graph of dynamo with ONNX Runtime, forward and backward.
 
     Args:
         gm: the `torch.fx.GraphModule` that dynamo captured.
         example_inputs: its inputs.
         options: option names and values, see `ortable.OrtOptions`.
-        mode: torch.compile's mode, which stands for the options that come nearest to it; what
-            `options` say goes first.
+        mode: torch.compile's mode, which stands for the options that come nearest to it;
+            `options` take precedence.
+
+    Returns:
+        What torch calls in place of the graph.
 
     Raises:
         OptionError: an unknown option, a wrong value, or an unknown mode.
@@ -83,28 +86,29 @@ def options_of_mode(mode: str | None) -> dict[str, Any]:
             f"{', '.join(_MODES)}. Give what else you want to change in options={{...}}."
         )
     options, meaning = _MODES[mode]
-    if meaning and mode not in _logged:
-        _logged.add(mode)
+    if meaning and mode not in _logged_modes:
+        _logged_modes.add(mode)
         _log.warning("mode %r of torch.compile %s", mode, meaning)
     return dict(options)
 
 
 def onnxrt(gm: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
-    """The same under the name that PyTorch's former backend had, which accelerate, and with it the
-    Trainer of transformers, still lists: `TrainingArguments(torch_compile_backend="onnxrt")`.
+    """Compile with `ortable` under the name of PyTorch's former backend.
 
-    Another installed distribution that registers the name has it: torch takes whichever it finds
-    first, and this one hands over.  What torch itself registers comes before both.
+    accelerate, and with it the Trainer of transformers, still lists the name:
+    `TrainingArguments(torch_compile_backend="onnxrt")`. If another installed distribution registers
+    it, this function calls that one: torch takes whichever it finds first. Backends that torch
+    itself registers come before both.
     """
-    return _onnxrt()(gm, example_inputs, **settings)
+    return _find_onnxrt_backend()(gm, example_inputs, **settings)
 
 
 @functools.cache
-def _onnxrt() -> Callable[..., Any]:
-    """Who has the name `onnxrt`: somebody else, where there is one."""
-    for found in entry_points(group="torch_dynamo_backends", name="onnxrt"):
-        if found.value.partition(":")[0] != __name__:
-            return found.load()  # type: ignore[no-any-return]
+def _find_onnxrt_backend() -> Callable[..., Any]:
+    """Find the backend of another distribution with the name `onnxrt`, or return `ortable`."""
+    for entry_point in entry_points(group="torch_dynamo_backends", name="onnxrt"):
+        if entry_point.value.partition(":")[0] != __name__:
+            return entry_point.load()  # type: ignore[no-any-return]
     return ortable
 
 
@@ -115,14 +119,14 @@ def onnx_custom_backend(
     options: OrtOptionsDict | Mapping[str, Any] | None = None,
     **keywords: Unpack[OrtOptionsDict],
 ) -> Compiled:
-    """Runs graphs with ONNX Runtime, as `backend=` of `torch.compile` or as `fw_compiler=`,
-    `bw_compiler=` or `inference_compiler=` of `aot_autograd`.
+    """Run graphs with ONNX Runtime, as backend of `torch.compile` or as compiler of `aot_autograd`.
 
     Args:
-        graph_module: the graph that dynamo or AOTAutograd hands over.
+        graph_module: the graph that dynamo or AOTAutograd hands over (`backend=`, or
+            `fw_compiler=`, `bw_compiler=`, `inference_compiler=`).
         args: its inputs.
         options: the same options as a dict.
-        keywords: the options by name, those of `ortable.OrtOptions`, which says what they mean.
+        keywords: the options by name, those of `ortable.OrtOptions`.
 
     Returns:
         What torch calls in place of the graph.
@@ -141,10 +145,15 @@ def onnx_custom_backend(
 
 
 def compile_from_torch(
-    graph_module: GraphModule, args: Sequence[Any], options: OrtOptions, runner: Runner, name: str
+    graph_module: GraphModule,
+    args: Sequence[Any],
+    options: OrtOptions,
+    runner: RunnerFactory,
+    name: str,
 ) -> Compiled:
-    """Compiles what torch handed over to the function called `name`: a graph of dynamo, or one of
-    AOTAutograd's; `runner` makes a callable of each converted graph.
+    """Compile a graph of dynamo or AOTAutograd that torch handed to the function called `name`.
+
+    `runner` makes a callable of each converted graph.
     """
     check_versions("torch", "onnx", "onnxruntime")
     context = TracingContext.try_get()
@@ -155,25 +164,25 @@ def compile_from_torch(
             "ortable.to_onnx converts a model without running it."
         )
     if context.fw_metadata is not None and _is_aten(graph_module):
-        table = users_table(options)
+        table = user_table(options)
         if table is not None:
-            graph_module = redecompose(graph_module, table)
+            graph_module = apply_decompositions(graph_module, table)
         mark_argument_strides(graph_module, args)
         if options.autotune == "torch":
-            return in_torch(graph_module)
+            return make_torch_callable(graph_module)
         promise_strides(graph_module)  # anybody may compile the backward
-        made = compile_aot_graph(graph_module, options, runner)
-        if isinstance(made, OrtBackend):
-            return tune_part(made, made.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
-        return made
+        run = compile_aot_graph(graph_module, options, runner)
+        if isinstance(run, OrtBackend):
+            return tune_part(run, run.compiled, graph_module, options, whole=True)  # type: ignore[no-any-return]
+        return run
     return compile_with_autograd(graph_module, args, options, runner)
 
 
 def _is_aten(graph_module: GraphModule) -> bool:
-    """Whether AOTAutograd made this graph: its placeholders carry fake tensors under `val`.
+    """Return whether AOTAutograd made this graph: its placeholders have fake tensors under `val`.
 
     The metadata of an earlier compilation may still be in the tracing context when a backend is
-    called twice for one graph of dynamo, so it does not tell alone.
+    called twice for one graph of dynamo, so it does not suffice.
     """
     kinds = (OpOverload, HigherOrderOperator)
     for node in graph_module.graph.nodes:
@@ -190,10 +199,13 @@ def compile_with_autograd(
     graph_module: GraphModule,
     args: Sequence[Any],
     options: OrtOptions,
-    runner: Runner | None = None,
-    compile_graph: Callable[[GraphModule, OrtOptions, Runner], Compiled] = compile_aot_graph,
+    runner: RunnerFactory | None = None,
+    compile_graph: Callable[[GraphModule, OrtOptions, RunnerFactory], Compiled] = compile_aot_graph,
 ) -> Compiled:
-    """Compile a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it, and
-    `compile_graph` an ONNX model of each; `pipeline` lists the steps."""
+    """Compile a graph of dynamo by the steps of `pipeline`.
+
+    AOTAutograd makes forward, backward or inference graphs of it, and `compile_graph` an ONNX model
+    of each.
+    """
     run = runner or run_with_onnxruntime
     return compile_in_steps(Compilation(graph_module, args, options, run, compile_graph))

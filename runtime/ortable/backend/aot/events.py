@@ -1,5 +1,6 @@
-"""What a compilation tells those who listen: lines of logging, and records in TORCH_TRACE. The
-loggers are those of the modules, below "ortable". All of it is free while nobody listens."""
+"""Log lines and TORCH_TRACE records of a compilation. The loggers are those of the modules, below
+"ortable". Nothing is computed while nobody listens.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +19,15 @@ from ortable.ir.proto.text import pretty_onnx
 
 _log = logging.getLogger(__name__)
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
-_FOUND = {"memory": "found in memory", "disk": "found on disk", "miss": "converted"}
+_CACHE_TEXTS = {"memory": "found in memory", "disk": "found on disk", "miss": "converted"}
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The frame that torch compiled: a function (`Model.forward`), its file, and the line of its
-    `def`, or, for what follows a graph break, the line that it goes on with."""
+    """The frame that torch compiled: its function (`Model.forward`), file and line.
+
+    The line is that of the `def`, or, after a graph break, the line where the function resumes.
+    """
 
     function: str
     file: str
@@ -35,7 +38,7 @@ class Origin:
 
 
 def current_origin() -> Origin | None:
-    """The frame that torch compiles now; None where it compiles none."""
+    """Return the frame that torch compiles now, or None."""
     code = compiled_code()
     if code is None:
         return None
@@ -47,13 +50,13 @@ def current_origin() -> Origin | None:
 
 
 def graph_label(kind: str) -> str:
-    """Which graph of which function is compiled now, for people."""
+    """Name the graph and the function that are compiled now, for messages."""
     origin = current_origin()
     return f"the {kind} graph of {origin}" if origin else f"the {kind} graph"
 
 
-def tell_recompiled() -> None:
-    """A line for a graph of dynamo that was compiled before, for other arguments."""
+def log_recompile() -> None:
+    """Log that a graph of dynamo is compiled again for other arguments."""
     before = frame_compilation() if _log.isEnabledFor(logging.INFO) else 0
     if before:
         _log.info(
@@ -64,27 +67,28 @@ def tell_recompiled() -> None:
         )
 
 
-def tell_failed_backward(why: str) -> None:
-    """A line for a backward graph that is an error when it runs."""
+def log_failed_backward(why: str) -> None:
+    """Log that a backward graph will raise when it runs."""
     if _log.isEnabledFor(logging.INFO):
         origin = current_origin() or "a graph"
         _log.info("the backward of %s cannot be compiled, and fails when it runs: %s", origin, why)
 
 
-def tell_compiled(
+def log_compiled(
     kind: str,
     parts: Sequence[CompiledGraph],
     callables: Sequence[Any],
     placement: Sequence[Placement],
 ) -> None:
-    """A compiled graph: a line, lines for what torch runs and for its weights, a record.
+    """Log a compiled graph, what torch runs of it and its weights, and trace a record.
 
-    :param parts: the conversions of its partitions, or the one of the whole
-    :param callables: what runs them
-    :param placement: what runs where; empty for a graph that was found in torch's cache
+    Args:
+        parts: the conversions of its partitions, or the one of the graph.
+        callables: what runs them.
+        placement: what runs where; empty for a graph that was found in torch's cache.
     """
     if _log.isEnabledFor(logging.INFO):
-        _log_compiled(kind, parts, placement)
+        _log_summary(kind, parts, placement)
         for line in report_placements(placement).splitlines():
             _log.info("%s", line.removeprefix("[ortable]").strip())
         for part, run in zip(parts, callables, strict=True):
@@ -92,7 +96,7 @@ def tell_compiled(
     trace_artifact(
         "ortable_report",
         "json",
-        lambda: _report(kind, parts, callables, placement),
+        lambda: _make_report(kind, parts, callables, placement),
     )
     for part in parts:
         text = _OnnxText(graph_label(kind), part)
@@ -100,24 +104,24 @@ def tell_compiled(
         _log.debug("%s", text)
 
 
-def _log_compiled(
+def _log_summary(
     kind: str,
     parts: Sequence[CompiledGraph],
     placement: Sequence[Placement],
 ) -> None:
-    seconds = _seconds(parts)
-    found = Counter(_FOUND[part.cache] for part in parts)
-    where = [each if len(found) == 1 else f"{count} {each}" for each, count in found.items()]
+    seconds = _sum_seconds(parts)
+    counts = Counter(_CACHE_TEXTS[part.cache] for part in parts)
+    where = [text if len(counts) == 1 else f"{count} {text}" for text, count in counts.items()]
     sessions = sum(bool(part.fetches) for part in parts)
     _log.info(
         "compiled %s: %s -> %d ONNX nodes in %s; %s, %.3f s (%s)",
         graph_label(kind),
-        _counted(len(placement), "operator") if placement else "operators not traced",
+        _format_count(len(placement), "operator") if placement else "operators not traced",
         sum(len(part.model.graph.node) for part in parts),
-        _counted(sessions, "session"),
+        _format_count(sessions, "session"),
         ", ".join(where) if parts else "all in torch",
         sum(seconds.values()),
-        ", ".join(f"{phase} {taken:.3f}" for phase, taken in seconds.items()),
+        ", ".join(f"{phase} {duration:.3f}" for phase, duration in seconds.items()),
     )
 
 
@@ -125,45 +129,49 @@ def _log_weights(part: CompiledGraph, run: Any) -> None:
     frozen = getattr(run, "frozen", None)
     weights = sum(role.static and role.name in part.fed for role in part.inputs)
     if isinstance(frozen, tuple):
-        _log.info("%s of it become constants at the first call", _counted(len(frozen), "weight"))
+        _log.info(
+            "%s of it become constants at the first call", _format_count(len(frozen), "weight")
+        )
     elif frozen is not None and weights and part.kind != "backward":
-        _log.info("%s of it stay inputs: %s", _counted(weights, "weight"), frozen)
+        _log.info("%s of it stay inputs: %s", _format_count(weights, "weight"), frozen)
 
 
-def _seconds(parts: Sequence[CompiledGraph]) -> dict[str, float]:
-    """Seconds by phase, of all partitions."""
-    found: dict[str, float] = {}
+def _sum_seconds(parts: Sequence[CompiledGraph]) -> dict[str, float]:
+    """Sum the seconds of all partitions by phase."""
+    totals: dict[str, float] = {}
     for part in parts:
-        for phase, taken in part.timings.items():
-            found[phase] = found.get(phase, 0.0) + taken
-    return found
+        for phase, duration in part.timings.items():
+            totals[phase] = totals.get(phase, 0.0) + duration
+    return totals
 
 
-def _report(
+def _make_report(
     kind: str,
     parts: Sequence[CompiledGraph],
     callables: Sequence[Any],
     placement: Sequence[Placement],
 ) -> dict[str, Any]:
-    """What TORCH_TRACE keeps of a compiled graph, as plain values."""
+    """Build the TORCH_TRACE record of a compiled graph, as plain values."""
     origin = current_origin()
     return {
         "kind": kind,
         "function": None if origin is None else origin.function,
         "file": None if origin is None else origin.file,
         "line": None if origin is None else origin.line,
-        "operators": dict(Counter(each.operator for each in placement)),
+        "operators": dict(Counter(call.operator for call in placement)),
         "torch": [
-            {"operator": each.operator, "line": each.line, "why": each.why, "by": each.by}
-            for each in placement
-            if each.where == "torch"
+            {"operator": call.operator, "line": call.line, "why": call.why, "by": call.by}
+            for call in placement
+            if call.where == "torch"
         ],
-        "sessions": [_session(part, run) for part, run in zip(parts, callables, strict=True)],
-        "seconds": _seconds(parts),
+        "sessions": [
+            _describe_session(part, run) for part, run in zip(parts, callables, strict=True)
+        ],
+        "seconds": _sum_seconds(parts),
     }
 
 
-def _session(part: CompiledGraph, run: Any) -> dict[str, Any]:
+def _describe_session(part: CompiledGraph, run: Any) -> dict[str, Any]:
     frozen = getattr(run, "frozen", None)
     session = getattr(run, "session", None)
     return {
@@ -180,7 +188,7 @@ def _session(part: CompiledGraph, run: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _OnnxText:
-    """The text of an ONNX graph, made when somebody wants it."""
+    """The text of an ONNX graph, formatted only if it is logged."""
 
     label: str
     part: CompiledGraph
@@ -189,5 +197,5 @@ class _OnnxText:
         return f"# {self.label}\n{pretty_onnx(self.part.model)}\n"
 
 
-def _counted(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

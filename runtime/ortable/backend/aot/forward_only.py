@@ -1,12 +1,12 @@
-"""Forward graphs whose results nobody differentiates: a module in eval mode, called with gradients
-on.
+"""Run forward graphs as inference graphs while nobody differentiates their results, as for a
+module in eval mode that is called with gradients enabled.
 
-A graph that may be differentiated hands out what its backward needs, and takes its weights as
-inputs. When the first calls show that nobody asks for gradients (what would compute them is
-gone, and never ran), later calls run the graph for inference instead, with its weights as
-constants of the session. Their results can be differentiated all the same: the backward then
-runs the forward graph first, on the same arguments. It does that once: from then on the forward
-graph runs at every call."""
+A graph that may be differentiated returns what its backward needs, and takes its weights as
+inputs. When the first calls show that no backward comes (the graph of autograd was freed and
+never ran), later calls run the inference graph, with weights as constants of the session. Their
+results can still be differentiated: the backward then runs the forward graph first, on the same
+arguments. It does that once: from then on the forward graph runs at every call.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import torch
 from torch.autograd.function import Function
 from torch.fx import Graph, GraphModule, Node
 
-from ortable.backend.autotune.graphs import in_eager
+from ortable.backend.autotune.graphs import make_eager_callable
 from ortable.backend.execute.runner import is_one_of_several_processes
 from ortable.backend.execute.weights import signature
 from ortable.backend.lower.aot_graph import AotGraph
@@ -39,12 +39,12 @@ from .compilation import Compilation
 from .skip_aot_wrapper import is_idle
 
 _log = logging.getLogger(__name__)
-_WRITTEN = (
+_WEIGHT_CHANGED = (
     "one of the variables needed for gradient computation has been modified by an inplace "
     "operation: a weight of a graph compiled by ortable, whose backward computes the forward "
     "again. Run the backward before you change weights, or compile with options={'freeze': 'off'}."
 )
-_ASKED = 3  # calls in a row whose results were dropped without a backward
+_MIN_DROPPED_CALLS = 3  # calls in a row whose results were dropped without a backward
 
 Run = Callable[..., Any]
 MakeInference = Callable[[AotGraph], Callable[[list[Any]], Any]]
@@ -52,8 +52,10 @@ MakeInference = Callable[[AotGraph], Callable[[list[Any]], Any]]
 
 @dataclass(frozen=True, eq=False)
 class ForwardGraph:
-    """A forward graph that was compiled, what runs it, and what AOTAutograd says of it; `make`
-    compiles it for inference, `static` are positions of its parameters and buffers."""
+    """A compiled forward graph, its callable, and AOTAutograd's metadata.
+
+    `make` compiles it for inference, `static` are positions of its parameters and buffers.
+    """
 
     graph: AotGraph
     run: Any
@@ -62,8 +64,10 @@ class ForwardGraph:
     static: frozenset[int] = frozenset()
 
 
-def note(compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]) -> None:
-    """Keep what `watched` needs of a forward graph that was compiled last."""
+def note_forward_graph(
+    compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]
+) -> None:
+    """Store what `watch_gradients` needs of the forward graph that was compiled last."""
     graph, (compiled, metadata) = AotGraph(graph_module), compilation.compiled[-1]
     whole = hasattr(compiled, "compiled") or hasattr(compiled, "partitions")
     if graph.kind == "forward" and whole:
@@ -75,17 +79,23 @@ def note(compilation: Compilation, graph_module: GraphModule, arguments: Sequenc
         compilation.forwards.append(forward)
 
 
-def left_to_torch(compilation: Compilation, call: Run) -> Run:
-    """The graph in eager, with the backward of that, where no operator of it is worth a session."""
+def run_in_eager(compilation: Compilation, call: Run) -> Run:
+    """Return the graph in eager, with eager's backward, where no operator of it is worth a
+    session.
+    """
     in_search = bool(compilation.options.raise_on) or searches("lowerings")  # of what each does
-    made = compilation.made
-    if in_search or not made or any(getattr(each, "partitions", None) != () for each in made):
+    callables = compilation.callables
+    if (
+        in_search
+        or not callables
+        or any(getattr(run, "partitions", None) != () for run in callables)
+    ):
         return call
-    return in_eager(compilation.graph_module)
+    return make_eager_callable(compilation.graph_module)
 
 
-def watched(compilation: Compilation, run: Run) -> Run:
-    """What dynamo calls: `run`, or what also watches whether its results are differentiated."""
+def watch_gradients(compilation: Compilation, run: Run) -> Run:
+    """Return `run`, or a callable that also observes whether its results are differentiated."""
     forwards, count = compilation.forwards, len(compilation.args)
     if not compilation.is_native or len(forwards) != 1 or compilation.options.freeze != "auto":
         return run
@@ -94,150 +104,159 @@ def watched(compilation: Compilation, run: Run) -> Run:
     if compiled is not None and compiled.is_partition:
         return run
     graph, nodes = forward.graph, forward.graph.module.graph.nodes
-    if graph.device != "cpu" or any(is_ordered(each) for each in nodes):
+    if graph.device != "cpu" or any(is_ordered(node) for node in nodes):
         return run
-    if len(graph.inputs.nodes) != count or any(graph.is_mutation(each) for each in nodes):
+    if len(graph.inputs.nodes) != count or any(graph.is_mutation(node) for node in nodes):
         return run
     if not is_idle(forward.metadata, count, marks=False):
         return run
     if any(True for _ in run_time_checks(forward.graph.module.graph)):
         return run
     results = forward.metadata.output_info
-    tensors = all(issubclass(each.raw_type, torch.Tensor) for each in results)
-    if not tensors or not any(each.requires_grad for each in results):
+    tensors = all(issubclass(info.raw_type, torch.Tensor) for info in results)
+    if not tensors or not any(info.requires_grad for info in results):
         return run
-    return run if is_one_of_several_processes() else _ForwardOnly(run, forward).caller
+    return run if is_one_of_several_processes() else _InferenceSwitch(run, forward).caller
 
 
-_alive: weakref.WeakSet[_ForwardOnly] = weakref.WeakSet()
+_alive: weakref.WeakSet[_InferenceSwitch] = weakref.WeakSet()
 
 
-def _unlock() -> None:
-    """In a forked child, where a thread that had a lock does not exist."""
-    for each in list(_alive):
-        each._lock = threading.Lock()
+def _reset_locks() -> None:
+    """Replace the locks in a forked child, where a thread that held one does not exist."""
+    for switch in list(_alive):
+        switch._lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
+    os.register_at_fork(after_in_child=_reset_locks)
 
 
-class _ForwardOnly:
+class _InferenceSwitch:
     """The calls of one forward graph; `caller` is what dynamo calls."""
 
     def __init__(self, run: Run, forward: ForwardGraph) -> None:
         self.plain = run
-        self.caller: Any = functools.partial(self._watched)
+        self.caller: Any = functools.partial(self._call_watched)
         self._forward: ForwardGraph | None = forward
-        self.differentiable = [each.requires_grad for each in forward.metadata.output_info]
+        self.differentiable = [info.requires_grad for info in forward.metadata.output_info]
         values = [node.meta["val"] for node in forward.graph.inputs.nodes]
         weights = sorted(forward.static)
         tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
         saved = [index for index in tensors if index not in forward.static]
         rest = [i for i in range(len(values)) if i not in {*weights, *saved}]
-        self.saved, self.weights, self.rest = map(_picker, (saved, weights, rest))
-        self.joined = _merger([*saved, *weights, *rest])
+        self.saved, self.weights, self.rest = map(_make_picker, (saved, weights, rest))
+        self.merge_arguments = _make_merger([*saved, *weights, *rest])
         self._first = self.differentiable.index(True)
         self._dropped = 0
         self._watching: set[weakref.ref[Any]] = set()
         self._waiting: set[weakref.ref[Any]] = set()
-        self._wanted = False
+        self._gradients_required = False
         self._lock = threading.Lock()
         self.inference: Callable[[list[Any]], Any] | None = None
         _alive.add(self)
 
-    def _watched(self, *given: Any) -> Any:
-        """A call of the forward graph, and a look at what becomes of it."""
-        if self._dropped >= _ASKED and self._is_settled():
-            return self._switched(given)
-        results = self.plain(*given)
+    def _call_watched(self, *args: Any) -> Any:
+        """Call the forward graph, and observe whether its results are differentiated."""
+        if self._dropped >= _MIN_DROPPED_CALLS and self._is_settled():
+            return self._switch_to_inference(args)
+        results = self.plain(*args)
         node = results[self._first].grad_fn
         if node is not None:  # with grad mode off AOTAutograd's wrapper makes none
-            node.register_prehook(self.differentiated)
+            node.register_prehook(self.require_gradients)
             # a node of eager's, where torch runs the graph, has no weak references: its result does
             watched = node if type(node).__weakrefoffset__ else results[self._first]
-            self._watching.add(weakref.ref(watched, self._forgotten))
+            self._watching.add(weakref.ref(watched, self._count_dropped))
         return results
 
     def _is_settled(self) -> bool:
-        """Whether no result waits for a backward, but for one that a loop may hold until it has
-        the next one. A checkpoint, which counts what a forward saves, keeps even that waiting."""
+        """Whether no result waits for a backward, but for one that a loop may hold until the next
+        one.
+
+        A checkpoint, which counts what a forward saves, does not tolerate even that one.
+        """
         waiting = len(self._watching)
         return not waiting or (waiting == 1 and saved_tensors_hooks(True) is None)
 
-    def _forgotten(self, reference: weakref.ref[Any]) -> None:
-        """A call's results are gone, and with them the chance of a backward."""
+    def _count_dropped(self, reference: weakref.ref[Any]) -> None:
+        """Count a call whose results were freed, so that no backward can come."""
         self._watching.discard(reference)
         self._dropped += 1
 
-    def differentiated(self, *_: Any) -> None:
-        """Somebody asks for gradients: the forward graph runs as soon as nobody else waits for a
-        backward of the one for inference. torch.utils.checkpoint, which computes a forward again
-        in the backward, finds what ran before."""
-        if not self._wanted and self.inference is not None:
-            _log.info("results of a forward graph are differentiated: it saves what that needs")
-        self._wanted = True
-        if self.inference is None:
-            self._stay(self.plain)
+    def require_gradients(self, *_: Any) -> None:
+        """Switch back to the forward graph because gradients are requested.
 
-    def waits(self, node: Any) -> weakref.ref[Any]:
-        """Notes a node of autograd until it is gone or has run."""
+        It runs as soon as no backward of the inference graph is pending: torch.utils.checkpoint,
+        which computes a forward again in the backward, finds what ran before.
+        """
+        if not self._gradients_required and self.inference is not None:
+            _log.info("results of a forward graph are differentiated: it saves what that needs")
+        self._gradients_required = True
+        if self.inference is None:
+            self._settle_on(self.plain)
+
+    def add_pending(self, node: Any) -> weakref.ref[Any]:
+        """Track a node of autograd until it is freed or has run."""
         reference = weakref.ref(node, self._waiting.discard)
         self._waiting.add(reference)
         return reference
 
-    def ran(self, reference: weakref.ref[Any]) -> None:
-        """The backward of a noted node is asked for."""
+    def remove_pending(self, reference: weakref.ref[Any]) -> None:
+        """Stop tracking a node whose backward runs."""
         self._waiting.discard(reference)
 
-    def _stay(self, run: Run) -> None:
-        """One candidate is chosen for good; the other one may go, with its graph or session.
+    def _settle_on(self, run: Run) -> None:
+        """Choose one candidate for good; the other one is released, with its graph or session.
 
-        It is what calls meet first of all: interrupted behind that, something is kept in vain."""
+        The caller changes first: an interrupt after that only keeps something in memory.
+        """
         self.caller.__setstate__((run, (), {}, None))
         self._forward = None
         self._watching.clear()
         if run == self.plain:
             self.inference = None
 
-    def _switched(self, given: Sequence[Any]) -> Any:
-        """The first call after it is clear that nobody differentiates: the graph for inference is
-        made. Where that is interrupted, the next call begins anew."""
+    def _switch_to_inference(self, args: Sequence[Any]) -> Any:
+        """Compile the inference graph at the first call after it is clear that nobody
+        differentiates.
+
+        After an interrupt the next call starts anew.
+        """
         with self._lock:
             forward = self._forward
             if forward is not None:
-                self.inference = _made(forward)
+                self.inference = _compile_inference(forward)
                 if self.inference is None:
-                    self._stay(self.plain)
+                    self._settle_on(self.plain)
                 else:
-                    self._stay(self._inferred)
-        return self.caller(*given)
+                    self._settle_on(self._call_inference)
+        return self.caller(*args)
 
-    def _inferred(self, *given: Any) -> Any:
-        """A call of the graph for inference, whose results can be differentiated nevertheless."""
+    def _call_inference(self, *args: Any) -> Any:
+        """Call the inference graph; its results can be differentiated nevertheless."""
         inference = self.inference
-        if inference is None or (self._wanted and not self._waiting):
-            self._stay(self.plain)
-            return self.plain(*given)
+        if inference is None or (self._gradients_required and not self._waiting):
+            self._settle_on(self.plain)
+            return self.plain(*args)
         try:
-            # that of the base class: the other one looks for transforms of functions first, which
-            # dynamo guards against, and takes longer for it than all the rest
-            return super(Function, _Inferred).apply(self, inference, *given)
+            # the base class's `apply`: Function's looks for function transforms first, which dynamo
+            # guards against, and that takes longer than all the rest
+            return super(Function, _InferenceFunction).apply(self, inference, *args)
         except OrtableError:
             raise
         except (RuntimeError, TypeError):
-            # torch cannot keep an argument (made under inference_mode), or a transform of functions
-            # is active; an error of the graph is raised again
-            self._stay(self.plain)
-            return self.plain(*given)
+            # torch cannot save an argument (made under inference_mode), or a function transform is
+            # active; an error of the graph is raised again
+            self._settle_on(self.plain)
+            return self.plain(*args)
 
 
-def _made(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
-    """The graph for inference; None where it cannot be compiled, or only for some of the sizes."""
+def _compile_inference(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
+    """Compile the inference graph; None where that fails, or holds only for some of the sizes."""
     before = _count_guards(forward.graph.module)
-    module = _inference_form(forward.graph.module, len(forward.metadata.output_info))
+    module = _extract_inference_graph(forward.graph.module, len(forward.metadata.output_info))
     try:
-        made = forward.make(AotGraph(module))
+        inference = forward.make(AotGraph(module))
     except OrtableError as error:
         _log.info("a forward graph has no form for inference: %s", str(error).partition("\n")[0])
         return None
@@ -245,12 +264,13 @@ def _made(forward: ForwardGraph) -> Callable[[list[Any]], Any] | None:
         _log.info("a forward graph has no form for inference: not for all of its sizes")
         return None
     _log.info("results of a forward graph are not differentiated: it runs as one for inference")
-    return made
+    return inference
 
 
-def _inference_form(graph_module: GraphModule, count: int) -> GraphModule:
-    """A graph with the first `count` results of a forward graph, and what they depend on; the graph
-    itself stays as it is."""
+def _extract_inference_graph(graph_module: GraphModule, count: int) -> GraphModule:
+    """Copy the first `count` results of a forward graph, and what they depend on, to a new
+    graph.
+    """
     graph = Graph()
     copies: dict[Node, Node] = {}
     output = graph_module.graph.output_node()
@@ -260,53 +280,52 @@ def _inference_form(graph_module: GraphModule, count: int) -> GraphModule:
             copies[node] = graph.placeholder(f"argument_{len(copies)}")
             copies[node].meta = dict(node.meta)
         elif node is not output:
-            copies[node] = graph.node_copy(node, lambda each: copies[each])
+            copies[node] = graph.node_copy(node, lambda source: copies[source])
     results = output.args[0]
     assert isinstance(results, list | tuple)
-    kept = [copies[each] if isinstance(each, Node) else each for each in results[:count]]
-    made = graph.output(tuple(kept))
-    made.meta = dict(output.meta)
+    outputs = [copies[result] if isinstance(result, Node) else result for result in results[:count]]
+    new_output = graph.output(tuple(outputs))
+    new_output.meta = dict(output.meta)
     described = output.meta.get("desc")
     if isinstance(described, list | tuple):
-        made.meta["desc"] = list(described)[:count]
+        new_output.meta["desc"] = list(described)[:count]
     graph.eliminate_dead_code()
     return GraphModule(graph_module, graph)
 
 
 def _count_guards(graph_module: GraphModule) -> int:
-    """How many guards stand on the sizes of a graph: those that come after its compilation are
-    checked by nobody."""
-    found: dict[int, int] = {}
+    """Count the guards on the sizes of a graph: later ones are checked by nobody."""
+    counts: dict[int, int] = {}
     for node in graph_module.graph.nodes:
-        for size in _sizes(node.meta.get("val")):
+        for size in _symbolic_sizes(node.meta.get("val")):
             env = size.node.shape_env
             if env is not None:
-                found[id(env)] = len(env.guards) + len(env.replacements)
-    return sum(found.values())
+                counts[id(env)] = len(env.guards) + len(env.replacements)
+    return sum(counts.values())
 
 
-def _sizes(value: Any) -> list[Any]:
+def _symbolic_sizes(value: Any) -> list[Any]:
     if hasattr(value, "node"):
         return [value]
     return [size for size in getattr(value, "shape", ()) if hasattr(size, "node")]
 
 
-class _Inferred(Function):
-    """The graph for inference as one node of autograd, whose backward runs the forward graph."""
+class _InferenceFunction(Function):
+    """The inference graph as one node of autograd, whose backward runs the forward graph."""
 
     @staticmethod
-    def forward(ctx: Any, owner: _ForwardOnly, inference: Any, *given: Any) -> Any:
-        results = tuple(inference(list(given)))
+    def forward(ctx: Any, owner: _InferenceSwitch, inference: Any, *args: Any) -> Any:
+        results = tuple(inference(list(args)))
         ctx.owner = owner
         ctx.set_materialize_grads(False)
         # Weights are many, and stay: torch would take as long to save them as a small session runs.
-        ctx.save_for_backward(*owner.saved(given))
-        ctx.weights, ctx.rest = owner.weights(given), owner.rest(given)
+        ctx.save_for_backward(*owner.saved(args))
+        ctx.weights, ctx.rest = owner.weights(args), owner.rest(args)
         ctx.seen = signature(ctx.weights)[:2]
-        ctx.reference = owner.waits(ctx)
+        ctx.reference = owner.add_pending(ctx)
         if not all(owner.differentiable):
-            wanted = zip(results, owner.differentiable, strict=True)
-            ctx.mark_non_differentiable(*(each for each, found in wanted if not found))
+            pairs = zip(results, owner.differentiable, strict=True)
+            ctx.mark_non_differentiable(*(result for result, needs_grad in pairs if not needs_grad))
         return results
 
     @staticmethod
@@ -314,17 +333,17 @@ class _Inferred(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         owner = ctx.owner
         # first: where torch.utils.checkpoint computes them again, it runs what it ran before
-        given = owner.joined(ctx.saved_tensors, ctx.weights, ctx.rest)
+        inputs = owner.merge_arguments(ctx.saved_tensors, ctx.weights, ctx.rest)
         if signature(ctx.weights)[:2] != ctx.seen:
-            raise RuntimeError(_WRITTEN)
-        owner.ran(ctx.reference)
-        owner.differentiated()
-        wanted = ctx.needs_input_grad[2:]
-        again = torch.is_grad_enabled()  # create_graph=True
+            raise RuntimeError(_WEIGHT_CHANGED)
+        owner.remove_pending(ctx.reference)
+        owner.require_gradients()
+        needs_grad = ctx.needs_input_grad[2:]
+        create_graph = torch.is_grad_enabled()
         with torch.enable_grad():
             args = [
-                each.detach().requires_grad_(need) if isinstance(each, torch.Tensor) else each
-                for each, need in zip(given, wanted, strict=True)
+                value.detach().requires_grad_(need) if isinstance(value, torch.Tensor) else value
+                for value, need in zip(inputs, needs_grad, strict=True)
             ]
             results = owner.plain(*args)
             pairs = [
@@ -332,32 +351,34 @@ class _Inferred(Function):
                 for result, gradient in zip(results, gradients, strict=True)
                 if gradient is not None and result.requires_grad
             ]
-            found = iter(
+            input_gradients = iter(
                 torch.autograd.grad(
                     [result for result, _ in pairs],
-                    [arg for arg, need in zip(args, wanted, strict=True) if need],
+                    [arg for arg, need in zip(args, needs_grad, strict=True) if need],
                     [gradient for _, gradient in pairs],
-                    create_graph=again,
+                    create_graph=create_graph,
                     allow_unused=True,
                 )
             )
-        return None, None, *(next(found) if need else None for need in wanted)
+        return None, None, *(next(input_gradients) if need else None for need in needs_grad)
 
 
-def _picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What takes the values at some positions."""
+def _make_picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Return a function that takes the values at some positions."""
     if len(positions) == 1:
         (only,) = positions
         return lambda values: (values[only],)
     return operator.itemgetter(*positions) if positions else lambda values: ()
 
 
-def _merger(order: Sequence[int]) -> Callable[..., list[Any]]:
-    """What puts values back to where pickers took them from, one after the other."""
+def _make_merger(order: Sequence[int]) -> Callable[..., list[Any]]:
+    """Return a function that restores the order of values that pickers took, one after the
+    other.
+    """
     back = [order.index(position) for position in range(len(order))]
 
-    def joined(*parts: Sequence[Any]) -> list[Any]:
+    def merge(*parts: Sequence[Any]) -> list[Any]:
         values = [value for part in parts for value in part]
         return [values[at] for at in back]
 
-    return joined
+    return merge

@@ -1,5 +1,6 @@
-"""Warnings of option `hints`, each once in a process: of operators that torch runs because ortable
-cannot convert them, and of a module in eval mode that is compiled with gradients on."""
+"""Warnings of option `hints`, each once in a process: operators that torch runs because ortable
+cannot convert them, and eval-mode modules that are compiled with gradients enabled.
+"""
 
 from __future__ import annotations
 
@@ -18,55 +19,61 @@ from ortable.backend.roles import Placement
 from ortable.compat.bisector import searches
 from ortable.errors import FallbackWarning, GradientsOnWarning
 
-_TEXT = (
+_FALLBACK_TEXT = (
     "ortable cannot convert {operator}{at}: {why}. torch runs it, between the parts that ONNX "
     "Runtime runs. options={{'fallback': 'error'}} makes this an error, options={{'hints': False}} "
     "or warnings.simplefilter('ignore', ortable.errors.FallbackWarning) silences it."
 )
-_DRAFT = (
+_DRAFT_TEXT = (
     "\nortable.load_specs(path) compiles an entry (docs/adding-an-operator.md) that starts from:\n"
 )
-_named: set[str] = set()  # operators, in this process
-_HINT = (
+_warned_operators: set[str] = set()  # operators, in this process
+_GRAD_TEXT = (
     "ortable compiles a {name} in eval mode with gradients on, which keeps what a backward would "
     "need and its weights as inputs, until some calls show that no backward comes, and then "
     "compiles again. If you want no gradients, call it under torch.no_grad() or "
     "torch.inference_mode(): it is fast at once. If you do, options={{'hints': False}} or "
     "warnings.simplefilter('ignore', ortable.errors.GradientsOnWarning) silences this."
 )
-_said = False  # in this process
+_grad_warned = False  # in this process
 
 
 def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> None:
-    """Warn of each operator that fell back to torch, with an entry to start from if it has none; a
-    search for a fault, which switches conversions off, goes on without."""
+    """Warn of each operator that fell back to torch, with an entry to start from if it has none.
+
+    A bisection, which disables conversions, does not warn.
+    """
     if not options.hints or searches("lowerings"):
         return
     for call in placement:
         name = call.operator
-        if call.by != "fallback" or name in _named:
+        if call.by != "fallback" or name in _warned_operators:
             continue
-        text = _TEXT.format(operator=name, at=f" ({call.line})" if call.line else "", why=call.why)
+        text = _FALLBACK_TEXT.format(
+            operator=name, at=f" ({call.line})" if call.line else "", why=call.why
+        )
         if call.draft:
-            text += _DRAFT + textwrap.indent(call.draft, "    ")
+            text += _DRAFT_TEXT + textwrap.indent(call.draft, "    ")
         warnings.warn(text, FallbackWarning, stacklevel=2)
-        _named.add(name)
+        _warned_operators.add(name)
 
 
-def hint_at_gradients(kind: str, options: OrtOptions) -> None:
-    """Warn of a graph of the kind ``"forward"`` (a backward may follow) of an eval module."""
-    global _said
-    if kind != "forward" or _said or not options.hints:
+def warn_grad_enabled(kind: str, options: OrtOptions) -> None:
+    """Warn once when an eval-mode module is compiled with gradients enabled (kind
+    ``"forward"``).
+    """
+    global _grad_warned
+    if kind != "forward" or _grad_warned or not options.hints:
         return
-    found = _called_modules(sys._getframe(1))
-    if found is None:
+    called = _called_modules(sys._getframe(1))
+    if called is None:
         return
-    modules, caller = found
-    if any(each.training for module in modules for each in module.modules()):
+    modules, caller = called
+    if any(submodule.training for module in modules for submodule in module.modules()):
         return
-    _said = True
+    _grad_warned = True
     warnings.warn_explicit(
-        _HINT.format(name=type(modules[0]).__name__),
+        _GRAD_TEXT.format(name=type(modules[0]).__name__),
         GradientsOnWarning,
         caller.f_code.co_filename,
         caller.f_lineno,
@@ -77,8 +84,10 @@ def hint_at_gradients(kind: str, options: OrtOptions) -> None:
 def _called_modules(
     frame: FrameType | None,
 ) -> tuple[list[torch.nn.Module], FrameType] | None:
-    """The modules whose calls are on the stack, the compiled one first, and who called that one;
-    None for a function that no module calls."""
+    """Return the modules whose calls are on the stack, outermost first, and the outermost's caller.
+
+    None for a function that no module calls.
+    """
     modules: list[torch.nn.Module] = []
     caller = None
     while frame is not None:

@@ -1,5 +1,6 @@
-"""What is told of a compiled graph: a record in a dict of the caller, files, lines on the
-screen. Calls of the compiled graph never touch any of it."""
+"""Reports of a compiled graph: a record in the caller's dict, dumped files, printed lines. Calls of
+the compiled graph never use them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from ortable.backend.roles import (
 )
 from ortable.ir.proto.atomic_files import write_file
 
-_numbers = itertools.count()
+_dump_numbers = itertools.count()
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -74,20 +75,21 @@ class CompileRecord(Mapping[str, Any]):
         return f"CompileRecord({self.kind}: {nodes}, {sizes}, cache={self.cache!r})"
 
 
-_FIELDS = tuple(each.name for each in fields(CompileRecord))
+_FIELDS = tuple(f.name for f in fields(CompileRecord))
 
 
-def record_of(
+def make_record(
     compiled: CompiledGraph,
     graph_module: GraphModule | None,
     callable_graph: Any,
     providers: Sequence[str],
     placement: list[Placement],
 ) -> CompileRecord:
-    """The record of a converted graph.
+    """Make the record of a converted graph.
 
-    :param callable_graph: what runs it: it may tell its session, and which weights are constants
-    :param providers: the names of those asked for, told where there is no session
+    Args:
+        callable_graph: what runs it; may have its session, and the names of constant weights.
+        providers: the names of the requested ones, recorded where there is no session.
     """
     model = ModelProto()
     model.CopyFrom(compiled.model)  # the caller's own: conversions are shared
@@ -112,10 +114,10 @@ def record_of(
     )
 
 
-def record_of_torch(
+def make_torch_record(
     kind: str, graph_module: GraphModule | None, placement: list[Placement]
 ) -> CompileRecord:
-    """The record of a graph that torch runs whole."""
+    """Make the record of a graph that torch runs entirely."""
     return CompileRecord(
         kind=kind,
         graph_module=graph_module,
@@ -124,21 +126,23 @@ def record_of_torch(
     )
 
 
-def store(storage: MutableMapping[str, Any] | None, record: CompileRecord) -> None:
-    """Appends `record` to `storage["instance"]`; nothing when `storage` is None."""
+def append_record(storage: MutableMapping[str, Any] | None, record: CompileRecord) -> None:
+    """Append `record` to `storage["instance"]`, unless `storage` is None."""
     if storage is not None:
         storage.setdefault("instance", []).append(record)
 
 
 def dump_model(prefix: str | None, model: ModelProto, graph_text: str) -> Path | None:
-    """Writes `<prefix>_<n>.onnx` and `<prefix>_<n>.txt` (the FX graph, then the ONNX graph).
+    """Write `<prefix>_<n>.onnx` and `<prefix>_<n>.txt` (the FX graph, then the ONNX graph).
 
-    `n` counts the models dumped by this process.  The folder is created.  Returns the path of the
-    model, None when there is no prefix.
+    `n` counts the models dumped by this process. The folder is created.
+
+    Returns:
+        The path of the model, None when there is no prefix.
     """
     if prefix is None:
         return None
-    number = next(_numbers)
+    number = next(_dump_numbers)
     path = Path(f"{prefix}_{number}.onnx")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, model.SerializeToString())
@@ -148,7 +152,7 @@ def dump_model(prefix: str | None, model: ModelProto, graph_text: str) -> Path |
 
 
 def print_report(compiled: CompiledGraph, verbose: int, graph_text: str) -> None:
-    """One line of a graph; from `verbose` 2 on the FX and the ONNX graph as well."""
+    """Print one line about a graph; from `verbose` 2 on the FX and the ONNX graph as well."""
     seconds = ", ".join(f"{name} {value:.4f} s" for name, value in compiled.timings.items())
     bypassed = sum(r.kind is not OutputRoleKind.TENSOR for r in compiled.outputs)
     print(

@@ -1,6 +1,7 @@
 """Recurrent networks in a graph of dynamo. AOTAutograd unrolls them in time for their gradients,
-which takes four times as long as torch's own kernels, and loses the dropout between their layers
-(torch 2.13)."""
+which takes four times as long as torch's own kernels, and loses the dropout between their
+layers (torch 2.13).
+"""
 
 from __future__ import annotations
 
@@ -10,23 +11,23 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.backend.autotune.graphs import in_eager
+from ortable.backend.autotune.graphs import make_eager_callable
 from ortable.backend.partition.placement import list_placements, report_placements
 from ortable.errors import UnsupportedCase
 from ortable_generated.aten import traits
 
 from .compilation import Compilation
-from .events import tell_compiled
-from .records import record_of_torch, store
+from .events import log_compiled
+from .records import append_record, make_torch_record
 
-_WHY = {
+_REASONS = {
     "forward": "a recurrent network that trains: torch would unroll it in time for ONNX",
     "inference": "dropout between the layers of a recurrent network, which torch's tracing loses",
 }
 
 
-class _Call(NamedTuple):
-    """A call of `torch._VF.lstm` or one of its kind, and what it does between its layers."""
+class _RecurrentCall(NamedTuple):
+    """A call of `torch._VF.lstm` or a similar function, and its dropout between layers."""
 
     node: Node
     name: str
@@ -35,39 +36,43 @@ class _Call(NamedTuple):
     train: bool
 
     @property
-    def drops(self) -> bool:
+    def has_dropout(self) -> bool:
         return bool(self.dropout) and self.train and self.layers > 1
 
 
 def is_trained(compilation: Compilation) -> bool:
-    """Whether a recurrent network trains or drops in a graph that torch may run whole."""
-    calls = [call for call in _calls(compilation.graph_module) if call.train]
-    if not calls or compilation.options.raise_on or compilation.kept is not None:
+    """Whether a recurrent network trains or drops in a graph that torch may run entirely."""
+    calls = [call for call in _find_recurrent_calls(compilation.graph_module) if call.train]
+    if not calls or compilation.options.raise_on or compilation.serialize_for is not None:
         return False
-    return _is_differentiated(compilation) or any(call.drops for call in calls)
+    return _is_differentiated(compilation) or any(call.has_dropout for call in calls)
 
 
 def train_in_eager(compilation: Compilation) -> Callable[..., Any]:
-    """The graph, and what else stands in it, as torch runs it, with the backward of eager."""
+    """Return the graph as torch runs it, with eager's backward."""
     graph_module, options = compilation.graph_module, compilation.options
     kind = "forward" if _is_differentiated(compilation) else "inference"
-    placement = list_placements(graph_module, dict.fromkeys(graph_module.graph.nodes, _WHY[kind]))
+    placement = list_placements(
+        graph_module, dict.fromkeys(graph_module.graph.nodes, _REASONS[kind])
+    )
     if options.verbose:
         print(f"[ortable] {kind}: no partition")
         print(report_placements(placement))
-    store(options.storage, record_of_torch(kind, graph_module, placement))
-    tell_compiled(kind, [], [], placement)
-    return in_eager(graph_module)
+    append_record(options.storage, make_torch_record(kind, graph_module, placement))
+    log_compiled(kind, [], [], placement)
+    return make_eager_callable(graph_module)
 
 
-def drops(compilation: Compilation) -> bool:
+def has_lost_dropout(compilation: Compilation) -> bool:
     """Whether there is dropout between the layers of a recurrent network."""
-    return any(call.drops for call in _calls(compilation.graph_module))
+    return any(call.has_dropout for call in _find_recurrent_calls(compilation.graph_module))
 
 
 def refuse_lost_dropout(compilation: Compilation) -> None:
-    """Name the operator whose dropout AOTAutograd would lose, and what to write in its place."""
-    call = next(call for call in _calls(compilation.graph_module) if call.drops)
+    """Raise for the operator whose dropout AOTAutograd would lose."""
+    call = next(
+        call for call in _find_recurrent_calls(compilation.graph_module) if call.has_dropout
+    )
     raise UnsupportedCase(
         f"{call.name} with dropout={call.dropout} between {call.layers} layers, in training: "
         "torch's own tracing loses this dropout. Use one module per layer and torch.nn.Dropout "
@@ -75,17 +80,17 @@ def refuse_lost_dropout(compilation: Compilation) -> None:
     )
 
 
-def _calls(graph_module: GraphModule) -> Iterator[_Call]:
+def _find_recurrent_calls(graph_module: GraphModule) -> Iterator[_RecurrentCall]:
     recurrent = {key.partition("::")[2].partition(".")[0] for key in traits.RECURRENT}
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
         if node.op == "call_function" and name in recurrent and len(node.args) >= 9:
             first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
             _, layers, dropout, train = node.args[first : first + 4]
-            yield _Call(node, name, layers, dropout, train)
+            yield _RecurrentCall(node, name, layers, dropout, train)
 
 
 def _is_differentiated(compilation: Compilation) -> bool:
-    tensors = [each for each in compilation.args if isinstance(each, torch.Tensor)]
+    tensors = [tensor for tensor in compilation.args if isinstance(tensor, torch.Tensor)]
     weights = compilation.graph_module.parameters()
-    return torch.is_grad_enabled() and any(each.requires_grad for each in (*tensors, *weights))
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *weights))

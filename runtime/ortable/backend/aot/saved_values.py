@@ -1,10 +1,11 @@
-"""Forward and backward of a joint graph, where what is saved for the backward keeps its value.
+"""Partition a joint graph so that values saved for the backward keep their value.
 
-The partition prefers to save an argument and to compute again what follows from it. Where the
-graph also writes into that argument, its copy_ stands in the forward graph, and the backward
-would compute from what was written: a buffer that counts its calls would be counted twice in
-gradients. aot_eager and inductor of torch 2.13 and 2.15 do that. Here a copy is saved, made
-before anything is written."""
+The partitioner prefers to save an argument and to recompute what follows from it. Where the
+graph also writes to that argument, its copy_ is in the forward graph, and the backward would
+compute from the new value: a buffer that counts its calls would be counted twice in gradients.
+aot_eager and inductor of torch 2.13 and 2.15 do that. Here a copy is saved, made before
+anything is written.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +18,10 @@ from ortable.backend.lower.aot_graph import writes_argument
 from ortable.backend.lower.views import is_view
 
 
-def partition(
+def partition_joint(
     joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
 ) -> tuple[GraphModule, GraphModule]:
-    """The two graphs of ``joint``; arguments are those of
-    `min_cut_rematerialization_partition`, which does it."""
+    """Split ``joint`` with `min_cut_rematerialization_partition`, which has the same arguments."""
     from ortable.compat.torch import min_cut_partition
 
     forward, backward = min_cut_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
@@ -30,7 +30,7 @@ def partition(
 
 
 def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
-    """Every read of an argument that is saved and written reads a copy of it."""
+    """Make every read of an argument that is saved and written read a copy of it."""
     graph = forward.graph
     saved = _written_results(graph.output_node(), num_fwd_outputs)
     for argument in saved:
@@ -38,24 +38,24 @@ def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:
             copy = graph.call_function(torch.ops.aten.clone.default, (argument,))
         copy.meta.update(argument.meta)
         for user in list(argument.users):
-            if user is not copy and not _writes(user, argument):
+            if user is not copy and not _is_write_to(user, argument):
                 user.replace_input_with(argument, copy)
     if saved:
         forward.recompile()
 
 
 def _written_results(output: Node, start: int) -> list[Node]:
-    """The arguments that are written, and of which results from ``start`` on are a view."""
-    found: dict[Node, None] = {}
+    """Find the arguments that are written, and of which results from ``start`` on are views."""
+    arguments: dict[Node, None] = {}
     results: Any = output.args[0]
     for result in results[start:]:
         base = result
         while isinstance(base, Node) and is_view(base):
             base = base.args[0]
-        if isinstance(base, Node) and any(_writes(user, base) for user in base.users):
-            found[base] = None
-    return list(found)
+        if isinstance(base, Node) and any(_is_write_to(user, base) for user in base.users):
+            arguments[base] = None
+    return list(arguments)
 
 
-def _writes(node: Node, argument: Node) -> bool:
+def _is_write_to(node: Node, argument: Node) -> bool:
     return writes_argument(node) and node.args[0] is argument

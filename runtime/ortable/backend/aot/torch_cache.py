@@ -1,11 +1,12 @@
-"""Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces nor
-converts, forward or backward.
+"""Store compiled graphs in torch's own cache of AOTAutograd, so that a later process neither
+traces nor converts, forward or backward.
 
-What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a conversion, or
-those of the partitions of a graph and a description of what torch runs around them; models stand
-in `cache_dir` alone, but where torch precompiles: then it pickles all of them. Torch's key does
-not know the backend: an attribute of the graph module adds versions, options and the values of
-constants, so that nobody loads what another backend or other options made."""
+torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) the key of a conversion, or those of
+the partitions of a graph and a description of what torch runs around them. Models are in
+`cache_dir` only, except where torch precompiles: then it pickles all of them. Torch's key
+does not include the backend: an attribute of the graph module adds versions, options and the
+values of constants, so that no other backend or options reuse an entry.
+"""
 
 from __future__ import annotations
 
@@ -34,50 +35,55 @@ _SALT = "_ortable_cache_salt"
 
 
 def is_used(compilation: Compilation) -> bool:
-    """Whether torch may keep what is compiled: for a file, or in its cache, whose entries name
-    those of `cache_dir`."""
+    """Whether torch may store what is compiled: in a file, or in its cache, which needs
+    `cache_dir`.
+    """
     in_folder = compilation.is_native and compilation.options.cache_dir is not None
     # without a key of a folder in what torch keeps whole: nobody could load it
-    return compilation.kept is not None or (in_folder and precompiles() is None)
+    return compilation.serialize_for is not None or (in_folder and precompiles() is None)
 
 
 @contextlib.contextmanager
-def cached(compilation: Compilation) -> Iterator[None]:
-    """AOTAutograd called inside looks for a graph of dynamo in torch's cache, and keeps it there,
-    with what is noted as `compiler`. Settings of torch are those of before on leaving."""
+def use_torch_cache(compilation: Compilation) -> Iterator[None]:
+    """Let AOTAutograd look up a graph of dynamo in torch's cache, and store it there.
+
+    It uses `compilation.compiler`. Torch's settings are restored on leaving.
+    """
     from ortable.backend.precompile.artifact import Loader, loader  # imports inductor
     from ortable.compat.torch import functorch_config
 
-    salt = _salt(compilation)
-    if salt is None and compilation.kept == "aot_compile":
+    salt = _compute_salt(compilation)
+    if salt is None and compilation.serialize_for == "aot_compile":
         salt = secrets.token_hex(16)  # what goes into a file of the user needs no key
     if salt is None:
         yield
         return
 
-    def load(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
-        made = load_compiled(conversions, host, compilation.options, compilation.runner)
-        compilation.made.append(made)
-        return made
+    def load_graph(conversions: Sequence[CompiledGraph], host: HostGraph | None) -> Compiled:
+        run = load_compiled(conversions, host, compilation.options, compilation.runner)
+        compilation.callables.append(run)
+        return run
 
     graph_module = compilation.graph_module
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
     with (
         undone(lambda: vars(graph_module).pop(_SALT, None)),
-        value_set(loader, Loader(compilation.options, load)),
+        value_set(loader, Loader(compilation.options, load_graph)),
         functorch_config.patch(settings),
     ):
         setattr(graph_module, _SALT, salt)
-        compilation.compiler = lambda compile_it: _compiler(compile_it, compilation)
+        compilation.compiler = lambda compile_it: _make_serializing_compiler(
+            compile_it, compilation
+        )
         yield
 
 
-def _compiler(compile_it: Compiled, compilation: Compilation) -> Any:
-    """A compiler for AOTAutograd whose results torch's cache may keep."""
+def _make_serializing_compiler(compile_it: Compiled, compilation: Compilation) -> Any:
+    """Make a compiler for AOTAutograd whose results torch's cache may store."""
     from ortable.backend.precompile.artifact import Artifact
     from ortable.compat.torch import SerializableAOTDispatchCompiler
 
-    options, whole = compilation.options, compilation.kept is not None
+    options, whole = compilation.options, compilation.serialize_for is not None
 
     def compile_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Artifact:
         return Artifact(compile_it(graph_module, example_inputs), options, whole)
@@ -85,12 +91,12 @@ def _compiler(compile_it: Compiled, compilation: Compilation) -> Any:
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)
 
 
-def _salt(compilation: Compilation) -> str | None:
-    """Versions, the options that change a compiled graph, and the constants of dynamo's graph,
-    which torch's key compares by shape and type only.
+def _compute_salt(compilation: Compilation) -> str | None:
+    """Digest versions, options that change a compiled graph, and constants of dynamo's graph.
 
-    None for graphs that stay out of torch's cache: functions of the user, which no key compares,
-    change what becomes of them (transforms, decompositions, operators).
+    torch's key compares the constants by shape and type only. None for graphs that stay out of
+    torch's cache: functions of the user, which no key compares, change them (transforms,
+    decompositions, operators).
     """
     graph_module, options = compilation.graph_module, compilation.options
     if (
@@ -99,8 +105,8 @@ def _salt(compilation: Compilation) -> str | None:
         or not _has_torch_operators_only(graph_module)
     ):
         return None
-    whole = [] if compilation.kept is None else ["whole"]
-    settings = [*option_settings(options), sorted(compilation.written), *whole]
+    whole = [] if compilation.serialize_for is None else ["whole"]
+    settings = [*option_settings(options), sorted(compilation.untracked_writes), *whole]
     try:
         with unset_fake_temporarily():
             constants = [
@@ -117,7 +123,7 @@ def _salt(compilation: Compilation) -> str | None:
 
 
 def _has_torch_operators_only(graph_module: GraphModule) -> bool:
-    """Whether all operators of a graph are torch's own, which torch's version describes."""
+    """Whether all operators of a graph are torch's own, which torch's version determines."""
     return all(
         str(node.target).partition(".")[0] in NAMESPACES
         for module in graph_module.modules()

@@ -1,2 +1,1 @@
-"""Never slower by measurement: a graph that both ONNX Runtime and torch can run is timed in its
-first calls, and the faster one is kept."""
+"""Option `autotune`: measure ONNX Runtime against torch in the first calls, keep the faster one."""

@@ -1,4 +1,4 @@
-"""Decisions that were taken before: in this process by key, for others in files of `cache_dir`."""
+"""Earlier decisions of `autotune`: by key in this process, in files of `cache_dir` for others."""
 
 from __future__ import annotations
 
@@ -7,44 +7,46 @@ import json
 from collections.abc import Sequence
 
 from ortable.backend.cache.keys import disk_key
-from ortable.backend.store import DECISION, Store, Uncacheable, encode_measured, processor
+from ortable.backend.store import DECISION, Store, Uncacheable, describe_processor, encode_measured
 
 from .trial import Decision
 
 
 class Decisions:
-    """What was decided about one graph, by the class of its sizes.
+    """Decisions about one graph, by the class of its sizes.
 
     Args:
-        parts: keys of what ONNX Runtime runs of it, and the text of what else there is; None where
-            it has no key, so that nothing is kept.
-        folder: where other processes find it, too; None: nowhere.
+        parts: keys of what ONNX Runtime runs of it, and the text of the rest; None for a part
+            without a key, so that no decision is stored.
+        folder: where other processes find decisions, too; None: nowhere.
     """
 
     def __init__(self, parts: Sequence[str | None], folder: str | None) -> None:
         self._folder = folder
         self._parts = None if None in parts else list(parts)
 
-    def find(self, sizes: tuple[int, ...]) -> Decision | None:
-        """The decision for a class of sizes, of this process or of an earlier one."""
-        key, name = self.names(sizes)
-        found = STORE.get(key) if key else None
-        return STORE.load(self._folder, name) if name and found is None else found
+    def find_decision(self, sizes: tuple[int, ...]) -> Decision | None:
+        """Find the decision for a class of sizes, of this process or of an earlier one."""
+        key, name = self.make_keys(sizes)
+        decision = STORE.get(key) if key else None
+        return STORE.load(self._folder, name) if name and decision is None else decision
 
-    def keep(self, sizes: tuple[int, ...], decision: Decision) -> None:
-        """Note a decision."""
-        key, name = self.names(sizes)
+    def store_decision(self, sizes: tuple[int, ...], decision: Decision) -> None:
+        """Store a decision in memory and in the folder."""
+        key, name = self.make_keys(sizes)
         if key:
             STORE.put(key, decision)
         if name:
             STORE.save(self._folder, name, decision)
 
-    def names(self, sizes: tuple[int, ...]) -> tuple[str, str]:
-        """The key of a class of sizes in this process, and the name of its file, which has the
-        installed versions in it, too; empty where there is none."""
+    def make_keys(self, sizes: tuple[int, ...]) -> tuple[str, str]:
+        """Return the key of a class of sizes in this process, and the name of its file.
+
+        The name depends on the installed versions, too. Either is empty where there is none.
+        """
         if self._parts is None:
             return "", ""
-        text = json.dumps([self._parts, sizes, processor()])
+        text = json.dumps([self._parts, sizes, describe_processor()])
         key = hashlib.sha256(text.encode()).hexdigest()
         try:
             return key, disk_key(key)
@@ -52,12 +54,16 @@ class Decisions:
             return key, ""
 
 
-def _decode(_: str, file: bytes) -> Decision:
-    told = json.loads(file)
-    kept, ours, torchs = told["kept"], float(told["onnxruntime"]), float(told["torch"])
-    if kept not in ("onnxruntime", "torch"):
-        raise ValueError(f"{kept!r} is no candidate")
-    return Decision(kept, ours, torchs)
+def _decode_decision(_: str, file: bytes) -> Decision:
+    fields = json.loads(file)
+    choice, ort_seconds, torch_seconds = (
+        fields["kept"],
+        float(fields["onnxruntime"]),
+        float(fields["torch"]),
+    )
+    if choice not in ("onnxruntime", "torch"):
+        raise ValueError(f"{choice!r} is no candidate")
+    return Decision(choice, ort_seconds, torch_seconds)
 
 
-STORE: Store[Decision] = Store(DECISION, encode_measured, _decode)
+STORE: Store[Decision] = Store(DECISION, encode_measured, _decode_decision)

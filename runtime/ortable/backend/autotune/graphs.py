@@ -1,9 +1,10 @@
-"""What is measured: a graph of dynamo compiled for inference, whole, against itself, which is
-eager, and one that trains, a step of it; a forward or backward graph of AOTAutograd, or a partition
+"""Choose what is measured by option `autotune`: an inference graph of dynamo against itself in
+eager, a training step likewise, and a forward or backward graph of AOTAutograd, or a partition
 of one, against the same operators in torch.
 
-Torch gets a graph only as it is: with operators alone, whose results are those of eager, and on
-the CPU, where a call is over when it returns."""
+torch gets a graph only unchanged: it must consist of operators whose results are those of
+eager, on the CPU, where a call is over when it returns.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +32,30 @@ from ortable.backend.timing import SETTLE
 from ortable.compat.torch import HigherOrderOperator, TracingContext
 from ortable.interpreter.modules import find_attribute
 
+from .autotuner import Autotuner, SizeSource, StepAutotuner
 from .decisions import Decisions
-from .tuned import SizeSource, Tuned, TunedStep
 
 _log = logging.getLogger(__name__)
 
 
-class TunedGraph:
-    """A graph of AOTAutograd, or a partition, that is measured. Called with a list of arguments,
-    which it clears; returns a list of results.  It has the attributes of what runs it with ONNX
-    Runtime, as long as that is there, and `compiled` for ever."""
+class AutotunedGraph:
+    """A graph of AOTAutograd, or a partition, that is measured.
 
-    def __init__(self, tuned: Tuned, compiled: CompiledGraph) -> None:
+    Called with a list of arguments, which it clears; returns a list of results. It has the
+    attributes of what runs it with ONNX Runtime, as long as that exists, and always `compiled`.
+    """
+
+    def __init__(self, tuned: Autotuner, compiled: CompiledGraph) -> None:
         self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
         self.compiled = compiled
         self.tuned = tuned
 
     def __repr__(self) -> str:
-        return f"TunedGraph({self.tuned})"
+        return f"AutotunedGraph({self.tuned})"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("frozen", "session", "held", "source"):
-            return getattr(self.tuned.ours, name)
+            return getattr(self.tuned.ort_run, name)
         raise AttributeError(name)
 
     def __call__(self, args: list[Any]) -> list[Any]:
@@ -66,10 +69,10 @@ def tune_part(
     options: OrtOptions,
     whole: bool = False,
 ) -> Any:
-    """What runs a forward or backward graph, or a partition: `backend`, which runs it with ONNX
-    Runtime, or a TunedGraph.
+    """Return `backend`, which runs a graph or a partition with ONNX Runtime, or an AutotunedGraph.
 
-    :param whole: also a graph for inference, which is otherwise left to `tune_whole`
+    Args:
+        whole: also measure a graph for inference, which is otherwise left to `tune_whole`.
     """
     if graph_module is None or options.autotune is not True or not _is_measurable([compiled]):
         return backend
@@ -77,91 +80,101 @@ def tune_part(
         return backend
     if not _has_operators_only(graph_module):
         return backend
-    tuned = Tuned(
+    tuned = Autotuner(
         backend,
-        functools.partial(_as_promised, graph_module, compiled),
-        Decisions([_key(compiled, options)], options.cache_dir),
-        sizes=[(each.index, each.axis) for each in compiled.sources.values()],
+        functools.partial(_make_with_declared_layout, graph_module, compiled),
+        Decisions([_part_key(compiled, options)], options.cache_dir),
+        sizes=[(source.index, source.axis) for source in compiled.sources.values()],
         boxed=True,
-        settle=_settle(compiled.kind != "inference"),
+        settle=_settle_seconds(compiled.kind != "inference"),
         label=f"{'a partition of ' if compiled.is_partition else ''}{compiled.label}",
     )
-    _tell(tuned, options)
-    return TunedGraph(tuned, compiled)
+    _add_to_storage(tuned, options)
+    return AutotunedGraph(tuned, compiled)
 
 
 def tune_whole(
     run: Callable[..., Any],
     graph_module: GraphModule,
     args: Sequence[Any],
-    made: Sequence[Any],
+    callables: Sequence[Any],
     options: OrtOptions,
 ) -> Callable[..., Any]:
-    """What dynamo calls: `run`, or what measures it against the graph of dynamo, where that trains,
-    and where all that AOTAutograd made of it is one graph for inference.
+    """Return `run`, or what measures it against the graph of dynamo in eager.
 
-    :param args: those that the graph is compiled for
-    :param made: what runs the graphs of AOTAutograd; a backward graph may come later
+    It measures graphs that train, and those of which AOTAutograd made a single inference graph.
+
+    Args:
+        args: those that the graph is compiled for.
+        callables: what runs the graphs of AOTAutograd; a backward graph may come later.
     """
-    parts = [part.compiled for part in _parts(made)]
+    parts = [part.compiled for part in _ort_callables(callables)]
     if options.autotune is not True or not parts or not _is_measurable(parts):
         return run
     trains = any(part.kind != "inference" for part in parts)
-    whole = trains or (len(made) == 1 and len(parts) == len(list(_callables(made))))
+    whole = trains or (
+        len(callables) == 1 and len(parts) == len(list(_flatten_callables(callables)))
+    )
     if not whole or not _has_operators_only(graph_module):
         return run
-    keys = [_key(part, options) for part in parts]
-    tuned = (TunedStep if trains else Tuned)(
+    keys = [_part_key(part, options) for part in parts]
+    tuned = (StepAutotuner if trains else Autotuner)(
         run,
-        functools.partial(in_eager, graph_module),
-        Decisions([*keys, _digest(graph_module, args)], options.cache_dir),
+        functools.partial(make_eager_callable, graph_module),
+        Decisions([*keys, _graph_digest(graph_module, args)], options.cache_dir),
         sizes=list(_size_sources(args)),
-        inner=lambda: [part.tuned for part in _parts(made) if isinstance(part, TunedGraph)],
-        settle=_settle(trains),
+        inner=lambda: [
+            part.tuned for part in _ort_callables(callables) if isinstance(part, AutotunedGraph)
+        ],
+        settle=_settle_seconds(trains),
         label=f"a step of {parts[0].label}" if trains else parts[0].label,
     )
-    _tell(tuned, options)
-    return tuned.caller()
+    _add_to_storage(tuned, options)
+    return tuned.make_caller()
 
 
-def _callables(made: Sequence[Any]) -> Iterator[Any]:
-    """What runs the graphs, or their partitions."""
-    for each in made:
-        yield from getattr(each, "partitions", (each,))
+def _flatten_callables(callables: Sequence[Any]) -> Iterator[Any]:
+    """Yield what runs the graphs, or their partitions."""
+    for run in callables:
+        yield from getattr(run, "partitions", (run,))
 
 
-def _parts(made: Sequence[Any]) -> Iterator[Any]:
-    """Those of `_callables` that ONNX Runtime runs."""
-    return (each for each in _callables(made) if hasattr(each, "compiled"))
+def _ort_callables(callables: Sequence[Any]) -> Iterator[Any]:
+    """Return those of `_flatten_callables` that ONNX Runtime runs."""
+    return (run for run in _flatten_callables(callables) if hasattr(run, "compiled"))
 
 
-def pinned(graph_module: GraphModule) -> Callable[..., Any]:
-    """A graph of dynamo that torch runs because option `autotune` says so."""
+def pin_to_torch(graph_module: GraphModule) -> Callable[..., Any]:
+    """Return a graph of dynamo as torch runs it, because option `autotune` is "torch"."""
     _log.info("autotune: torch runs a graph of %d nodes: pinned", len(graph_module.graph.nodes))
-    return in_eager(graph_module)
+    return make_eager_callable(graph_module)
 
 
-def in_eager(graph_module: GraphModule) -> Callable[..., Any]:
-    """A graph of dynamo as a function. Its own `forward` may be one that makes the code when it is
-    called, and checks for that at every call."""
+def make_eager_callable(graph_module: GraphModule) -> Callable[..., Any]:
+    """Return a graph of dynamo as a function.
+
+    Its own `forward` may be one that generates the code when called, and checks for that at every
+    call.
+    """
     forward: Callable[..., Any] = GraphModule(graph_module, graph_module.graph).forward
     return forward
 
 
-def _tell(tuned: Tuned, options: OrtOptions) -> None:
+def _add_to_storage(tuned: Autotuner, options: OrtOptions) -> None:
     if options.storage is not None:
         options.storage.setdefault("autotune", []).append(tuned)
 
 
-def _settle(trains: bool) -> float:
-    """How long threads may wait for work after a call. One thread waits for nobody; and those of
-    the optimizer wait beside every step that trains."""
+def _settle_seconds(trains: bool) -> float:
+    """How many seconds threads may wait for work after a call.
+
+    A single thread does not wait for others; those of the optimizer wait in every training step.
+    """
     return 0.0 if trains or torch.get_num_threads() == 1 else SETTLE
 
 
 def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
-    """Whether a call is over when it returns, is one with real tensors, and the decision is that of
-    one process."""
+    """Whether calls have real tensors, return when they are over, and run in a single process."""
     context = TracingContext.try_get()
     if context is not None and context.fakify_first_call:
         return False
@@ -169,45 +182,49 @@ def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
 
 
 def _has_operators_only(graph_module: GraphModule) -> bool:
-    """Whether a graph calls no other graph, which torch may want to compile by itself, and no
-    operator with numbers that were drawn for it, which torch's own does not take."""
+    """Whether a graph calls no other graph, and no operator with random numbers drawn for it.
+
+    torch may want to compile the former itself, and its own operators do not take the latter.
+    """
     return not any(
         isinstance(node.target, HigherOrderOperator)
         or "drawn" in node.kwargs
-        or (node.op == "get_attr" and isinstance(_constant(graph_module, node), GraphModule))
-        or (node.op == "call_module" and isinstance(_constant(graph_module, node), GraphModule))
+        or (node.op == "get_attr" and isinstance(_find_constant(graph_module, node), GraphModule))
+        or (
+            node.op == "call_module" and isinstance(_find_constant(graph_module, node), GraphModule)
+        )
         for node in graph_module.graph.nodes
     )
 
 
-def _constant(graph_module: GraphModule, node: Node) -> Any:
+def _find_constant(graph_module: GraphModule, node: Node) -> Any:
     return find_attribute(graph_module, str(node.target), None)
 
 
-def _key(compiled: CompiledGraph, options: OrtOptions) -> str | None:
+def _part_key(compiled: CompiledGraph, options: OrtOptions) -> str | None:
     return session_key(compiled, options, "autotune", compiled.kind, compiled.is_partition)
 
 
-def _digest(graph_module: GraphModule, args: Sequence[Any]) -> str:
-    """A text for the code of a graph and for what is known of its arguments."""
-    known = [
+def _graph_digest(graph_module: GraphModule, args: Sequence[Any]) -> str:
+    """Digest the code of a graph and the types and static sizes of its arguments."""
+    descriptions = [
         (str(arg.dtype), [size if isinstance(size, int) else None for size in arg.shape])
         if isinstance(arg, torch.Tensor)
         else type(arg).__name__
         for arg in args
     ]
-    return hashlib.sha256(f"{graph_module.code} {known}".encode()).hexdigest()
+    return hashlib.sha256(f"{graph_module.code} {descriptions}".encode()).hexdigest()
 
 
 def _size_sources(args: Sequence[Any]) -> Iterator[SizeSource]:
-    """Where the sizes are found among arguments that differ between calls, each once."""
+    """Find the dynamic sizes among the arguments, each once."""
     seen: set[str] = set()
 
     def is_new(size: Any) -> bool:
         text = str(size.node.expr) if isinstance(size, torch.SymInt) else ""
-        found = bool(text) and text not in seen
+        is_unseen = bool(text) and text not in seen
         seen.add(text)
-        return found
+        return is_unseen
 
     for at, arg in enumerate(args):
         if is_new(arg):
@@ -216,18 +233,22 @@ def _size_sources(args: Sequence[Any]) -> Iterator[SizeSource]:
             yield from ((at, axis) for axis, size in enumerate(arg.shape) if is_new(size))
 
 
-def in_torch(graph_module: GraphModule) -> Callable[[list[Any]], list[Any]]:
-    """A graph of AOTAutograd as a callable of its arguments in one list, which it clears."""
+def make_torch_callable(graph_module: GraphModule) -> Callable[[list[Any]], list[Any]]:
+    """Return a graph of AOTAutograd as a callable of its arguments in one list, which it clears."""
     calls = [node for node in graph_module.graph.nodes if node.op == "call_function"]
     host = partition_graph(AotGraph(graph_module), calls).host
     return join_partitions(host, {}, graph_module)
 
 
-def _as_promised(graph_module: GraphModule, compiled: CompiledGraph) -> Callable[..., Any]:
-    """`in_torch` with results that alias and lie as those of ONNX Runtime do: the graphs around are
-    compiled for that."""
-    run = in_torch(graph_module)
-    repairs = list(_repairs(graph_module, compiled))
+def _make_with_declared_layout(
+    graph_module: GraphModule, compiled: CompiledGraph
+) -> Callable[..., Any]:
+    """Return the torch callable with results that alias and lie in memory as ONNX Runtime's do.
+
+    The graphs around are compiled for that.
+    """
+    run = make_torch_callable(graph_module)
+    repairs = list(_find_layout_repairs(graph_module, compiled))
     if not repairs:
         return run
 
@@ -244,11 +265,13 @@ def _as_promised(graph_module: GraphModule, compiled: CompiledGraph) -> Callable
     return call
 
 
-def _repairs(
+def _find_layout_repairs(
     graph_module: GraphModule, compiled: CompiledGraph
 ) -> Iterator[tuple[int, bool, tuple[int, ...] | None]]:
-    """The results that torch makes as views, and that are none for whoever gets them; and those of
-    which AOTAutograd was told other strides than it traced."""
+    """Find results that torch returns as views and ORT does not, and those with other strides.
+
+    AOTAutograd was told the latter.
+    """
     shared = Counter(role.fetch for role in compiled.outputs)
     nodes = graph_module.graph.output_node().args[0]
     for role in compiled.outputs[: compiled.n_results]:

@@ -1,8 +1,9 @@
-"""Which of two candidates runs the next call, and when enough is known to keep one.
+"""Choose which of two candidates runs the next call, and decide when one is clearly faster.
 
 Each call runs one candidate, so that nothing happens twice, and the two take turns in blocks:
-threads of the one that ran before wait for work for some 20 ms, on the processors that the other
-one needs. What is measured in that time, and the first call of a block, does not count."""
+threads of the one that ran before spin for some 20 ms, on the processors that the other one
+needs. Measurements during that time, and the first call of a block, do not count.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _LEAST_TURNS = 2  # of torch before it may be kept: one turn may fall into a bad
 
 @dataclass(frozen=True)
 class Decision:
-    """What is kept, and the seconds of a call of each that speak for it."""
+    """The candidate that is kept, and the seconds per call of both."""
 
     kept: Candidate
     onnxruntime: float
@@ -32,20 +33,22 @@ class Decision:
 
     def __str__(self) -> str:
         times = {"ONNX Runtime": self.onnxruntime, "torch": self.torch}
-        kept, other = times if self.kept == "onnxruntime" else tuple(times)[::-1]
-        return f"{kept} is kept: {_text(times[kept])} a call, {_text(times[other])} in {other}"
+        winner, loser = times if self.kept == "onnxruntime" else tuple(times)[::-1]
+        fast, slow = _format_seconds(times[winner]), _format_seconds(times[loser])
+        return f"{winner} is kept: {fast} a call, {slow} in {loser}"
 
 
-def _text(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
 
 
-class Trial:
-    """The calls of one graph, of sizes that belong together, until one candidate is kept.
+class TimingTrial:
+    """The calls of one graph, for one class of sizes, until one candidate is kept.
 
-    `turn` says who runs the next call; `decision` is None as long as the trial is open.
+    `turn` is the candidate for the next call; `decision` is None as long as the trial is open.
 
-    :param settle: seconds after a turn that do not count; 0 where nobody has threads that wait
+    Args:
+        settle: seconds after a turn that do not count; 0 where no candidate has waiting threads.
     """
 
     def __init__(self, settle: float = SETTLE) -> None:
@@ -57,8 +60,8 @@ class Trial:
         self._counted: list[float] = []  # in this turn
         self._lows: dict[Candidate, list[float]] = {"onnxruntime": [], "torch": []}
 
-    def note(self, began: float, seconds: float) -> None:
-        """A call of the candidate whose turn it is began at `began` and took so long."""
+    def record_call(self, began: float, seconds: float) -> None:
+        """Record a call of the current candidate, which began at `began` and took so long."""
         self.calls += 1
         if self.calls <= _WARM:
             return
@@ -66,16 +69,18 @@ class Trial:
             self._began = began  # and this call does not count
         elif began - self._began >= self._settle:
             self._counted.append(seconds)
-            if self._is_obvious(seconds) or len(self._counted) >= _wanted(self._counted):
+            if self._is_obvious(seconds) or len(self._counted) >= _calls_per_turn(self._counted):
                 self._end_turn()
 
     def _is_obvious(self, seconds: float) -> bool:
-        """Whether a call of torch is so much slower that another one would cost and tell nothing.
-        Never the other way round: torch is kept only after turns of both."""
-        ours = self._lows["onnxruntime"]
+        """Whether a call of torch is so much slower that another one is not worth its time.
+
+        Never the other way round: torch is kept only after turns of both.
+        """
+        ort_lows = self._lows["onnxruntime"]
         if self.turn != "torch" or self._lows["torch"] or seconds < _LONG:
             return False
-        return seconds > _OBVIOUS * min(ours)
+        return seconds > _OBVIOUS * min(ort_lows)
 
     def _end_turn(self) -> None:
         # the lower median: some calls are interrupted, and threads meet at every other one
@@ -85,27 +90,27 @@ class Trial:
             self.turn = "torch"
             return
         self.turn = "onnxruntime"
-        self.decision = self._decided()
+        self.decision = self._decide()
 
-    def _decided(self) -> Decision | None:
-        """What is kept after a turn of each, if that is clear by now."""
-        ours, torchs = self._lows["onnxruntime"], self._lows["torch"]
-        turns = len(torchs)
-        ours_low, torch_low = min(ours), min(torchs)
+    def _decide(self) -> Decision | None:
+        """Return the decision after a turn of each, if it is clear by now."""
+        ort_lows, torch_lows = self._lows["onnxruntime"], self._lows["torch"]
+        turns = len(torch_lows)
+        ort_low, torch_low = min(ort_lows), min(torch_lows)
         margin = _MARGINS[turns - 1]
-        ratio = torch_low / ours_low
+        ratio = torch_low / ort_low
         if ratio > margin:
-            return Decision("onnxruntime", ours_low, torch_low)
-        wins = sum(theirs < own for own, theirs in zip(ours, torchs, strict=True))
+            return Decision("onnxruntime", ort_low, torch_low)
+        wins = sum(theirs < own for own, theirs in zip(ort_lows, torch_lows, strict=True))
         clear = ratio < min(1 / margin, _CLEARLY) and 2 * wins > turns
         if clear and turns >= _LEAST_TURNS:
-            return Decision("torch", ours_low, torch_low)
+            return Decision("torch", ort_low, torch_low)
         if turns == len(_MARGINS):
-            return Decision("onnxruntime", ours_low, torch_low)
+            return Decision("onnxruntime", ort_low, torch_low)
         return None
 
 
-def _wanted(counted: list[float]) -> int:
+def _calls_per_turn(counted: list[float]) -> int:
     """How many calls of a turn count: fewer of long ones, which vary less."""
     least = min(counted)
     return 2 if least > _LONG else 5 if least > 5e-4 else 25

@@ -1,7 +1,10 @@
-"""A CompiledGraph without its model as JSON and back: dataclasses of roles by their fields,
-dimensions as exact polynomials, view operators by name. Nothing that is read is executed or
-imported: names are looked up in fixed tables, and view operators among torch's own; fields of
-roles have the types that roles declare, since some become source text."""
+"""Encode a CompiledGraph without its model as JSON, and decode it.
+
+Dataclasses of roles are encoded by their fields, dimensions as exact polynomials, view operators
+by name. Decoding executes and imports nothing: names are looked up in fixed tables, and view
+operators among torch's own. Fields of roles must have the declared types, since some become
+source text.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ from ortable_generated.aten import traits
 
 @dataclasses.dataclass(frozen=True)
 class NodeRef:
-    """A node of a graph, among the arguments of another: its position."""
+    """A node of a graph among the arguments of another: its position."""
 
     number: int
 
@@ -70,13 +73,14 @@ _VIEW = re.compile(r"aten::(\w+)(?:\.(\w+))?")
 
 
 class Unserializable(Exception):
-    """A value of a CompiledGraph that the file format has no form for; the message names it."""
+    """A value of a CompiledGraph that the file format cannot represent; the message names it."""
 
 
-def encode(compiled: CompiledGraph) -> dict[str, Any]:
-    """The fields of `compiled`, without model and timings, as plain JSON.
+def encode_graph(compiled: CompiledGraph) -> dict[str, Any]:
+    """Return the fields of `compiled`, without model and timings, as plain JSON.
 
-    :raises Unserializable: a Python constant or a view operator that has no form in a file
+    Raises:
+        Unserializable: a Python constant or a view operator that the format cannot represent.
     """
     return {
         f.name: encode_value(getattr(compiled, f.name))
@@ -85,21 +89,23 @@ def encode(compiled: CompiledGraph) -> dict[str, Any]:
     }
 
 
-def decode(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
-    """The CompiledGraph of what `encode` returned; `others` are the fields that it left out.
+def decode_graph(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
+    """Return the CompiledGraph that `encode_graph` encoded; `others` are the omitted fields.
 
-    :raises Exception: any, when `fields` were not made by `encode`
+    Raises:
+        Exception: any, when `encode_graph` did not make `fields`.
     """
-    return CompiledGraph(**_fitting(CompiledGraph, fields), **others)
+    return CompiledGraph(**_decode_fields(CompiledGraph, fields), **others)
 
 
-def encode_whole(compiled: CompiledGraph) -> tuple[dict[str, Any], bytes]:
-    """The fields of `compiled`, and its model as bytes.
+def encode_with_model(compiled: CompiledGraph) -> tuple[dict[str, Any], bytes]:
+    """Return the fields of `compiled`, and its model as bytes.
 
-    :raises Unserializable: the message says why no file can have it
+    Raises:
+        Unserializable: the message says why no file can hold it.
     """
     try:
-        fields = encode(compiled)
+        fields = encode_graph(compiled)
         model = compiled.model.SerializeToString()
     except Unserializable as exc:
         raise Unserializable(f"it holds {exc}") from None
@@ -110,19 +116,19 @@ def encode_whole(compiled: CompiledGraph) -> tuple[dict[str, Any], bytes]:
     return fields, model
 
 
-def decode_whole(fields: Mapping[str, Any], content: Any, **others: Any) -> CompiledGraph:
-    """The inverse of `encode_whole`, with `others`; any exception for what that did not make."""
+def decode_with_model(fields: Mapping[str, Any], content: Any, **others: Any) -> CompiledGraph:
+    """Invert `encode_with_model`, with `others`; raises any exception for other contents."""
     model = ModelProto.FromString(bytes(content))
     if not _is_self_contained(model):
         raise ValueError("it reads other files")
-    return decode(fields, model=model, cache="disk", **others)
+    return decode_graph(fields, model=model, cache="disk", **others)
 
 
 def _is_self_contained(model: ModelProto) -> bool:
-    """Whether no tensor of the model stands in another file."""
+    """Whether no tensor of the model is in another file."""
     tensors: list[TensorProto] = list(model.graph.initializer)
     tensors += [part for s in model.graph.sparse_initializer for part in (s.values, s.indices)]
-    stack = [*model.graph.node, *(node for each in model.functions for node in each.node)]
+    stack = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     while stack:
         for att in stack.pop().attribute:
             tensors += [att.t, *att.tensors]
@@ -133,9 +139,10 @@ def _is_self_contained(model: ModelProto) -> bool:
 
 
 def encode_value(value: Any) -> Any:
-    """A field of a role, or an argument of an operator, as plain JSON.
+    """Return a field of a role, or an argument of an operator, as plain JSON.
 
-    :raises Unserializable: it has no form in a file
+    Raises:
+        Unserializable: the format cannot represent it.
     """
     kind: type = value.__class__
     if kind in (bool, int, str) or value is None:
@@ -164,7 +171,7 @@ def encode_value(value: Any) -> Any:
 
 
 def _encode_record(value: Any) -> dict[str, Any]:
-    """The fields of a role that differ from their defaults."""
+    """Encode the fields of a role that differ from their defaults."""
     return {
         f.name: encode_value(item)
         for f in dataclasses.fields(value)
@@ -173,8 +180,10 @@ def _encode_record(value: Any) -> dict[str, Any]:
 
 
 def _is_view(op: Any) -> bool:
-    """Whether `op` may be a step from a tensor to a view of it; an unsafe view is one although
-    torch does not count it."""
+    """Whether `op` may be a step from a tensor to a view of it.
+
+    An unsafe view is one although torch does not count it.
+    """
     overload = isinstance(op, OpOverload)
     return overload and (op.is_view or op.name() in traits.UNSAFE_VIEW)
 
@@ -187,19 +196,19 @@ def _view_name(op: Any) -> str:
     raise Unserializable(f"{op!r}, a {type(op).__name__}")
 
 
-def _view(name: str) -> Any:
-    """The view operator of torch called `name`."""
+def _find_view_op(name: str) -> Any:
+    """Find the view operator of torch called `name`."""
     if name == "getitem":
         return operator.getitem
-    found = _VIEW.fullmatch(name)
-    packet = getattr(torch.ops.aten, found[1], None) if found else None
-    op = getattr(packet, (found[2] or "default") if found else "", None)
+    match = _VIEW.fullmatch(name)
+    packet = getattr(torch.ops.aten, match[1], None) if match else None
+    op = getattr(packet, (match[2] or "default") if match else "", None)
     if not _is_view(op):
         raise ValueError(f"{name!r} is no view operator of torch")
     return op
 
 
-def _dim(flat: Any) -> Any:
+def _decode_dim(flat: Any) -> Any:
     dim = from_picklable(flat)
     if not isinstance(dim, SymDim):
         raise ValueError("a dimension that is no polynomial")
@@ -207,62 +216,64 @@ def _dim(flat: Any) -> Any:
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
-    "dim": _dim,
+    "dim": _decode_dim,
     "float": float.fromhex,
     "list": lambda items: [decode_value(item) for item in items],
     "dict": lambda items: {decode_value(k): decode_value(v) for k, v in items},
     "set": lambda items: frozenset(decode_value(item) for item in items),
     "torch": lambda name: _TORCH[name],
     "device": torch.device,
-    "view": _view,
+    "view": _find_view_op,
 }
 
 
-def _fitting(record: type, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The decoded fields of a record, each of the type that the record declares: numbers of these
-    become source text that is run, so that a text in the place of one would be code."""
-    hints = _hints(record)
-    found = {name: decode_value(value) for name, value in fields.items()}
-    for name, value in found.items():
-        if name not in hints or not _fits(value, hints[name]):
+def _decode_fields(record: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Decode the fields of a record and check that each has the declared type.
+
+    Numbers of these become source text that is run, so that a string instead of one would be code.
+    """
+    hints = _declared_types(record)
+    values = {name: decode_value(value) for name, value in fields.items()}
+    for name, value in values.items():
+        if name not in hints or not _has_type(value, hints[name]):
             raise ValueError(f"{record.__name__}.{name} is {value!r:.60}")
-    return found
+    return values
 
 
 @functools.cache
-def _hints(record: type) -> dict[str, Any]:
+def _declared_types(record: type) -> dict[str, Any]:
     return get_type_hints(record)
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type as the roles declare it."""
+def _has_type(value: Any, hint: Any) -> bool:
+    """Whether a value has a type as the roles declare it."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
     if origin in (types.UnionType, Union):
-        return any(_fits(value, each) for each in inner)
+        return any(_has_type(value, option) for option in inner)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, inner[0]) for item in value)
+        return isinstance(value, tuple) and all(_has_type(item, inner[0]) for item in value)
     if origin is frozenset:
-        return isinstance(value, frozenset) and all(_fits(item, inner[0]) for item in value)
+        return isinstance(value, frozenset) and all(_has_type(item, inner[0]) for item in value)
     if origin in (dict, Mapping):
         return isinstance(value, dict) and all(
-            _fits(key, inner[0]) and _fits(item, inner[1]) for key, item in value.items()
+            _has_type(key, inner[0]) and _has_type(item, inner[1]) for key, item in value.items()
         )
-    if hint is int:  # bool is a class of int, which every place takes
+    if hint is int:  # bool is a subclass of int, accepted everywhere
         return type(value) in (int, bool)
     return isinstance(value, hint)
 
 
 def decode_value(value: Any) -> Any:
-    """What `encode_value` was given; raises any exception where nothing was."""
+    """Invert `encode_value`; raises any exception for other contents."""
     if isinstance(value, list):
         return tuple(decode_value(item) for item in value)
     if not isinstance(value, dict):
         return value
     ((tag, content),) = value.items()
     if tag in _RECORDS:
-        return _RECORDS[tag](**_fitting(_RECORDS[tag], content))
+        return _RECORDS[tag](**_decode_fields(_RECORDS[tag], content))
     if tag in _ENUMS:
         return _ENUMS[tag](content)
     return _DECODERS[tag](content)

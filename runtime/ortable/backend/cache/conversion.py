@@ -28,80 +28,86 @@ def compile_cached(
     static: frozenset[int] = frozenset(),
     whole: AotGraph | None = None,
 ) -> CompiledGraph:
-    """What `compile_graph` returns, converted here or found in a cache: `CompiledGraph.cache` says
-    which (`miss`, `memory`, `disk`). Raises what `compile_graph` raises.
+    """Return what `compile_graph` returns, converted now or from a cache.
+
+    `CompiledGraph.cache` says which (`miss`, `memory`, `disk`). Raises what `compile_graph` raises.
     """
-    if searched():  # a fault: parts of the conversion are switched off
+    if searched():  # a bisection disables parts of the conversion
         return compile_graph(graph, options, static, whole)
     begin = time.perf_counter()
     try:
         key = conversion_key(graph, options, static, whole)
     except Uncacheable as exc:
-        _say(options, f"not cached: {exc}")
+        _log_and_print(options, f"not cached: {exc}")
         return compile_graph(graph, options, static, whole)
     seconds = {"key": time.perf_counter() - begin}
-    # kept are positions in place of the names of nodes, which equal graphs may have others of
+    # stored are positions in place of the names of nodes, which differ between equal graphs
     names = {str(i): node.name for i, node in enumerate(graph.module.graph.nodes)}
-    found = _find(key, options, seconds)
-    if found is None:
-        _log.debug("no conversion of the %s graph is kept under %s", graph.kind, key)
-        made = compile_graph(graph, options, static, whole)
-        seconds |= made.timings
+    conversion = _find_conversion(key, options, seconds)
+    if conversion is None:
+        _log.debug("no conversion of the %s graph is stored under %s", graph.kind, key)
+        compiled = compile_graph(graph, options, static, whole)
+        seconds |= compiled.timings
         positions = {name: position for position, name in names.items()}
-        found = _renamed(replace(made, key=key), positions)
-        conversions.put(key, found)
-        _save(key, found, options)
+        conversion = _rename_nodes(replace(compiled, key=key), positions)
+        conversions.put(key, conversion)
+        _save_conversion(key, conversion, options)
     # timings are those of this graph, and so are the names of nodes
-    return _renamed(replace(found, timings=seconds), names)
+    return _rename_nodes(replace(conversion, timings=seconds), names)
 
 
-def _renamed(compiled: CompiledGraph, names: Mapping[str, str]) -> CompiledGraph:
+def _rename_nodes(compiled: CompiledGraph, names: Mapping[str, str]) -> CompiledGraph:
     return replace(
         compiled,
-        fx_names={result: _renamed_part(name, names) for result, name in compiled.fx_names.items()},
+        fx_names={result: _rename_part(name, names) for result, name in compiled.fx_names.items()},
         cases={names[name]: case for name, case in compiled.cases.items()},
     )
 
 
-def _renamed_part(name: str, names: Mapping[str, str]) -> str:
-    """A node under its other name, or a part of one: `fft.real`."""
+def _rename_part(name: str, names: Mapping[str, str]) -> str:
+    """Rename a node, or a part of one: `fft.real`."""
     node, dot, part = name.partition(".")
     return f"{names[node]}{dot}{part}"
 
 
 def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
-    """The conversion of a key that `compile_cached` gave in this or another process; None when
-    neither memory nor the folder has it."""
+    """Return the conversion of a key of `compile_cached` in this or another process, or None."""
     seconds: dict[str, float] = {}
-    found = _find(key, options, seconds)
-    return None if found is None else replace(found, timings=seconds, fx_names={}, cases={})
+    conversion = _find_conversion(key, options, seconds)
+    return (
+        None if conversion is None else replace(conversion, timings=seconds, fx_names={}, cases={})
+    )
 
 
-def _find(key: str, options: OrtOptions, seconds: dict[str, float]) -> CompiledGraph | None:
+def _find_conversion(
+    key: str, options: OrtOptions, seconds: dict[str, float]
+) -> CompiledGraph | None:
     begin = time.perf_counter()
-    found = conversions.get(key)
-    if found is not None:
-        _save(key, found, options, again=False)
-        found = replace(found, cache="memory")
+    conversion = conversions.get(key)
+    if conversion is not None:
+        _save_conversion(key, conversion, options, again=False)
+        conversion = replace(conversion, cache="memory")
     elif options.cache_dir is not None:
         with contextlib.suppress(Uncacheable):
-            found = conversions.load(options.cache_dir, disk_key(key), limits_of(options))
-        if found is not None:
-            found = replace(found, key=key)
-            conversions.put(key, found)
-    if found is not None:
-        _log.debug("the conversion %s is found: %s", key, found.cache)
+            conversion = conversions.load(options.cache_dir, disk_key(key), limits_of(options))
+        if conversion is not None:
+            conversion = replace(conversion, key=key)
+            conversions.put(key, conversion)
+    if conversion is not None:
+        _log.debug("the conversion %s was found: %s", key, conversion.cache)
     seconds["load"] = time.perf_counter() - begin
-    return found
+    return conversion
 
 
 def limits_of(options: OrtOptions) -> Limits:
-    """Those of the folder that the options set."""
+    """Return the limits of the folder that the options set."""
     return Limits(options.cache_megabytes * 2**20, options.cache_days * 24 * 3600)
 
 
-def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = True) -> None:
-    """Writes a conversion into `cache_dir`; one that is there already only when `again`."""
+def _save_conversion(
+    key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = True
+) -> None:
+    """Write a conversion into `cache_dir`; an existing file only when `again`."""
     folder = options.cache_dir
     if folder is None:
         return
@@ -110,10 +116,10 @@ def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = 
         if again or not conversions.path(folder, name).exists():
             conversions.save(folder, name, compiled, limits_of(options))
     except Uncacheable as exc:
-        _say(options, f"not written into {folder}: {exc}")
+        _log_and_print(options, f"not written into {folder}: {exc}")
 
 
-def _say(options: OrtOptions, message: str) -> None:
+def _log_and_print(options: OrtOptions, message: str) -> None:
     _log.info("%s", message)
     if options.verbose:
         print(f"[ortable] {message}")

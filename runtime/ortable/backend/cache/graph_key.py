@@ -1,7 +1,8 @@
-"""The key of a conversion: what of the graph, the options and this process changes one, as one
-digest. A graph counts as the conversion sees it: operators, arguments, types, layouts and
-constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of a model
-share one conversion, whose nodes name the source lines of the first."""
+"""Compute the key of a conversion: a digest of what affects it in the graph, the options and this
+process. A graph counts as the conversion sees it: operators, arguments, types, layouts and
+constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of a
+model share one conversion, whose nodes name the source lines of the first.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from ortable.passes.rewrite.rule_selection import content_key
 
 from .keys import digest_of_lines, text_of
 
-LARGEST_CONSTANTS = 2**31 - 1  # bytes; what protobuf holds
+MAX_CONSTANT_BYTES = 2**31 - 1  # bytes; what protobuf holds
 _TRUSTED = ("_operator", "builtins", "math", "operator", "torch")
 _SCALARS = frozenset({int, bool, str, complex, float, type(None), type(Ellipsis)})
 _TORCH_SCALARS = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -45,10 +46,11 @@ def conversion_key(
     static: frozenset[int],
     whole: AotGraph | None = None,
 ) -> str:
-    """Digest of all that `compile_graph` reads of these arguments, in this process.
+    """Digest everything that `compile_graph` reads of these arguments, in this process.
 
-    :raises Uncacheable: the graph holds what has no content to compare, or the options hold
-        functions that change the model
+    Raises:
+        Uncacheable: part of the graph has no content to compare, or the options have functions that
+            change the model.
     """
     if options.pre_ort_model_transforms:
         raise Uncacheable("pre_ort_model_transforms may do anything")
@@ -70,14 +72,15 @@ def conversion_key(
 
 
 def graph_text(graph_module: GraphModule) -> list[str]:
-    """What a conversion of `graph_module` depends on, as lines; equal lines, equal models.
+    """Return the lines that determine a conversion of `graph_module`; equal lines, equal models.
 
     Its constants are read: call it outside a fake tensor mode.
 
-    :raises Uncacheable: an argument, a target or a constant that has no content to compare
+    Raises:
+        Uncacheable: an argument, a target or a constant that has no content to compare.
     """
     writer = _GraphWriter()
-    writer.graph(graph_module)
+    writer.write_graph(graph_module)
     return writer.lines
 
 
@@ -91,70 +94,71 @@ class _GraphWriter:
         self.tensors: dict[Any, str] = {}  # of static shape
         self.constants = 0  # bytes
 
-    def graph(self, graph_module: GraphModule) -> None:
+    def write_graph(self, graph_module: GraphModule) -> None:
         numbers: dict[Node, int] = {}
         self.lines.append("graph")
         for node in graph_module.graph.nodes:
-            self.lines.append(self.node(node, graph_module, numbers))
+            self.lines.append(self.node_text(node, graph_module, numbers))
             numbers[node] = len(numbers)
         self.lines.append("end")
 
-    def node(self, node: Node, owner: GraphModule, numbers: dict[Node, int]) -> str:
+    def node_text(self, node: Node, owner: GraphModule, numbers: dict[Node, int]) -> str:
         op = node.op
         if op == "placeholder":
             written = "written " if has_untracked_writes(node) else ""
             memory = f" as {argument_strides(node)}" if has_other_strides(node) else ""
-            return f"in {written}{type(node.meta.get('desc')).__name__} {self.result(node)}{memory}"
+            desc = type(node.meta.get("desc")).__name__
+            return f"in {written}{desc} {self.result_text(node)}{memory}"
         if op == "get_attr":
-            return f"attr {self.attribute(find_attribute(owner, str(node.target), None))}"
+            return f"attr {self.attribute_text(find_attribute(owner, str(node.target), None))}"
         if op == "call_module":
             raise Uncacheable(f"{node.name} calls a module")
-        target = "" if op == "output" else self.function(node.target)
-        args = self.sequence(node.args, numbers)
-        kwargs = self.argument(node.kwargs, numbers) if node.kwargs else ""
+        target = "" if op == "output" else self.target_text(node.target)
+        args = self.sequence_text(node.args, numbers)
+        kwargs = self.argument_text(node.kwargs, numbers) if node.kwargs else ""
         if op == "output":
             described = node.meta.get("desc") or ()
             described = described if isinstance(described, list | tuple) else (described,)
             promised = "promised " if has_promised_strides(node) else ""
             return f"out {promised}{args} {' '.join(type(d).__name__ for d in described)}"
-        return f"{op} {target} {args} {kwargs} {self.result(node)}"
+        return f"{op} {target} {args} {kwargs} {self.result_text(node)}"
 
-    def result(self, node: Node) -> str:
-        """What FX says of the result: the fields that conversions read."""
+    def result_text(self, node: Node) -> str:
+        """Describe the metadata of a result that conversions read."""
         for name in ("val", "example_value", "tensor_meta"):
             if name in node.meta:
-                return self.value(node.meta[name])
+                return self.value_text(node.meta[name])
         return "?"
 
-    def value(self, value: Any) -> str:
+    def value_text(self, value: Any) -> str:
         if isinstance(value, torch.Tensor):
-            return self.tensor(value)
+            return self.tensor_text(value)
         if isinstance(value, list | tuple):
-            return f"[{' '.join(map(self.value, value))}]"
-        return self.argument(value, {})
+            return f"[{' '.join(map(self.value_text, value))}]"
+        return self.argument_text(value, {})
 
-    def tensor(self, value: torch.Tensor) -> str:
+    def tensor_text(self, value: torch.Tensor) -> str:
         if value.layout is not torch.strided:
             return f"T {value.dtype} {value.device} {value.layout} {self.dims(value.shape)}"
         layout = (value.shape, value.stride(), value.storage_offset())
         kind = (value.dtype, value.device, value.is_conj(), value.is_neg())
         try:
-            found = self.tensors.get((layout, kind))
+            text = self.tensors.get((layout, kind))
         except TypeError:  # symbolic sizes have no hash
-            return self.tensor_text(layout, kind)
-        if found is None:
-            found = self.tensors[layout, kind] = self.tensor_text(layout, kind)
-        return found
+            return self.format_tensor(layout, kind)
+        if text is None:
+            text = self.tensors[layout, kind] = self.format_tensor(layout, kind)
+        return text
 
-    def tensor_text(self, layout: tuple[Any, Any, Any], kind: tuple[Any, ...]) -> str:
+    def format_tensor(self, layout: tuple[Any, Any, Any], kind: tuple[Any, ...]) -> str:
         sizes, strides, offset = layout
         words = " ".join(map(str, kind))
         return f"T {words} {self.dims(sizes)} {self.dims(strides)} {self.dims((offset,))}"
 
     def dims(self, values: Iterable[Any]) -> str:
-        return ",".join([str(v) if v.__class__ is int else self.number(v) for v in values])
+        return ",".join([str(v) if v.__class__ is int else self.number_text(v) for v in values])
 
-    def argument(self, value: Any, numbers: dict[Node, int]) -> str:
+    def argument_text(self, value: Any, numbers: dict[Node, int]) -> str:
         kind = value.__class__
         if kind is Node:
             return f"%{numbers[value]}"
@@ -164,25 +168,26 @@ class _GraphWriter:
             return f"<{value}>"
         if isinstance(value, list | tuple):
             # FX makes its own kinds of list and dict of arguments
-            return f"{'l' if isinstance(value, list) else 't'}{self.sequence(value, numbers)}"
+            return f"{'l' if isinstance(value, list) else 't'}{self.sequence_text(value, numbers)}"
         if isinstance(value, dict):
             items = (
-                f"{self.argument(k, numbers)}:{self.argument(value[k], numbers)}" for k in value
+                f"{self.argument_text(k, numbers)}:{self.argument_text(value[k], numbers)}"
+                for k in value
             )
             return f"{{{' '.join(items)}}}"
         if isinstance(value, _NUMBERS):
-            return self.number(value)
+            return self.number_text(value)
         if kind is slice:
-            return f"s{self.sequence((value.start, value.stop, value.step), numbers)}"
+            return f"s{self.sequence_text((value.start, value.stop, value.step), numbers)}"
         if isinstance(value, torch.Tensor):
-            return self.tensor(value)
-        return self.function(value)
+            return self.tensor_text(value)
+        return self.target_text(value)
 
-    def sequence(self, values: Iterable[Any], numbers: dict[Node, int]) -> str:
-        return f"({' '.join([self.argument(value, numbers) for value in values])})"
+    def sequence_text(self, values: Iterable[Any], numbers: dict[Node, int]) -> str:
+        return f"({' '.join([self.argument_text(value, numbers) for value in values])})"
 
-    def function(self, target: Any) -> str:
-        """An operator by its name; a Python function only when it is torch's or Python's."""
+    def target_text(self, target: Any) -> str:
+        """Name an operator; a Python function only when it is torch's or Python's."""
         if isinstance(target, OpOverload | HigherOrderOperator):
             return target.name()
         if isinstance(target, types.FunctionType | types.BuiltinFunctionType | type):
@@ -191,24 +196,24 @@ class _GraphWriter:
                 return f"{module}.{target.__qualname__}"
         raise Uncacheable(f"{target!r}, a {type(target).__name__}, has no content to compare")
 
-    def number(self, value: Any) -> str:
+    def number_text(self, value: Any) -> str:
         if not isinstance(value, _NUMBERS):
             return repr(value)
         env = getattr(value.node, "shape_env", None)
-        return f"{type(value).__name__}:{self.expression(value.node.expr, env)}"
-
-    def expression(self, expression: Any, env: Any) -> str:
-        """An expression of sympy, its symbols by number and by what dimensions know of them."""
-        key = (type(expression), expression)
-        found = self.expressions.get(key)
-        if found is None:
-            found = self.expressions[key] = self.expression_text(expression, env)
-        return found
+        return f"{type(value).__name__}:{self.expression_text(value.node.expr, env)}"
 
     def expression_text(self, expression: Any, env: Any) -> str:
+        """Describe a sympy expression, with its symbols by number and properties."""
+        key = (type(expression), expression)
+        text = self.expressions.get(key)
+        if text is None:
+            text = self.expressions[key] = self.format_expression(expression, env)
+        return text
+
+    def format_expression(self, expression: Any, env: Any) -> str:
         args = getattr(expression, "args", ())
         if args:
-            parts = [self.expression(arg, env) for arg in args]
+            parts = [self.expression_text(arg, env) for arg in args]
             kind = type(expression).__name__
             if kind in ("Add", "Mul", "Max", "Min"):  # sympy orders them by the names of symbols
                 parts.sort()
@@ -217,9 +222,9 @@ class _GraphWriter:
             return f"Float {float(expression)!r}"  # sympy writes 15 digits
         if not getattr(expression, "is_Symbol", False):
             return f"{type(expression).__name__} {expression!r}"
-        known = getattr(env, "var_to_range", {}).get(expression)
+        value_range = getattr(env, "var_to_range", {}).get(expression)
         facts = (
-            None if known is None else bool(known.lower >= 0),
+            None if value_range is None else bool(value_range.lower >= 0),
             expression.is_integer,
             expression.is_nonnegative,
             expression.name[:1] == "u",
@@ -227,33 +232,34 @@ class _GraphWriter:
         self.symbols += 1
         return f"${self.symbols}{facts}"
 
-    def attribute(self, value: Any) -> str:
-        """An attribute of the graph module by its content; a graph is written out in place."""
+    def attribute_text(self, value: Any) -> str:
+        """Describe an attribute of the graph module by its content; a graph is written inline."""
         if isinstance(value, GraphModule):
-            self.graph(value)
+            self.write_graph(value)
             return "graph"
         if not isinstance(value, torch.Tensor):
-            return self.argument(value, {})
+            return self.argument_text(value, {})
         self.constants += value.numel() * value.element_size()
-        if self.constants > LARGEST_CONSTANTS:
+        if self.constants > MAX_CONSTANT_BYTES:
             raise Uncacheable("constants of more than 2 GB")
         return constant_text(value)
 
 
 def constant_text(tensor: torch.Tensor) -> str:
-    """A real tensor by type, layout and content.
+    """Describe a real tensor by type, layout and content.
 
-    :raises Uncacheable: its content cannot be read as bytes
+    Raises:
+        Uncacheable: its content cannot be read as bytes.
     """
     if type(tensor) not in _PLAIN_TENSORS or tensor.layout is not torch.strided:
         raise Uncacheable(f"a constant is a {type(tensor).__name__} of layout {tensor.layout}")
     if tensor.is_quantized or tensor.device.type == "meta":
         raise Uncacheable(f"a constant is a tensor of {tensor.dtype} on {tensor.device}")
-    return f"{_GraphWriter().tensor(tensor)} {digest_of(tensor)}"
+    return f"{_GraphWriter().tensor_text(tensor)} {digest_of(tensor)}"
 
 
 def digest_of(tensor: torch.Tensor) -> str:
-    """Digest of the elements of a real tensor, in row-major order."""
+    """Digest the elements of a real tensor, in row-major order."""
     flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
     content: Any = flat.view(torch.uint8).numpy() if flat.numel() else b""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

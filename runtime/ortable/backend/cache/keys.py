@@ -1,5 +1,6 @@
-"""Keys of sessions and of files, and the versions that all keys depend on: texts of 64 digits, the
-same in every process. What a process needs that converts nothing; `graph_key` has the rest."""
+"""Keys of sessions and files, and the versions that all keys depend on: strings of 64 hex digits,
+the same in every process. Needed without conversions, too; `graph_key` has the rest.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ from ortable.interpreter.tables import LOADED
 
 
 def option_settings(options: OrtOptions) -> list[Any]:
-    """The options that change a compiled graph, as values to write down; functions of the user are
-    none."""
+    """Return the options that change a compiled graph as plain values, without the user's
+    functions.
+    """
     rewrites: Any = options.rewrites
-    if not set(rewrites) <= {"default", "none"}:  # these are told by the version
+    if not set(rewrites) <= {"default", "none"}:  # these depend on the version only
         from ortable.passes.rewrite.rule_selection import content_key
 
         rewrites = content_key(rewrites)
@@ -39,9 +41,11 @@ def option_settings(options: OrtOptions) -> list[Any]:
 
 
 def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> str | None:
-    """Key of a session for `compiled`: with the options that sessions read, torch's number of
-    threads, and `extra` (plain values: flags, a device). None when sessions cannot be compared: the
-    conversion has no key, or `session_options` is an object of ONNX Runtime.
+    """Compute the key of a session for `compiled`.
+
+    It covers the options that sessions read, torch's number of threads, and `extra` (plain values:
+    flags, a device). None when sessions cannot be compared: the conversion has no key, or
+    `session_options` is an object of ONNX Runtime.
     """
     if compiled.key is None:
         return None
@@ -49,7 +53,7 @@ def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> st
     if settings is not None and not isinstance(settings, Mapping):
         return None
     try:
-        # equal conversions made twice, from graphs of other names, have sessions of their own
+        # equal conversions of graphs with other names have separate sessions
         names = [role.name for role in compiled.inputs]
         text = text_of([options.providers, settings, torch.get_num_threads(), names, extra])
     except TypeError:  # an object among the options of a provider
@@ -58,20 +62,25 @@ def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> st
 
 
 def disk_key(key: str) -> str:
-    """The key of a conversion for other processes: with versions, and the user's specs.
+    """Compute the key of a conversion for other processes: with versions, and the user's specs.
 
-    :raises Uncacheable: `load_specs` was given functions, whose content nobody can compare
+    Raises:
+        Uncacheable: `load_specs` was given functions, whose content cannot be compared.
     """
     for specs in LOADED:
         if specs.lowerings:
             raise Uncacheable(f"{specs.path} was loaded with lowerings, which are functions")
-    return digest_of_lines([key, text_of(versions()), *(specs.source for specs in LOADED)])
+    return digest_of_lines(
+        [key, text_of(dependency_versions()), *(specs.source for specs in LOADED)]
+    )
 
 
 @functools.cache
-def versions() -> dict[str, str]:
-    """Versions that a conversion depends on; `code` is a digest of ortable's own sources, the
-    generated tables included."""
+def dependency_versions() -> dict[str, str]:
+    """Return the versions that a conversion depends on.
+
+    `code` is a digest of ortable's own sources, the generated tables included.
+    """
     import onnx
     import onnxruntime
 
@@ -93,12 +102,12 @@ def versions() -> dict[str, str]:
 
 
 def text_of(value: Any) -> str:
-    """Plain values as a text, the same for equal ones."""
+    """Serialize plain values; equal values give equal strings."""
     return json.dumps(value, sort_keys=True)
 
 
 def digest_of_lines(lines: Iterable[str]) -> str:
-    """One digest of lines, 64 digits."""
+    """Digest lines to 64 hex digits."""
     digest = hashlib.sha256()
     for line in lines:
         encoded = line.encode("utf-8", "surrogatepass")

@@ -438,7 +438,7 @@ def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
     headline = (
         f"ONNX Runtime cannot run the graph with these arguments{source_suffix(lines)}: {words}"
     )
-    return ProviderError("\n".join([headline, *lines]), details=str(error)).advised(
+    return ProviderError("\n".join([headline, *lines]), details=str(error)).with_advice(
         "What to do: call the model without torch.compile: eager says what is wrong with them."
     )
 

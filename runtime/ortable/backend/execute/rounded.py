@@ -121,7 +121,7 @@ def needs_constants(reason: str) -> OptionError:
     return OptionError(
         "Option 'weights' rounds weights that are constants of a session, and those of this graph "
         f"are not: {reason}."
-    ).advised(
+    ).with_advice(
         "What to do: call the model under torch.no_grad(), with weights that nobody changes; or "
         "leave the option out."
     )

@@ -16,7 +16,7 @@ from ortable import dims, dtypes
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.inputs import InputPlan, shape_of
 from ortable.compat.torch import OpOverload, PythonReferenceAnalysis, sympy_interp
-from ortable.dispatch import Draw
+from ortable.dispatch import RngCall
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 
@@ -83,7 +83,7 @@ def write_draws(
     return AotGraph(GraphModule(graph.module, writer.graph)), in_torch, before
 
 
-def _draw_of(node: Node) -> Draw | None:
+def _draw_of(node: Node) -> RngCall | None:
     """What torch draws for a node; None where it draws nothing, or from a generator of its own."""
     if not isinstance(node.target, OpOverload) or node.kwargs.get("generator"):
         return None
@@ -108,7 +108,7 @@ class _DrawWriter:
         self.made[node] = self.graph.node_copy(node, self.made.__getitem__)
         return self.made[node]
 
-    def draw(self, node: Node, draw: Draw) -> None:
+    def draw(self, node: Node, draw: RngCall) -> None:
         """Writes the draw of a node in front of what is left of it."""
         value = node.meta["val"]
         result = value[0] if isinstance(value, list | tuple) else value
@@ -133,7 +133,7 @@ class _DrawWriter:
             new.meta = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
             new.meta["val"] = result.new_empty_strided(shape, strides, dtype=dtype)
             self.in_torch[new] = f"torch's generator draws the numbers of {operator_key(node)}"
-        if draw.whole:
+        if draw.is_result:
             self.made[node] = drawn
         else:
             rest = self.copy(node)

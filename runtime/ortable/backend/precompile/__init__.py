@@ -1,2 +1,1 @@
-"""Compiled graphs that go from process to process: as keys of a cache, or whole, as bytes that need
-nothing but ortable, torch and onnxruntime."""
+"""Compiled graphs for other processes: what torch's caches and precompiled files store."""

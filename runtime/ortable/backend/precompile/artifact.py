@@ -1,9 +1,10 @@
-"""What torch keeps of a compiled graph, and loads in a process that neither traces nor converts.
+"""What torch stores of a compiled graph, and loads in a process that neither traces nor converts.
 
-An Artifact stands in its cache of AOTAutograd: pickled it is the keys of conversions that stand in
-`cache_dir`, or, where torch precompiles, all of the graph as bytes; made by `aot.torch_cache`. A
-Precompiled is what torch gets instead of a compiled function where it makes files (`aot_compile`,
-TORCH_CACHING_PRECOMPILE); made by `aot.keep` of what AOTAutograd returned."""
+`aot.torch_cache` makes an Artifact for torch's cache of AOTAutograd: pickled it is the keys of
+conversions in `cache_dir`, or, where torch precompiles, the entire graph as bytes.
+`aot.serialization` makes a Precompiled of what AOTAutograd returned: torch gets it instead of a
+compiled function where it writes files (`aot_compile`, TORCH_CACHING_PRECOMPILE).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ortable.backend.cache.envelope import seal, unseal
+from ortable.backend.cache.envelope import seal_bytes, unseal_bytes
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.memory import conversions
 from ortable.backend.execute.call import OrtBackend
@@ -38,15 +39,17 @@ from ortable.compat.torch import (
 )
 from ortable.errors import OrtableError, PrecompileError
 
-from .pack import converted_graphs, made_with, pack, unpack
+from .pack import converted_graphs, made_with, pack_graph, unpack_graph
 
 Compiled = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Loader:
-    """What a compilation in progress makes of a graph that torch's cache names: `run` takes its
-    conversions, and what it is besides them, to a callable."""
+    """How a compilation in progress restores a graph from torch's cache.
+
+    `run` makes a callable of its conversions and of the graph around them.
+    """
 
     options: OrtOptions
     run: Callable[[Sequence[CompiledGraph], HostGraph | None], Compiled]
@@ -56,8 +59,7 @@ loader: ContextVar[Loader | None] = ContextVar("ortable_loader", default=None)
 
 
 class Artifact(OutputCode):
-    """A compiled graph that torch can keep: pickled it is keys and a text, or `packed` whole;
-    loaded it runs again.
+    """A compiled graph that torch can store: pickled it is keys and a text, or `packed` bytes.
 
     `keys` are those of its conversions, None where one has none; `text` describes a graph that runs
     partly in torch. `whole` says that other processes have no `cache_dir` to read.
@@ -79,16 +81,17 @@ class Artifact(OutputCode):
         return self.run(inputs)  # type: ignore[misc]
 
     def prepare_for_serialization(self) -> None:
-        """Called on a copy: leaves the keys and the text alone, or the bytes.
+        """Reduce a copy to the keys and the text, or to the bytes.
 
-        :raises BypassAOTAutogradCache: a conversion is in no file, or the rest of the graph has no
-            description, so that nobody could load it
-        :raises PrecompileError: the same, where torch was asked for bytes and for nothing else
+        Raises:
+            BypassAOTAutogradCache: a conversion is in no file, or the rest of the graph has no
+                description, so that it could not be loaded.
+            PrecompileError: the same, where torch was asked for bytes and for nothing else.
         """
         options = self.options
         assert options is not None
         if self.whole:
-            self.packed = _packed(self.run, options)
+            self.packed = _pack_or_bypass(self.run, options)
         else:
             self._check_files(options.cache_dir)
         self.run = self.options = None
@@ -104,31 +107,34 @@ class Artifact(OutputCode):
             raise BypassAOTAutogradCache("ortable keeps this graph in no file")
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
-        """Makes the graph run again, in the compilation that found it, or from its bytes anywhere.
+        """Make the graph run again, in the compilation that found it, or from its bytes anywhere.
 
-        :raises FXGraphCacheMiss: the folder has lost a model, or the text is not one of this
-            version: torch compiles again
-        :raises PrecompileError: the bytes are damaged, or of other versions
+        Raises:
+            FXGraphCacheMiss: the folder has lost a model, or the text is not one of this version:
+                torch compiles again.
+            PrecompileError: the bytes are damaged, or of other versions.
         """
-        found = loader.get()
+        active = loader.get()
         packed = self.packed
         if packed is not None:
-            parts = unpack(packed)
+            parts = unpack_graph(packed)
             with unset_fake_temporarily():
                 self.run = (
-                    parts.run() if found is None else found.run(parts.conversions, parts.host)
+                    parts.make_callable()
+                    if active is None
+                    else active.run(parts.conversions, parts.host)
                 )
             self.options, self.packed = parts.options, None
             return
-        if found is None:
+        if active is None:
             raise OrtableError(
                 "A graph that ortable compiled was loaded outside torch.compile: only the key of "
                 "its model is in torch's cache. Compile with backend='ortable' and the same "
                 "cache_dir."
             )
-        self._load(found)
+        self._load_cached(active)
 
-    def _load(self, found: Loader) -> None:
+    def _load_cached(self, active: Loader) -> None:
         from ortable.backend.cache.conversion import load_cached  # imports what converts
 
         keys = self.keys or ()
@@ -136,23 +142,22 @@ class Artifact(OutputCode):
             host = None if self.text is None else decode_host_graph(self.text, len(keys))
         except Exception as exc:  # whatever a damaged text makes a reader raise
             raise FXGraphCacheMiss(f"not a description of a graph: {exc!r}") from exc
-        graphs = [load_cached(key, found.options) for key in keys]
+        graphs = [load_cached(key, active.options) for key in keys]
         if None in graphs:
             missing = keys[graphs.index(None)]
-            raise FXGraphCacheMiss(f"{found.options.cache_dir} has no model for {missing}")
-        self.options = found.options
+            raise FXGraphCacheMiss(f"{active.options.cache_dir} has no model for {missing}")
+        self.options = active.options
         with unset_fake_temporarily():
-            self.run = found.run([each for each in graphs if each is not None], host)
+            self.run = active.run([graph for graph in graphs if graph is not None], host)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
-        """Nothing: there are no Triton kernels."""
+        """Do nothing: there are no Triton kernels."""
 
 
-def _packed(run: Any, options: OrtOptions) -> bytes:
-    """`pack`, whose refusal torch takes for what it is: an error where the caller wants nothing but
-    the bytes, else a graph that stays out of the cache."""
+def _pack_or_bypass(run: Any, options: OrtOptions) -> bytes:
+    """Pack a graph; a failure is an error where torch wants only the bytes, else a cache bypass."""
     try:
-        return pack(run, options)
+        return pack_graph(run, options)
     except OrtableError as exc:
         if functorch_config.strict_autograd_cache:
             raise
@@ -160,19 +165,20 @@ def _packed(run: Any, options: OrtOptions) -> bytes:
 
 
 def _keys_and_text(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
-    """Keys of the conversions that a callable runs, and the text of a graph of which torch runs a
-    part; no keys (None) where another process could not make the callable from these."""
+    """Return the keys of the conversions of a callable, and the text of the graph around them.
+
+    No keys (None) where another process could not make the callable from these.
+    """
     try:
         graphs, text = converted_graphs(run)
     except OrtableError:
         return None, None
-    keys = tuple(each.key for each in graphs if each.key is not None)
+    keys = tuple(graph.key for graph in graphs if graph.key is not None)
     return (keys, text) if len(keys) == len(graphs) else (None, None)
 
 
 class Precompiled(SerializableCallable):
-    """One graph of dynamo, compiled, forward and backward: called with its arguments, and saved as
-    `content()`."""
+    """One graph of dynamo, compiled, forward and backward; `content()` are its bytes."""
 
     def __init__(self, run: Callable[..., Any], content: Callable[[], bytes]) -> None:
         self.run = run
@@ -183,56 +189,61 @@ class Precompiled(SerializableCallable):
 
     @classmethod
     def serialize_compile_artifacts(cls, fn: Any) -> bytes:
-        """Its bytes.
+        """Return the bytes of a Precompiled.
 
-        :raises PrecompileError: the graph or an option cannot be kept in a file
+        Raises:
+            PrecompileError: the graph or an option cannot be stored in a file.
         """
         return bytes(fn.content())
 
     @classmethod
     def deserialize_compile_artifacts(cls, data: bytes) -> Precompiled:
-        """The function whose bytes these are.
+        """Return the function with these bytes.
 
-        :raises PrecompileError: ortable did not write this, or other versions did, or it is damaged
+        Raises:
+            PrecompileError: ortable did not write this, or other versions did, or it is damaged.
         """
-        return cls(_load(data), lambda: data)
+        return cls(_load_function(data), lambda: data)
 
 
 def precompiled_content(
     direct: Any, serialize: Callable[[], Any] | None, options: OrtOptions
 ) -> Callable[[], bytes]:
-    """What makes the bytes of a compiled function.
+    """Return a function that makes the bytes of a compiled function.
 
-    :param direct: the OrtBackend that the function calls and returns the results of, None where
-        AOTAutograd does something around it
-    :param serialize: makes the entry of AOTAutograd's cache that describes all that
+    Args:
+        direct: the OrtBackend that the function only calls, None where AOTAutograd wraps it.
+        serialize: makes the entry of AOTAutograd's cache that describes all that.
+        options: those of the backend.
     """
 
-    def content() -> bytes:
+    def make_content() -> bytes:
         if isinstance(direct, OrtBackend):
-            return pack(direct, options)
+            return pack_graph(direct, options)
         if serialize is None:
             raise PrecompileError(
                 "torch kept nothing of this graph that another process could load."
-            ).advised(
+            ).with_advice(
                 "What to do: leave torch's caches on (TORCHINDUCTOR_FORCE_DISABLE_CACHES, "
                 "torch._functorch.config.enable_autograd_cache)."
             )
         pickled = io.BytesIO()
         _Pickler(pickled).dump(serialize())
-        return seal("entry", {"made_with": made_with(options)}, pickled.getvalue())
+        return seal_bytes("entry", {"made_with": made_with(options)}, pickled.getvalue())
 
-    return content
+    return make_content
 
 
 def _of_torch(name: str) -> Any:
-    """What torch has under a name."""
+    """Return the attribute of torch with a name."""
     return getattr(torch, name)
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses graphs that were not prepared for it: torch goes on with these where it may. Formats
-    of memory say no module of theirs, and pickle would name any that has imported torch."""
+    """Reject graphs that were not prepared for pickling: torch continues without these if it can.
+
+    Memory formats have no module, and pickle would name any that has imported torch.
+    """
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, torch.memory_format | torch.layout):
@@ -242,17 +253,17 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _load(data: bytes) -> Callable[..., Any]:
-    """The function whose bytes these are."""
-    header, content = unseal(None, data)
+def _load_function(data: bytes) -> Callable[..., Any]:
+    """Return the function with these bytes."""
+    header, content = unseal_bytes(None, data)
     if header["kind"] == "graph":
-        backend = unpack(data).run()
+        backend = unpack_graph(data).make_callable()
 
-        def call(*given: Any) -> Any:
-            return backend(list(given))
+        def call(*args: Any) -> Any:
+            return backend(list(args))
 
         return call
-    unseal("entry", data)
+    unseal_bytes("entry", data)
     loaded: Callable[..., Any] = deserialize_bundled_cache_entry(pickle.loads(content))
     return loaded
 
@@ -261,33 +272,33 @@ def _load(data: bytes) -> Callable[..., Any]:
 class PrecompiledGraph(BackendCacheArtifact):  # type: ignore[misc]
     """A compiled function in dynamo's package: `content` are its bytes.
 
-    They are checked while torch reads the package: what is raised there is a warning, and torch
-    compiles again; what is raised when a package is put to use ends the program.
+    They are checked while torch reads the package: an error there is a warning, and torch compiles
+    again; an error when a package is put to use ends the program.
     """
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Check the bytes.
 
-        :raises PrecompileError: they are damaged, of other versions, or made with other options
-            than those of the backend for which torch reads them
+        Raises:
+            PrecompileError: they are damaged, of other versions, or made with other options than
+                those of the backend for which torch reads them.
         """
         self.__dict__.update(state)
-        header, _ = unseal(None, self.content)
-        options = _options_wanted()
+        header, _ = unseal_bytes(None, self.content)
+        options = _options_of_install()
         if options is not None and header.get("made_with") != made_with(options):
             raise PrecompileError("A compiled graph was made with other options of the backend.")
 
     def __deepcopy__(self, memo: Any) -> PrecompiledGraph:
-        return self  # nobody changes it
+        return self  # immutable
 
     def after_deserialization(self) -> Callable[..., Any]:
-        """What runs the function."""
-        return Precompiled(_load(self.content), lambda: self.content)
+        """Return what runs the function."""
+        return Precompiled(_load_function(self.content), lambda: self.content)
 
 
-def _options_wanted() -> OrtOptions | None:
-    """The options of the backend for which torch loads a package now; None where that cannot be
-    told."""
+def _options_of_install() -> OrtOptions | None:
+    """Return the options of the backend for which torch loads a package now, None if unknown."""
     backend = backend_of_install()
     if backend is None:
         return None
@@ -301,5 +312,5 @@ def _options_wanted() -> OrtOptions | None:
 
 
 def record_for_dynamo(backend_id: str, content: Callable[[], bytes]) -> None:
-    """Has dynamo's package of the function that is compiled now hold these bytes."""
+    """Store these bytes in dynamo's package of the function that is compiled now."""
     PrecompileContext.record_artifact(PrecompiledGraph(backend_id, content()))

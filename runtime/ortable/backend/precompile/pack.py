@@ -1,8 +1,9 @@
-"""A compiled graph whole, as bytes: its conversions, the code around them where torch runs a part,
-and the options that a run reads.
+"""Serialize a compiled graph to bytes: its conversions, the code around them where torch runs a
+part, and the options that a run reads.
 
-Weights are in no conversion, so they are in no bytes either: the caller hands them over at each
-call. Constants of the graph are in the model, once."""
+Weights are in no conversion, so they are not in the bytes either: the caller passes them at each
+call. Constants of the graph are in the model, once.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from typing import Any
 from ortable.backend.cache.codec import (
     Unserializable,
     decode_value,
-    decode_whole,
+    decode_with_model,
     encode_value,
-    encode_whole,
+    encode_with_model,
 )
-from ortable.backend.cache.envelope import seal, unseal
+from ortable.backend.cache.envelope import seal_bytes, unseal_bytes
 from ortable.backend.cache.keys import option_settings
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
@@ -37,8 +38,8 @@ from ortable.errors import PrecompileError
 from ortable.passes.weight_quantization import WeightOptions
 
 _log = logging.getLogger(__name__)
-# What an option of these did is done when a graph is compiled, or tells of compilations.
-_DONE = frozenset(
+# Options that affect only the compilation or its reports.
+_COMPILE_TIME_OPTIONS = frozenset(
     {
         "cache_days", "cache_dir", "cache_megabytes", "dump_prefix", "export_options", "fallback",
         "hints", "optimize", "pre_ort_model_transforms", "raise_on", "rewrites", "storage",
@@ -51,126 +52,143 @@ _ADVICE = (
 )
 
 
-def pack(run: Any, options: OrtOptions) -> bytes:
-    """The bytes of a compiled graph.
+def pack_graph(run: Any, options: OrtOptions) -> bytes:
+    """Return the bytes of a compiled graph.
 
-    :param run: an OrtBackend or a PartitionedGraph
-    :raises PrecompileError: bytes cannot hold the graph or an option
+    Args:
+        run: an OrtBackend or a PartitionedGraph.
+        options: those of the backend.
+
+    Raises:
+        PrecompileError: bytes cannot represent the graph or an option.
     """
     conversions, text = converted_graphs(run)
     described, models = [], []
-    for each in conversions:
+    for compiled in conversions:
         try:
-            fields_, model = encode_whole(each)
+            fields_, model = encode_with_model(compiled)
         except Unserializable as exc:
-            raise _refused(str(exc)) from None
+            raise _make_error(str(exc)) from None
         models.append(model)
-        about = {"graph": fields_, "key": each.key, "label": each.label, "bytes": len(model)}
+        about = {
+            "graph": fields_,
+            "key": compiled.key,
+            "label": compiled.label,
+            "bytes": len(model),
+        }
         described.append(about)
-    header = {"options": kept_options(options), "text": text, "graphs": described}
-    return seal("graph", {"made_with": made_with(options), **header}, b"".join(models))
+    header = {"options": serialize_options(options), "text": text, "graphs": described}
+    return seal_bytes("graph", {"made_with": made_with(options), **header}, b"".join(models))
 
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What `pack` was given: the conversions, the code around them, the options."""
+    """Contents of a packed graph: the conversions, the code around them, the options."""
 
     conversions: list[CompiledGraph]
     host: HostGraph | None
     text: str | None
     options: OrtOptions
 
-    def run(self) -> Any:
-        """What runs the graph: an OrtBackend or a PartitionedGraph."""
-        callables = [run_with_onnxruntime(each, self.options) for each in self.conversions]
-        for each in self.conversions:
-            _log.info("%s was loaded: %d ONNX nodes", each.label, len(each.model.graph.node))
+    def make_callable(self) -> Any:
+        """Make what runs the graph: an OrtBackend or a PartitionedGraph."""
+        callables = [run_with_onnxruntime(compiled, self.options) for compiled in self.conversions]
+        for compiled in self.conversions:
+            _log.info(
+                "%s was loaded: %d ONNX nodes", compiled.label, len(compiled.model.graph.node)
+            )
         if self.host is None:
             return callables[0]
-        named = {partition_name(index): each for index, each in enumerate(callables)}
+        named = {partition_name(index): run for index, run in enumerate(callables)}
         return join_partitions(self.host.graph, named, text=self.text)
 
 
-def unpack(packed: bytes) -> Unpacked:
-    """What `pack` was given.
+def unpack_graph(packed: bytes) -> Unpacked:
+    """Invert `pack_graph`.
 
-    :raises PrecompileError: `pack` did not write the bytes in this environment
+    Raises:
+        PrecompileError: `pack_graph` did not write the bytes in this environment.
     """
-    header, content = unseal("graph", packed)
+    header, content = unseal_bytes("graph", packed)
     conversions = []
     begin = 0
-    for each in header["graphs"]:
-        end = begin + each["bytes"]
-        known = {"key": each["key"], "label": each["label"]}
-        conversions.append(decode_whole(each["graph"], content[begin:end], **known))
+    for entry in header["graphs"]:
+        end = begin + entry["bytes"]
+        identity = {"key": entry["key"], "label": entry["label"]}
+        conversions.append(decode_with_model(entry["graph"], content[begin:end], **identity))
         begin = end
     text = header["text"]
     host = None if text is None else decode_host_graph(text, len(conversions))
-    return Unpacked(conversions, host, text, options_of(header["options"]))
+    return Unpacked(conversions, host, text, deserialize_options(header["options"]))
 
 
 def converted_graphs(run: Any) -> tuple[list[CompiledGraph], str | None]:
-    """The conversions that a callable runs, and the text of a graph of which torch runs a part.
+    """Return the conversions of a callable, and the text of the graph around them if torch runs a
+    part.
 
-    :raises PrecompileError: other processes could not make the callable from these
+    Raises:
+        PrecompileError: other processes could not make the callable from these.
     """
     text = None
     callables: tuple[Any, ...] = (run,)
     if isinstance(run, PartitionedGraph):
         text, callables = run.text, run.partitions
         if text is None:
-            raise _refused(
+            raise _make_error(
                 "torch runs a part of it that reads a constant or calls a higher-order operator"
             )
-    found = []
-    for each in callables:
-        failed = getattr(each, "error", None)
+    graphs = []
+    for part in callables:
+        failed = getattr(part, "error", None)
         if isinstance(failed, Exception):
             raise failed
-        compiled = getattr(each, "compiled", None)
+        compiled = getattr(part, "compiled", None)
         if not isinstance(compiled, CompiledGraph):
-            raise _refused(f"a {type(each).__name__} runs it")
+            raise _make_error(f"a {type(part).__name__} runs it")
         if compiled.device != "cpu":
-            raise _refused(f"it runs on {compiled.device}, and only graphs for the CPU can be kept")
-        found.append(compiled)
-    return found, text
+            raise _make_error(
+                f"it runs on {compiled.device}, and only graphs for the CPU can be kept"
+            )
+        graphs.append(compiled)
+    return graphs, text
 
 
-def kept_options(options: OrtOptions) -> dict[str, Any]:
-    """The options that a run reads, as plain values; those with their default are left out.
+def serialize_options(options: OrtOptions) -> dict[str, Any]:
+    """Return the options that a run reads, without defaults, as plain values.
 
-    :raises PrecompileError: an object that has no form in a file
+    Raises:
+        PrecompileError: an object that the format cannot represent.
     """
     default = OrtOptions()
-    kept = {}
-    for each in fields(OrtOptions):
-        value = getattr(options, each.name)
-        if each.name in _DONE or value == getattr(default, each.name):
+    values = {}
+    for option in fields(OrtOptions):
+        value = getattr(options, option.name)
+        if option.name in _COMPILE_TIME_OPTIONS or value == getattr(default, option.name):
             continue
         if isinstance(value, WeightOptions):
             value = asdict(value)
         try:
-            kept[each.name] = encode_value(value)
+            values[option.name] = encode_value(value)
         except Unserializable as exc:
-            raise PrecompileError(f"Option {each.name!r} cannot be kept in a file: {exc}.").advised(
-                f"What to do: give {each.name} as a dict of settings."
-            ) from None
-    return kept
+            raise PrecompileError(
+                f"Option {option.name!r} cannot be kept in a file: {exc}."
+            ).with_advice(f"What to do: give {option.name} as a dict of settings.") from None
+    return values
 
 
-def options_of(kept: Mapping[str, Any]) -> OrtOptions:
-    """The inverse of `kept_options`."""
-    values = {name: decode_value(value) for name, value in kept.items()}
+def deserialize_options(serialized: Mapping[str, Any]) -> OrtOptions:
+    """Invert `serialize_options`."""
+    values = {name: decode_value(value) for name, value in serialized.items()}
     return OrtOptions(**{"providers": CPU, **values})
 
 
 def made_with(options: OrtOptions) -> str:
-    """A digest of the options that change a compiled graph or how it runs."""
-    settings = [option_settings(options), kept_options(options)]
+    """Digest the options that change a compiled graph or how it runs."""
+    settings = [option_settings(options), serialize_options(options)]
     return hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()
 
 
-def _refused(why: str) -> PrecompileError:
-    return PrecompileError(f"This graph cannot be kept for another process: {why}.").advised(
+def _make_error(why: str) -> PrecompileError:
+    return PrecompileError(f"This graph cannot be kept for another process: {why}.").with_advice(
         _ADVICE
     )

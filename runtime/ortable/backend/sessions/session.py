@@ -185,12 +185,12 @@ def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> P
     if isinstance(error, MemoryError) or "bad_alloc" in words or "bad allocation" in words:
         missing = "There is not enough memory for a session of ONNX Runtime"
         said = words or type(error).__name__
-        return ProviderError(f"{missing}: {said}", details=str(error)).advised(_MEMORY)
+        return ProviderError(f"{missing}: {said}", details=str(error)).with_advice(_MEMORY)
     headline = (
         f"ONNX Runtime {onnxruntime.__version__} refuses the model converted for opset "
         f"{model.opset_import[0].version} with providers {list(providers)}: {words}"
     )
-    return ProviderError("\n".join([headline, *lines]), details=str(error)).advised(
+    return ProviderError("\n".join([headline, *lines]), details=str(error)).with_advice(
         "What to do: option dump_prefix keeps the model, target_opset tries another opset."
     )
 

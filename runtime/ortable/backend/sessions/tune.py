@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper
 
-from ortable.backend.store import SETTINGS, Store, encode_measured, processor
-from ortable.backend.timing import interleave, median_ratio, time_block
+from ortable.backend.store import SETTINGS, Store, describe_processor, encode_measured
+from ortable.backend.timing import median_ratio, time_block, time_interleaved
 
 _log = logging.getLogger("ortable.tune")
 
@@ -167,7 +167,7 @@ def _call(make: Make, settings: Mapping[str, int], feeds: Mapping[str, Any]) -> 
 def _ratio(other: Call, base: Call, rounds: int) -> float:
     """Median over rounds in which both take turns at the first place."""
     once = dict.fromkeys(("base", "other"), time_block(base, 1))
-    found = interleave({"base": base, "other": other}, rounds, _BLOCK, once)
+    found = time_interleaved({"base": base, "other": other}, rounds, _BLOCK, once)
     return median_ratio(found, "other", "base")
 
 
@@ -201,7 +201,7 @@ def _key(model: ModelProto, given: Mapping[str, Any]) -> str:
         digest.update(each.SerializeToString(deterministic=True))
     for weight in model.graph.initializer:  # where they lie is another place in each process
         digest.update(repr((weight.name, list(weight.dims), weight.data_type)).encode())
-    versions = (onnxruntime.__version__, torch.get_num_threads(), processor())
+    versions = (onnxruntime.__version__, torch.get_num_threads(), describe_processor())
     tables = (sorted(SEARCHED.items()), sorted(INFERENCE.items()), sorted(TRAINING.items()))
     digest.update(repr((versions, tables, sorted(given.items()))).encode())
     return digest.hexdigest()

@@ -101,7 +101,7 @@ def _check_free(before: Mapping[str, tuple[int | None, ...]], rewritten: Exporte
                 raise ExportError(
                     f"dimension {axis} of input '{name}' is {fixed} once operators are decomposed: "
                     "decompositions made a constant of it, as a loop over it or a check of it does"
-                ).advised(
+                ).with_advice(
                     "What to do: export inside of ortable.bypass_export_some_errors(), without a "
                     "decomposition table; or give the dimension the size that it has."
                 )

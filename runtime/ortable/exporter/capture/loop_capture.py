@@ -215,7 +215,7 @@ def check_other_sizes(program: Program, exported: ExportedProgram, request: Requ
             raise ExportError(
                 f"with its loops rolled, {type(request.model).__name__} fails at {words}, where "
                 f"the module does not: {type(error).__name__}: {error}"
-            ).advised(*_FIRST_STEP) from error
+            ).with_advice(*_FIRST_STEP) from error
         problems = find_differences(results, expected)
         if problems:
             raise ExportError(

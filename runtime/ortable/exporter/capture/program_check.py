@@ -131,7 +131,7 @@ def check_subclasses(exported: ExportedProgram, request: Request) -> None:
         raise ExportError(
             f"{name}.__torch_function__ changes what the model computes, which torch.export does "
             "not follow; program and module differ on the example inputs:\n" + "\n".join(lines)
-        ).advised(
+        ).with_advice(
             "What to do: give plain tensors (x.as_subclass(torch.Tensor)), and write into forward "
             f"what {name} does."
         )

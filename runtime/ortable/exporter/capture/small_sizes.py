@@ -118,7 +118,7 @@ def check_example(program: Program, request: Request, capture: Capture) -> None:
     text = ", ".join(f"{name}={size}" for name, size in sizes.items() if size < _DEFAULT_MINIMUM)
     raise ExportError(
         f"the model is another one for {text}, the example, than for larger sizes: there {reason}"
-    ).advised(
+    ).with_advice(
         "What to do: give an example of 2 or more, and the model takes these; or leave the "
         "dimension out of dynamic_shapes."
     )

@@ -331,7 +331,7 @@ def _make_failure(attempts: Attempts) -> ExportError:
         after = [
             f"\n{n} was tried after that: {_error_summary(error)}" for n, error in failures[1:]
         ]
-        return ExportError(text + "".join(after), details=details + "".join(after)).advised(
+        return ExportError(text + "".join(after), details=details + "".join(after)).with_advice(
             *first.remedies
         )
     lines = [f"no strategy could export {type(mod).__name__}:"]
@@ -340,7 +340,7 @@ def _make_failure(attempts: Attempts) -> ExportError:
         lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
     if len(failures) > 1:
         lines.append(f"The first of them, {failures[0][0]}:")
-    return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details])).advised(
+    return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details])).with_advice(
         *first.remedies
     )
 
@@ -349,7 +349,7 @@ def _one_failure(
     name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
 ) -> ExportError:
     if isinstance(error, OrtableError):
-        return ExportError(error.message, details=error.details).advised(*error.remedies)
+        return ExportError(error.message, details=error.details).with_advice(*error.remedies)
     kind = export_failures.kind_of(error)
     if kind in export_failures.ABOUT_ARGUMENTS:
         explained = shapes.explain_export_error(error, attempts.arguments, attempts.dynamic_shapes)

@@ -118,7 +118,7 @@ def check_alike(calls: Sequence[ObservedCall]) -> None:
                 raise ExportError(
                     f"'{path}' is {_value_text(one)} in call 1 and "
                     f"{_value_text(other)} in call {number}: {problem}"
-                ).advised(
+                ).with_advice(
                     "Observe such calls apart: seen.apart() has an observation for each kind."
                 )
 

@@ -142,7 +142,7 @@ class ProofReport:
         more = f"\n... and {left} more, in error.details" if left > 0 else ""
         refused = all(trial.outcome == "refused" for trial in wrong)
         headline = "refuses an observed call" if refused else "is not what eager is"
-        raise ExportError(f"the graph {headline}:\n{table}{more}", details=str(self)).advised(
+        raise ExportError(f"the graph {headline}:\n{table}{more}", details=str(self)).with_advice(
             "Change the line that decides on the size, or observe the calls apart that it takes."
             if refused
             else "Models that draw random numbers cannot agree with eager.",

@@ -85,7 +85,7 @@ _KERNEL_ADVICE = (
 def make_load_error(error: Exception, words: str) -> ExportError:
     """Make the error for a model that ONNX Runtime cannot load; ``words`` says what failed."""
     load_error = ExportError(f"{words}: {error}")
-    return load_error.advised(*_KERNEL_ADVICE) if _NO_KERNEL in str(error) else load_error
+    return load_error.with_advice(*_KERNEL_ADVICE) if _NO_KERNEL in str(error) else load_error
 
 
 def _session_options(settings: Any) -> Any:

@@ -185,7 +185,7 @@ def check_comparisons(
         why = explain() if explain is not None else FailureExplanation()
         table_lines = [f"{rows_text}{more}"] if why.table else []
         text = "\n".join([f"{why.headline}:", *table_lines, *why.lines])
-        error = ExportError(text, details=table).advised(*why.advice)
+        error = ExportError(text, details=table).with_advice(*why.advice)
         error.differs = True
         raise error
     if verbose:

@@ -187,7 +187,7 @@ def not_found_error(
     error.operators = tuple(entry.name for entry in missing)
     error.converter_name = converter_name(tables, missing[0].nodes[0])
     error.drafted = bool(draft_entry(missing[0].nodes[0]))
-    error.most_lines = None  # the summary is short but for the entry, which is there to be copied
+    error.max_lines = None  # the summary is short but for the entry, which is there to be copied
     error.advice = advice.make_advice(error, "library")
     return error
 

@@ -1,8 +1,10 @@
-"""Operators that AOTAutograd decomposes whatever its table of decompositions says, because torch
-registers the decomposition as their kernel: while it traces, they have the kernels of eager.
+"""Preserve operators that AOTAutograd decomposes regardless of its table of decompositions,
+because torch registers the decomposition as their kernel: while it traces, they have the
+kernels of eager.
 
 Such a decomposition is slower than the operator (a gather for each corner of a pixel), and some
-compute something else."""
+compute something else.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,12 @@ Kernels = dict[Any, Callable[..., Any]]
 
 
 @contextmanager
-def keep_whole() -> Iterator[None]:
-    """Take torch's Python kernels from the operators of the traits `never_decompose` and
-    `whole_when_static`, for a block; those of the second one get them back for free sizes."""
+def preserve_operators() -> Iterator[None]:
+    """Remove torch's Python kernels of the operators to preserve, for a block.
+
+    These have the traits `never_decompose` and `whole_when_static`; those of the second one keep
+    them for dynamic sizes.
+    """
     from .decompositions import get_decomposition_table
 
     get_decomposition_table()  # torch keeps which operators are composite from its first answer on
@@ -44,7 +49,7 @@ def keep_whole() -> Iterator[None]:
             _replace_kernels(operator, kernels)
 
     with _TRACING, undone(put_back):
-        for operator in _operators():
+        for operator in _preserved_operators():
             kernels = {key: operator.py_kernels[key] for key in _KEYS if key in operator.py_kernels}
             removed.append((operator, kernels))
             _replace_kernels(operator, _choose_kernels(operator, kernels))
@@ -52,7 +57,7 @@ def keep_whole() -> Iterator[None]:
 
 
 def _choose_kernels(operator: Any, kernels: Kernels) -> Kernels:
-    """Choose what stands in the place of the kernels of an operator while a graph is traced."""
+    """Choose the kernels of an operator while a graph is traced."""
     if overload_name(operator) == "vec":
         return {key: _call_with_sizes(operator, kernel) for key, kernel in kernels.items()}
     if operator.name() in traits.NEVER_DECOMPOSE:
@@ -68,8 +73,11 @@ def _replace_kernels(operator: Any, kernels: Kernels) -> None:
 
 
 def _call_with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the kernel of an overload with a list of factors, which C++ would trace with sizes as
-    numbers: it calls the overload with sizes."""
+    """Make the kernel of an overload with a list of scale factors: it calls the overload with
+    sizes.
+
+    C++ would trace the sizes as numbers.
+    """
     from .decompositions import overload_of
 
     operator = overload_of(vec.name().removesuffix(".vec"))
@@ -86,7 +94,9 @@ def _call_with_sizes(vec: Any, decomposition: Callable[..., Any]) -> Callable[..
 
 
 def _call_when_static(operator: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a kernel that is the decomposition for free sizes, and else torch's in C++."""
+    """Make a kernel that is the decomposition for dynamic sizes, and torch's C++ kernel
+    otherwise.
+    """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if _has_free_sizes((args, kwargs)):
@@ -107,7 +117,7 @@ def _has_free_sizes(arguments: Any) -> bool:
     return any(isinstance(size, torch.SymInt) for shape in shapes for size in shape)
 
 
-def _operators() -> list[Any]:
+def _preserved_operators() -> list[Any]:
     from .decompositions import overload_of
 
     present = all_operator_names()

@@ -1,5 +1,6 @@
-"""A search for a fault, which switches parts of a compilation off: nothing is cached or timed while
-one runs, torch runs nodes in place of their conversion, and steps before it are left out."""
+"""Support for bisection, which disables parts of a compilation: nothing is cached or timed while
+one runs, torch runs nodes in place of their conversion, and earlier steps can be left out.
+"""
 
 from __future__ import annotations
 
@@ -24,29 +25,29 @@ _WHY = "a search for a fault has switched its conversion off"
 
 
 def is_on(_: Compilation) -> bool:
-    """Tell torch's search what it can switch off, and say whether any search runs."""
+    """Register what torch's bisector can disable, and return whether any bisection runs."""
     register()
     return searched()
 
 
-def restrict(compilation: Compilation) -> None:
-    """Leave out of the options what is cached or timed, and what the search has switched off."""
+def disable_caches(compilation: Compilation) -> None:
+    """Remove from the options what is cached or timed, and what the bisection has disabled."""
     options = replace(compilation.options, cache_dir=None, tune=None, autotune=False)
     if options.freeze != "off" and disabled("constants", lambda: Application("freeze")):
         options = replace(options, freeze="off", weights=None)
-    if searches("decompositions"):  # what stays whole may have no converter
+    if searches("decompositions"):  # what is not decomposed may have no converter
         options = replace(options, fallback="eager")
     compilation.options = options
 
 
-def switched_off(graph: AotGraph) -> dict[Node, str]:
-    """The calls that torch runs because their conversion is off, with the reason."""
+def find_disabled_calls(graph: AotGraph) -> dict[Node, str]:
+    """Map the calls that torch runs because their conversion is disabled to the reason."""
     if not searches("lowerings"):
         return {}
     return {
         node: _WHY
         for node in graph.module.graph.nodes
-        if _is_converted(graph, node) and disabled("lowerings", partial(_application, node))
+        if _is_converted(graph, node) and disabled("lowerings", partial(_make_application, node))
     }
 
 
@@ -59,12 +60,12 @@ def _is_converted(graph: AotGraph, node: Node) -> bool:
     return not isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _application(node: Node) -> Application:
+def _make_application(node: Node) -> Application:
     name = operator_key(node)
     file = generated_tables().spec_files.get(name, "")
     return Application(name, file, (node.name,), node, node)
 
 
 def is_off(step: Callable[..., Any]) -> bool:
-    """Whether a step over the FX graph, before its conversion, is off."""
+    """Whether a step over the FX graph, before its conversion, is disabled."""
     return disabled("passes", lambda: Application(step.__name__, subject=step))
