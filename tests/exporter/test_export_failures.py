@@ -174,7 +174,7 @@ def test_a_dimension_that_cannot_vary_names_the_line_that_fixes_it(strict) -> No
     assert "input 'x', dimension 0 (n), size 4" in text
     assert "The code that decides on a size:" in text
     number = line_of("return x.view(4, 6) if x.shape[0] == 4 else x")
-    assert f"test_advice.py:{number}, in forward" in text
+    assert f"test_export_failures.py:{number}, in forward" in text
     assert "return x.view(4, 6)" in text
 
 

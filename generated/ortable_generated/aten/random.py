@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from math import sqrt
-from ortable.dispatch import Draw
+from ortable.dispatch import RngCall
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
@@ -141,8 +141,8 @@ def complex_aten_feature_dropout(graph: Graph, res: ResultSpec, input: Result, p
     raise UnsupportedCase('aten::feature_dropout: feature dropout of complex numbers in training')
 
 
-def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | None) -> Draw | None:
-    return Draw('bernoulli_.float', input, boolean, (1 - p,), False) if p > 0 and p < 1 and (train is not False) else None
+def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | None) -> RngCall | None:
+    return RngCall('bernoulli_.float', input, boolean, (1 - p,), False) if p > 0 and p < 1 and (train is not False) else None
 
 
 def rule_aten_alpha_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rules:

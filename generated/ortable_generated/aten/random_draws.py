@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dispatch import DataCheck, Draw
+from ortable.dispatch import DataCheck, RngCall
 from ortable.dtypes import float32, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
@@ -315,80 +315,80 @@ def complex_aten_randn_like_generator(graph: Graph, res: ResultSpec, self: Resul
     return complex_aten_randn_like(graph, res, self=self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
-def draw_aten_bernoulli_p(res: Any, self: Result, p: Float, *, generator: Any = None) -> Draw | None:
-    return Draw('bernoulli_.float', self, None, (p,), True)
+def draw_aten_bernoulli_p(res: Any, self: Result, p: Float, *, generator: Any = None) -> RngCall | None:
+    return RngCall('bernoulli_.float', self, None, (p,), True)
 
 
-def draw_aten_cauchy(res: Any, self: Result, median: Float = 0.0, sigma: Float = 1.0, *, generator: Any = None) -> Draw | None:
-    return Draw('cauchy_', self, None, (median, sigma,), True)
+def draw_aten_cauchy(res: Any, self: Result, median: Float = 0.0, sigma: Float = 1.0, *, generator: Any = None) -> RngCall | None:
+    return RngCall('cauchy_', self, None, (median, sigma,), True)
 
 
-def draw_aten_exponential(res: Any, self: Result, lambd: Float = 1.0, *, generator: Any = None) -> Draw | None:
-    return Draw('exponential_', self, None, (lambd,), True)
+def draw_aten_exponential(res: Any, self: Result, lambd: Float = 1.0, *, generator: Any = None) -> RngCall | None:
+    return RngCall('exponential_', self, None, (lambd,), True)
 
 
-def draw_aten_geometric(res: Any, self: Result, p: Float, *, generator: Any = None) -> Draw | None:
-    return Draw('geometric_', self, None, (p,), True)
+def draw_aten_geometric(res: Any, self: Result, p: Float, *, generator: Any = None) -> RngCall | None:
+    return RngCall('geometric_', self, None, (p,), True)
 
 
-def draw_aten_log_normal(res: Any, self: Result, mean: Float = 1.0, std: Float = 2.0, *, generator: Any = None) -> Draw | None:
-    return Draw('log_normal_', self, None, (mean, std,), True)
+def draw_aten_log_normal(res: Any, self: Result, mean: Float = 1.0, std: Float = 2.0, *, generator: Any = None) -> RngCall | None:
+    return RngCall('log_normal_', self, None, (mean, std,), True)
 
 
-def draw_aten_normal_Tensor_Tensor(res: Any, mean: Result, std: Result, *, generator: Any = None) -> Draw | None:
-    return Draw('normal_', res, None, (0.0, 1.0,), False)
+def draw_aten_normal_Tensor_Tensor(res: Any, mean: Result, std: Result, *, generator: Any = None) -> RngCall | None:
+    return RngCall('normal_', res, None, (0.0, 1.0,), False)
 
 
-def draw_aten_normal_Tensor_float(res: Any, mean: Result, std: Float = 1.0, *, generator: Any = None) -> Draw | None:
-    return Draw('normal_', mean, None, (0.0, std,), False)
+def draw_aten_normal_Tensor_float(res: Any, mean: Result, std: Float = 1.0, *, generator: Any = None) -> RngCall | None:
+    return RngCall('normal_', mean, None, (0.0, std,), False)
 
 
-def draw_aten_normal_float_Tensor(res: Any, mean: Float, std: Result, *, generator: Any = None) -> Draw | None:
-    return Draw('normal_', std, None, (0.0, 1.0,), False)
+def draw_aten_normal_float_Tensor(res: Any, mean: Float, std: Result, *, generator: Any = None) -> RngCall | None:
+    return RngCall('normal_', std, None, (0.0, 1.0,), False)
 
 
-def draw_aten_normal_functional(res: Any, self: Result, mean: Float = 0.0, std: Float = 1.0, *, generator: Any = None) -> Draw | None:
-    return Draw('normal_', self, None, (mean, std,), True)
+def draw_aten_normal_functional(res: Any, self: Result, mean: Float = 0.0, std: Float = 1.0, *, generator: Any = None) -> RngCall | None:
+    return RngCall('normal_', self, None, (mean, std,), True)
 
 
-def draw_aten_rand_like(res: Any, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
-    return Draw('uniform_', self, None, (0.0, 1.0,), True)
+def draw_aten_rand_like(res: Any, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
+    return RngCall('uniform_', self, None, (0.0, 1.0,), True)
 
 
-def draw_aten_rand_like_generator(res: Any, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+def draw_aten_rand_like_generator(res: Any, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
     return draw_aten_rand_like(res, self=self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
-def draw_aten_randint_like(res: Any, self: Result, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+def draw_aten_randint_like(res: Any, self: Result, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
     return draw_aten_randint_like_low_dtype(res, self=self, low=0, high=high, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
-def draw_aten_randint_like_generator(res: Any, self: Result, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+def draw_aten_randint_like_generator(res: Any, self: Result, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
     return draw_aten_randint_like_low_dtype(res, self=self, low=0, high=high, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
-def draw_aten_randint_like_low_dtype(res: Any, self: Result, low: SymInt, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
-    return Draw('random_.from', self, None, (low, high,), True)
+def draw_aten_randint_like_low_dtype(res: Any, self: Result, low: SymInt, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
+    return RngCall('random_.from', self, None, (low, high,), True)
 
 
-def draw_aten_randint_like_low_generator_dtype(res: Any, self: Result, low: SymInt, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+def draw_aten_randint_like_low_generator_dtype(res: Any, self: Result, low: SymInt, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
     return draw_aten_randint_like_low_dtype(res, self=self, low=low, high=high, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
-def draw_aten_randn_like(res: Any, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
-    return Draw('normal_', self, None, (0.0, 1.0,), True)
+def draw_aten_randn_like(res: Any, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
+    return RngCall('normal_', self, None, (0.0, 1.0,), True)
 
 
-def draw_aten_randn_like_generator(res: Any, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+def draw_aten_randn_like_generator(res: Any, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> RngCall | None:
     return draw_aten_randn_like(res, self=self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
-def draw_aten_random_to(res: Any, self: Result, to: Int, *, generator: Any = None) -> Draw | None:
-    return Draw('random_.to', self, None, (to,), True)
+def draw_aten_random_to(res: Any, self: Result, to: Int, *, generator: Any = None) -> RngCall | None:
+    return RngCall('random_.to', self, None, (to,), True)
 
 
-def draw_aten_uniform(res: Any, self: Result, from_: Float = 0.0, to: Float = 1.0, *, generator: Any = None) -> Draw | None:
-    return Draw('uniform_', self, None, (from_, to,), True)
+def draw_aten_uniform(res: Any, self: Result, from_: Float = 0.0, to: Float = 1.0, *, generator: Any = None) -> RngCall | None:
+    return RngCall('uniform_', self, None, (from_, to,), True)
 
 
 def rule_aten__sample_dirichlet(graph: Graph, self: Result, generator: Any = None) -> Rules:
