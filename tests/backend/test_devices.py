@@ -19,7 +19,7 @@ from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
 from ortable.backend.sessions import device_run, providers, session
-from ortable.compat.onnxruntime import device
+from ortable.compat.onnxruntime import ort_device
 from ortable.errors import OptionError, ProviderError
 from ortable.ir import versions
 
@@ -85,7 +85,7 @@ def gpu_build(monkeypatch):
             except RuntimeError:
                 entry = ""
             log.append(("run", kinds, entry))
-            cpu = [device("cpu")] * len(places)
+            cpu = [ort_device("cpu")] * len(places)
             self.real._sess.run_with_ortvaluevector(
                 run_options, names, values, wanted, fetched, cpu
             )
@@ -291,12 +291,12 @@ def test_the_default_stream_is_stood_for_by_one_of_torch_s_pool(gpu_build, strea
     log, current = streams
     current.append(0)
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream(33, log))
-    device_run._own_stream.cache_clear()
+    device_run._pool_stream.cache_clear()
     try:
         backend = prepared(lambda x: x + 1, on_cuda())
         prepared(lambda x: x + 2, on_cuda())
     finally:
-        device_run._own_stream.cache_clear()
+        device_run._pool_stream.cache_clear()
     sessions = [entry[1][0][1]["user_compute_stream"] for entry in gpu_build]
     assert sessions == ["33", "33"]
     backend([torch.randn(2, 3)])

@@ -279,4 +279,4 @@ def test_one_hook_for_all(backends):
     from torch.optim import optimizer
 
     hooks = optimizer._global_optimizer_post_hooks.values()
-    assert sum(hook is weights._stepped for hook in hooks) == 1
+    assert sum(hook is weights._on_optimizer_step for hook in hooks) == 1

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from ortable import dtypes
-from ortable.backend.execute.call_source import written_in_place
+from ortable.backend.execute.call_source import find_in_place_writes
 from ortable.backend.roles import (
     Check,
     CompiledGraph,
@@ -47,7 +47,7 @@ def compiled(body: str = WRITES) -> CompiledGraph:
 
 
 def test_a_cache_that_one_node_writes_is_written_where_it_lies() -> None:
-    assert written_in_place(compiled()) == {0: "y"}
+    assert find_in_place_writes(compiled()) == {0: "y"}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_cache_that_one_node_writes_is_written_where_it_lies() -> None:
     ],
 )
 def test_what_others_read_or_another_node_makes_is_copied(body: str) -> None:
-    assert written_in_place(compiled(body)) == {}
+    assert find_in_place_writes(compiled(body)) == {}
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_what_others_read_or_another_node_makes_is_copied(body: str) -> None:
 )
 def test_a_result_that_is_made_of_what_comes_back_is_copied(fetch: dict[str, Any]) -> None:
     plan = compiled()
-    assert written_in_place(replace(plan, fetches=(Fetch("y", **fetch),))) == {}
+    assert find_in_place_writes(replace(plan, fetches=(Fetch("y", **fetch),))) == {}
 
 
 @pytest.mark.parametrize("role", [{"dense": False}, {"permutation": (1, 0)}], ids=str)
 def test_an_argument_with_gaps_or_of_another_order_is_copied(role: dict[str, Any]) -> None:
     plan = compiled()
     inputs = (replace(plan.inputs[0], **role), *plan.inputs[1:])
-    assert written_in_place(replace(plan, inputs=inputs)) == {}
+    assert find_in_place_writes(replace(plan, inputs=inputs)) == {}
 
 
 def test_nothing_is_written_before_assertions_held_or_on_another_device() -> None:
     plan = compiled()
-    assert written_in_place(replace(plan, checks=(Check(0, "it does not hold"),))) == {}
-    assert written_in_place(replace(plan, device="cuda:0")) == {}
+    assert find_in_place_writes(replace(plan, checks=(Check(0, "it does not hold"),))) == {}
+    assert find_in_place_writes(replace(plan, device="cuda:0")) == {}
     view = OutputRole(0, OutputRoleKind.VIEW, "y", fetch=0)
-    assert written_in_place(replace(plan, outputs=(view,))) == {}
+    assert find_in_place_writes(replace(plan, outputs=(view,))) == {}

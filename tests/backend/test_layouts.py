@@ -12,8 +12,8 @@ from ortable import dims
 from ortable.backend.lower.strides import (
     contiguous_strides,
     dense_order,
-    inverse,
-    leaves_gaps,
+    has_gaps,
+    inverse_permutation,
     with_strides,
 )
 from ortable.backend.lower.views import trace_views
@@ -26,7 +26,7 @@ def test_dense_order_makes_any_permutation_contiguous(order):
     tensor = torch.randn(2, 3, 4).permute(order)
     found = dense_order(tensor.shape, tensor.stride())
     assert tensor.permute(found).is_contiguous()
-    back = tensor.permute(found).contiguous().permute(inverse(found))
+    back = tensor.permute(found).contiguous().permute(inverse_permutation(found))
     assert back.stride() == tensor.stride()
 
 
@@ -54,7 +54,7 @@ def test_gaps_and_overlaps_are_not_dense(tensor):
     ],
 )
 def test_gaps_alone(tensor, gaps):
-    assert leaves_gaps(tensor) == gaps
+    assert has_gaps(tensor) == gaps
 
 
 @pytest.mark.parametrize("strides", [(2, 0, 1), (0, 0, 0), (1, 1, 1), (4, 2, 1), (6, 1, 2)])

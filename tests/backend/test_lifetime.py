@@ -110,16 +110,16 @@ def test_a_weight_that_is_replaced_is_let_go(backends):
 def test_collections_that_do_not_say_that_they_are_full(monkeypatch, told):
     """Of some Pythons none is, unless somebody asks for it; then any one serves, once a second."""
     clock = [10.0]
-    monkeypatch.setattr(weights, "_FULL_SAYS_2", told)
-    monkeypatch.setattr(weights, "_swept", 0.0)
+    monkeypatch.setattr(weights, "_REPORTS_FULL_COLLECTIONS", told)
+    monkeypatch.setattr(weights, "_last_sweep", 0.0)
     monkeypatch.setattr(weights.time, "monotonic", lambda: clock[0])
     sweeps = []
-    monkeypatch.setattr(weights, "sweep", lambda: sweeps.append(clock[0]))
+    monkeypatch.setattr(weights, "release_abandoned", lambda: sweeps.append(clock[0]))
     for clock[0] in (10.0, 10.5, 11.5):
-        weights._collected("start", {"generation": 0})
-        weights._collected("stop", {"generation": 0})
+        weights._on_collection("start", {"generation": 0})
+        weights._on_collection("stop", {"generation": 0})
     assert sweeps == ([] if told else [10.0, 11.5])
-    weights._collected("stop", {"generation": 2})
+    weights._on_collection("stop", {"generation": 2})
     assert len(sweeps) == (1 if told else 3)
 
 
@@ -156,7 +156,7 @@ def test_no_reference_cycle_keeps_a_session(backends):
     gc.collect()
     gc.disable()
     try:
-        frozen.let_go()
+        frozen.release()
         del frozen
         assert session() is None
         assert kept.session is None
@@ -364,7 +364,7 @@ class _Holder:
     def __init__(self):
         self.tensors = []
 
-    def let_go(self):
+    def release(self):
         pass
 
     def invalidate(self):
@@ -374,14 +374,14 @@ class _Holder:
 def test_weights_are_looked_through_while_threads_add_some():
     kept = [_Holder() for _ in range(300)]
     for each in kept:
-        weights.hold(each)
+        weights.watch_weights(each)
     done = threading.Event()
 
     def add():
         while not done.is_set():
             some = [_Holder() for _ in range(50)]
             for each in some:
-                weights.hold(each)
+                weights.watch_weights(each)
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -389,7 +389,7 @@ def test_weights_are_looked_through_while_threads_add_some():
     thread.start()
     try:
         for _ in range(300):
-            weights.sweep()
+            weights.release_abandoned()
     finally:
         done.set()
         thread.join()

@@ -140,8 +140,8 @@ def test_weights_that_changed_are_inputs_again_and_say_so(said):
         function(torch.ones(2, 8))
     (line,) = said()
     assert re.fullmatch(
-        r"weights of the inference graph of Small\.forward \(.*\) have changed: they are inputs "
-        r"until they rest",
+        r"weights of the inference graph of Small\.forward \(.*\) changed: passing them as "
+        r"session inputs until they are stable",
         line,
     )
 

@@ -23,7 +23,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="torch's OpenMP libra
 def pauses(monkeypatch):
     """The arguments of the calls of `omp_pause_resource_all`, none of which happens."""
     calls = []
-    monkeypatch.setattr(runner, "_pause", lambda: calls.append)
+    monkeypatch.setattr(runner, "_find_omp_pause", lambda: calls.append)
     return calls
 
 
@@ -53,14 +53,14 @@ def test_an_error_of_the_run_comes_through(pauses):
 
 
 def test_without_such_a_function_nothing_changes(monkeypatch):
-    monkeypatch.setattr(runner, "_pause", lambda: None)
+    monkeypatch.setattr(runner, "_find_omp_pause", lambda: None)
     assert without_waiting_threads(len) is len
 
 
 @LINUX
 def test_threads_of_torch_end_and_come_back(threads):
     torch.set_num_threads(3)
-    pause = runner._pause()
+    pause = runner._find_omp_pause()
     x = torch.arange(1_000_000.0)
     expected = (x + x)[-1].item()
     running = threads_of_process()
@@ -75,7 +75,7 @@ def test_threads_of_torch_end_and_come_back(threads):
 @pytest.mark.parametrize("count", [1, 2])
 def test_training_is_right_when_every_session_ends_them(monkeypatch, threads, count):
     """Sessions alternate with a convolution, whose gradient torch runs, and with the optimizer."""
-    monkeypatch.setattr(runner, "_LONG", 0.0)
+    monkeypatch.setattr(runner, "_LONG_RUN", 0.0)
     torch.set_num_threads(count)
     net = nn.Sequential(nn.Conv2d(2, 8, 3), nn.GELU(), nn.Flatten(), nn.Linear(8 * 36, 256))
     eager = copy.deepcopy(net)
@@ -96,7 +96,7 @@ def test_training_is_right_when_every_session_ends_them(monkeypatch, threads, co
 def test_what_trains_with_several_threads_ends_them(
     monkeypatch, pauses, threads, count, grad, ended
 ):
-    monkeypatch.setattr(runner, "_LONG", 0.0)
+    monkeypatch.setattr(runner, "_LONG_RUN", 0.0)
     torch.set_num_threads(count)
     net = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 8))
     run = torch.compile(net, backend="ortable")
@@ -109,7 +109,7 @@ def test_what_trains_with_several_threads_ends_them(
 
 
 def test_threads_that_train_at_once_end_their_own(monkeypatch, threads):
-    monkeypatch.setattr(runner, "_LONG", 0.0)
+    monkeypatch.setattr(runner, "_LONG_RUN", 0.0)
     torch.set_num_threads(2)
     net = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 8))
     run = torch.compile(net, backend="ortable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ortable.backend.partition.placement import is_draw, is_ordered
+from ortable.backend.partition.placement import is_ordered, is_rng_call
 from ortable_generated import sessions
 from ortable_generated.aten import dispatch
 from tests.backend.threads import in_threads
@@ -291,4 +291,4 @@ def test_attention_draws_where_it_drops():
         ((x, x, x, 0.5), {}, True),
         ((x, x, x), {"dropout_p": 0.5}, True),
     ):
-        assert is_draw(graph.call_function(attention, args, kwargs)) == draws
+        assert is_rng_call(graph.call_function(attention, args, kwargs)) == draws

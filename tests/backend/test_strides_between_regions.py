@@ -30,7 +30,7 @@ from ortable.backend.partition.host_graph import (
     encode_host_graph,
     join_partitions,
 )
-from ortable.backend.partition.placement import is_draw
+from ortable.backend.partition.placement import is_rng_call
 from tests.backend.drawn_programs import draw_layout, draw_program
 from tests.rotation import turn
 
@@ -147,7 +147,7 @@ def has_a_choice(graph, node):
     is_call = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
     numbers = (torch.SymInt, torch.SymFloat, torch.SymBool)
     is_number = isinstance(node.meta.get("val"), numbers)
-    return is_call and not (is_number or graph.is_mutation(node) or is_draw(node))
+    return is_call and not (is_number or graph.is_mutation(node) or is_rng_call(node))
 
 
 def results_of(graph):

@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import ortable_generated.sessions as tables
 from ortable.backend.sessions import tune
-from ortable.backend.sessions.tune import made_up_inputs, tuned_settings
+from ortable.backend.sessions.tune import make_sample_inputs, tuned_settings
 from ortable.errors import OptionError
 
 
@@ -87,7 +87,7 @@ def test_settings_of_the_user_are_not_searched() -> None:
 
 
 def test_free_sizes_are_not_tuned() -> None:
-    assert made_up_inputs(model("n", 3)) == "not tuned: x has a size that is not fixed"
+    assert make_sample_inputs(model("n", 3)) == "not tuned: x has a size that is not fixed"
     found = tuned_settings(model("n", 3), Pretended(), {}, 5)
     assert found.settings == {} and "not fixed" in found.found
 

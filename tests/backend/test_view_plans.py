@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dims
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.outputs import OutputPlan, plan_outputs
-from ortable.backend.lower.strides import dense_order, leaves_gaps
+from ortable.backend.lower.strides import dense_order, has_gaps
 from ortable.backend.lower.views import is_view, trace_views
 from ortable.backend.roles import OutputRoleKind
 from ortable.errors import UnsupportedCase
@@ -189,5 +189,5 @@ def test_what_is_saved_says_when_its_strides_are_not_those_that_torch_traced() -
 def test_axes_of_size_one_say_nothing_about_memory() -> None:
     assert dense_order((1, 3, 1, 2), (99, 2, 77, 1)) == (0, 1, 2, 3)
     assert dense_order((2, 1, 3), (1, 55, 2)) == (1, 2, 0)
-    assert leaves_gaps(torch.empty_strided((1, 2, 3), (0, 7, 1)))
-    assert not leaves_gaps(torch.empty_strided((2, 3), (0, 1)))
+    assert has_gaps(torch.empty_strided((1, 2, 3), (0, 7, 1)))
+    assert not has_gaps(torch.empty_strided((2, 3), (0, 1)))

@@ -330,12 +330,12 @@ expect(
 )
 
 
-@expects("precompiles", "None in a plain compilation, the name of what keeps it in others")
+@expects("precompile_mode", "None in a plain compilation, the name of what keeps it in others")
 def _precompiles() -> bool:
     seen = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        seen.append(compat.precompiles())
+        seen.append(compat.precompile_mode())
         raise RuntimeError
 
     fast = torch.compile(lambda x: x + 1, backend=backend, fullgraph=True)
@@ -492,7 +492,7 @@ def _writes_nothing() -> bool:
 
 
 def _timed() -> bool:
-    with logging_compat.timed("ortable_check"):
+    with logging_compat.timeline_event("ortable_check"):
         return True
 
 
@@ -505,6 +505,6 @@ CHECKS_OF_LOGGING: dict[str, tuple[str, Callable[[], Any]]] = {
         ),
     ),
     "frame_compilation": ("0 the first time", lambda: _seen_while_compiling()[1] == 0),
-    "timed": ("a block", _timed),
+    "timeline_event": ("a block", _timed),
     "trace_artifact": ("nothing without TORCH_TRACE", _writes_nothing),
 }

@@ -43,7 +43,7 @@ def _in_memory_of() -> bool:
     x = torch.zeros(3)
     given = {"x": x, "i": torch.tensor([1]), "u": torch.ones(1)}
     feeds = {name: compat.ort_value(tensor) for name, tensor in given.items()}
-    (found,) = compat.in_memory_of(compat.bound_session(session), feeds, ["y"], {"y": "x"}, None)
+    (found,) = compat.run_in_place(compat.bound_session(session), feeds, ["y"], {"y": "x"}, None)
     return x.tolist() == [0, 1, 0] and found.data_ptr() == x.data_ptr()
 
 
@@ -54,7 +54,7 @@ def _bound_session() -> bool:
     values.push_back(x)
     fetched = compat.capi.OrtValueVector()
     compat.bound_session(_session()).run_with_ortvaluevector(
-        compat.capi.RunOptions(), ["x"], values, ["y"], fetched, [compat.device("cpu")]
+        compat.capi.RunOptions(), ["x"], values, ["y"], fetched, [compat.ort_device("cpu")]
     )
     return bool(found.numpy().tolist() == fetched[0].numpy().tolist() == [-1, -1])
 
@@ -140,13 +140,13 @@ CHECKS_OF_ONNXRUNTIME: Checks = {
         and _of_shape().data_ptr() != 0
         and torch.from_dlpack(_of_shape().to_dlpack()).shape == (2, 3),
     ),
-    "OrtDevice": ("made of a kind and an index", lambda: compat.device("cpu") is not None),
-    "device": (
+    "OrtDevice": ("made of a kind and an index", lambda: compat.ort_device("cpu") is not None),
+    "ort_device": (
         "the C object for a device of torch",
-        lambda: isinstance(compat.device("cpu"), compat.capi.OrtDevice),
+        lambda: isinstance(compat.ort_device("cpu"), compat.capi.OrtDevice),
     ),
     "bound_session": ("runs over OrtValues, and over vectors of them", _bound_session),
-    "in_memory_of": ("the result lies where the input does", _in_memory_of),
+    "run_in_place": ("the result lies where the input does", _in_memory_of),
     "register_arena": ("true, also where one is registered", lambda: compat.register_arena()),
     "ort_value": ("over the memory of a tensor, with its type", _ort_value),
     "dlpack_source": ("a line that makes the same", _dlpack_source),

@@ -16,8 +16,8 @@ from ortable.compat import onnx as onnx_compat
 from ortable.compat import onnxruntime as onnxruntime_compat
 from ortable.compat import torch as torch_compat
 from ortable.compat import torch_logging as logging_compat
-from ortable.compat.private import Missing, Private, looked_up, resolve
-from ortable.compat.versions import TESTED, installed
+from ortable.compat.private import MissingName, PrivateName, module_getattr, resolve_name
+from ortable.compat.versions import TESTED, installed_version
 from ortable.errors import OrtableError, VersionError
 from tests.packaging.files import ROOT
 
@@ -154,7 +154,7 @@ def _private_names() -> list[tuple[str, str]]:
     ]
 
 
-def _names(module: ModuleType) -> dict[str, Private]:
+def _names(module: ModuleType) -> dict[str, PrivateName]:
     return getattr(module, "NAMES", {})
 
 
@@ -173,7 +173,7 @@ def _library(module: str) -> str:
 
 
 def _broken(library: str, name: str, expected: str, serves: str, cause: object) -> str:
-    version = f"{_library(library)} {installed(_library(library))}"
+    version = f"{_library(library)} {installed_version(_library(library))}"
     return (
         f"{version} changed what ortable.compat.{library}.{name} is. "
         f"Expected: {expected}. It serves to {serves}. Found: {cause!r}"
@@ -195,8 +195,10 @@ def test_the_installed_version_has_what_ortable_expects(library: str, name: str)
     entry = _names(module).get(name)
     serves = entry.serves if entry is not None else (getattr(module, name).__doc__ or "")
     if entry is not None:
-        found = resolve(entry)
-        assert not isinstance(found, Missing), _broken(library, name, expected, serves, "nothing")
+        found = resolve_name(entry)
+        assert not isinstance(found, MissingName), _broken(
+            library, name, expected, serves, "nothing"
+        )
         assert getattr(module, name, found) is found
         assert _is_kind(found, entry.kind), _broken(library, name, entry.kind, serves, found)
     try:
@@ -241,12 +243,12 @@ def test_type_checkers_read_the_names_of_the_table(library: str) -> None:
 @pytest.mark.parametrize(("library", "name"), _private_names())
 def test_a_name_that_is_gone_is_named_by_the_error(library: str, name: str) -> None:
     entry = LIBRARIES[library][0].NAMES[name]
-    gone = Private(f"{entry.path.partition(':')[0]}:no_such_name", entry.kind, entry.serves)
-    stand_in = resolve(gone)
+    gone = PrivateName(f"{entry.path.partition(':')[0]}:no_such_name", entry.kind, entry.serves)
+    stand_in = resolve_name(gone)
     with pytest.raises(VersionError) as raised:
         stand_in(1)
     text = str(raised.value)
-    assert f"{library} {installed(library)} has no " in text and "no_such_name" in text
+    assert f"{library} {installed_version(library)} has no " in text and "no_such_name" in text
     assert entry.serves in text and TESTED[library][-1] in text
     assert isinstance(raised.value, OrtableError)
 
@@ -256,9 +258,9 @@ def test_a_name_that_was_missing_is_looked_for_again(monkeypatch) -> None:
     module = ModuleType("importing")
     monkeypatch.setitem(sys.modules, "importing", module)
     path, table = "torch._being_imported", ModuleType("torch._being_imported")
-    find = looked_up("importing", {"name": Private(f"{path}:name", "value", "test this")})
+    find = module_getattr("importing", {"name": PrivateName(f"{path}:name", "value", "test this")})
     monkeypatch.setitem(sys.modules, path, table)
-    assert isinstance(find("name"), Missing) and not hasattr(module, "name")
+    assert isinstance(find("name"), MissingName) and not hasattr(module, "name")
     table.name = 3
     assert find("name") == 3 and module.name == 3
 
@@ -279,6 +281,6 @@ def test_a_name_that_was_missing_is_looked_for_again(monkeypatch) -> None:
     ],
 )
 def test_whatever_is_done_with_what_is_gone_says_so(use) -> None:
-    stand_in = resolve(Private("torch._no_such_module:name", "class", "test this"))
+    stand_in = resolve_name(PrivateName("torch._no_such_module:name", "class", "test this"))
     with pytest.raises(VersionError, match="which ortable uses to test this"):
         use(stand_in)

@@ -12,7 +12,7 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 from ortable.backend.cache.memory import clear_caches
-from ortable.compat.onnxruntime import bound_session, device, ort_value
+from ortable.compat.onnxruntime import bound_session, ort_device, ort_value
 from tests.cuda.against_eager import CUDA, agree, compiled, equal
 
 
@@ -223,7 +223,7 @@ def test_the_session_takes_the_memory_of_torch_and_gives_its_own():
     wanted = [value.name for value in model.graph.output]
     torch.cuda.synchronize()
     bound_session(session).run_with_ortvaluevector(
-        onnxruntime.RunOptions(), [name], feeds, wanted, fetched, [device("cuda:0")]
+        onnxruntime.RunOptions(), [name], feeds, wanted, fetched, [ort_device("cuda:0")]
     )
     assert fetched[0].device_name().lower() == "cuda"
 

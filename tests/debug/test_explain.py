@@ -257,9 +257,9 @@ def test_fusions_are_what_lies_between_names_that_stay():
 
 
 def test_no_session_is_kept(net):
-    from ortable.backend.execute.weights import holders
+    from ortable.backend.execute.weights import watched_sets
 
     ortable.explain(net, torch.randn(4, 8))
     gc.collect()
-    held = [weight for holder in holders() for weight in holder.tensors]
+    held = [weight for holder in watched_sets() for weight in holder.tensors]
     assert not any(weight is net.first.weight for weight in held)

@@ -24,7 +24,7 @@ from .faults import ENTRIES, RULES, changed_entry, changed_rule
 @pytest.fixture(autouse=True)
 def _few_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """torch's backends take seconds each: one of them stays. It looks at the first of inductor."""
-    bisector.register()
+    bisector.register_subsystems()
     ours = compiler_bisector.BACKENDS["ortable"]
     kept = {"eager": [], "ortable": ours, "inductor": [compiler_bisector.BisectSubsystem("none")]}
     monkeypatch.setattr(compiler_bisector, "BACKENDS", kept)
@@ -61,9 +61,11 @@ def test_a_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_off_while_nobody_searches() -> None:
-    assert not bisector.searched()
-    assert not any(map(bisector.searches, bisector.SUBSYSTEMS))
-    asked = [bisector.disabled(name, lambda: pytest.fail("nobody asked")) for name in ("rewrites",)]
+    assert not bisector.is_bisecting()
+    assert not any(map(bisector.is_searching, bisector.SUBSYSTEMS))
+    asked = [
+        bisector.is_disabled(name, lambda: pytest.fail("nobody asked")) for name in ("rewrites",)
+    ]
     assert asked == [False]
 
 

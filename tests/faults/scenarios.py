@@ -177,7 +177,7 @@ def _entry_state(folder: Path) -> str:
 
 
 def _write_settings(folder: Path, state: str) -> None:
-    found = tune.Tuned({"intra_op_num_threads": 1}, NUMBERS[state], 3, "")
+    found = tune.SessionTuning({"intra_op_num_threads": 1}, NUMBERS[state], 3, "")
     tune.STORE.save(str(folder), "key", found)
 
 

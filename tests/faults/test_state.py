@@ -19,8 +19,8 @@ from torch.utils import _pytree as pytree
 import ortable
 from ortable.compat import bisector
 from ortable.compat import torch as compat
-from ortable.compat.torch_explain import own_profile
-from ortable.compat.undone import collections_paused, undone
+from ortable.compat.scoped_patch import pause_gc, restore_on_exit
+from ortable.compat.torch_explain import isolated_profile
 from ortable.debug.explain_state import preserve_model, preserve_optimizers
 from ortable.exporter.capture import dynamic_loops, functionalize
 from ortable.exporter.dispatchers import onnxscript_dispatcher
@@ -176,7 +176,7 @@ def _called_within() -> Any:
 
 def _locked_folder() -> None:
     lock = atomic_files.FolderLock(FOLDER)
-    with undone(lock.release):
+    with restore_on_exit(lock.release):
         lock.acquire()
         assert atomic_files.fcntl is None or not _is_free(FOLDER)
 
@@ -203,8 +203,8 @@ WORKS: dict[str, Callable[[], Any]] = {
     "state_restored": _in(_changed),
     "state_kept": _in(_written),
     "observe": _in(lambda: ortable.observe(MODULE)),
-    "own_profile": _in(own_profile),
-    "judged_by": _in(lambda: bisector.judged_by(lambda *_: False)),
+    "own_profile": _in(isolated_profile),
+    "judged_by": _in(lambda: bisector.filter_applications(lambda *_: False)),
     "model_untouched": _in(lambda: preserve_model(MODULE, ((X,), {}), True)),
     "optimizers_untouched": _in(_stepped),
     "quiet guards": _in(
@@ -216,7 +216,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "shown_views": _in(lambda: functionalize.expose_aliases(GRAPH)),
     "a flat call": _in(lambda: functionalize._flat_call_spec(PROGRAM)),
     "constants kept": _in(lambda: functionalize._preserve_constants(PROGRAM)),
-    "collections_paused": _in(collections_paused),
+    "pause_gc": _in(pause_gc),
     "FolderLock": _locked_folder,
     "loops": _in(
         lambda: dynamic_loops.intercept_loops(dynamic_loops.LoopSession(2, frozenset()), MODULE)

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ortable.compat.undone import collections_paused
+from ortable.compat.scoped_patch import pause_gc
 
 Call = Callable[[], object]
 # Seconds after which the threads of the previous candidate sleep: OpenMP's and ONNX Runtime's spin
@@ -70,7 +70,7 @@ def measure_round_robin(
     order = list(names)
     samples: dict[str, list[float]] = {name: [] for name in order}
     gc.collect()
-    with collections_paused():
+    with pause_gc():
         for _ in range(rounds):
             for name in order:
                 samples[name].append(measure(name))

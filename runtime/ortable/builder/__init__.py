@@ -1,5 +1,8 @@
-"""GraphBuilder, the public face of `ir` and `passes`: users build an ONNX graph with it node by
-node, start from a model, optimize, and write a model; `interpreter` fills one from an FX graph."""
+"""GraphBuilder, the public interface of `ir` and `passes`.
+
+Users build an ONNX graph with it node by node, start from a model, optimize, and write a model;
+`interpreter` fills one from an FX graph.
+"""
 
 from __future__ import annotations
 

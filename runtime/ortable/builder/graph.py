@@ -1,5 +1,8 @@
-"""GraphBuilder, the public face of `ir` and `passes`: a graph under construction that can start
-from a model, be optimized, and be written as a model or a local function."""
+"""GraphBuilder, the public interface of `ir` and `passes`.
+
+A graph under construction that can start from a model, be optimized, and be written as a model
+or a local function.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Ops:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {op_type!r}")
         builder = self._builder
 
-        def make(
+        def make_node(
             *inputs: Any,
             outputs: int | str | Sequence[str] | None = None,
             name: str | None = None,
@@ -50,7 +53,7 @@ class Ops:
             ]
             return builder.make_node(op_type, names, outputs, domain=domain, name=name, **attrs)
 
-        return make
+        return make_node
 
 
 class GraphBuilder(Graph):
@@ -106,19 +109,19 @@ class GraphBuilder(Graph):
         )
         self.op = Ops(self)
         if model is not None:
-            imports = [(each.domain, each.version) for each in model.opset_import]
+            imports = [(opset.domain, opset.version) for opset in model.opset_import]
             self.opsets = versions.by_domain(imports)
             versions.imply_main(self.opsets, model.ir_version)
             versions.check_opsets(self.opsets, target)
             read_model.read_model(self, model)
 
-    # what is known, under the names that users of such a builder print
+    # known types and shapes, under the names that users of such a builder print
     _known_types = Graph.known_types
     _known_shapes = Graph.known_shapes
     _known_ranks = Graph.known_ranks
 
     def get_opset(self, domain: str = "") -> int:
-        """Version of a domain. BuilderError when the graph does not use it."""
+        """The version of a domain. BuilderError if the graph does not use it."""
         domain = "" if domain == "ai.onnx" else domain
         if domain not in self.opsets:
             raise BuilderError(
@@ -129,22 +132,22 @@ class GraphBuilder(Graph):
     def get_attribute(
         self, node: Node | NodeProto, name: str, default: Any = None, exc: bool = True
     ) -> Any:
-        """Value of an attribute of a Node; the AttributeProto itself for a NodeProto.
+        """The value of an attribute of a Node; the AttributeProto itself for a NodeProto.
 
         Without the attribute: BuilderError, or ``default`` with ``exc=False``.
 
         Args:
             name: the name of the attribute.
-            default: what to return without the attribute.
+            default: returned without the attribute.
             exc: raise without the attribute.
         """
         if isinstance(node, NodeProto):
-            found = next((a for a in node.attribute if a.name == name), None)
+            value = next((a for a in node.attribute if a.name == name), None)
         else:
-            found = node.attrs.get(name)
-        if found is None and exc:
+            value = node.attrs.get(name)
+        if value is None and exc:
             raise BuilderError(f"Node {node.name!r} ({node.op_type}) has no attribute {name!r}.")
-        return default if found is None else found
+        return default if value is None else value
 
     def make_nodes(
         self,
@@ -153,7 +156,7 @@ class GraphBuilder(Graph):
         output_names: Sequence[str],
         prefix: str = "",
     ) -> str | tuple[str, ...]:
-        """Adds all nodes of another graph.
+        """Add all nodes of another graph.
 
         Args:
             other: the graph, of which nothing is changed.
@@ -169,17 +172,17 @@ class GraphBuilder(Graph):
         """
         return inline_graph.make_nodes(self, other, input_names, output_names, prefix)
 
-    # -- what a converter asks for besides the graph: all of it is `ctx`
+    # -- the context of a converter, `ctx`
 
     @property
     def record(self) -> ConversionRecord | None:
-        """What to_onnx did, for ``return_builder=True``; None for a graph made otherwise."""
+        """What to_onnx did, for ``return_builder=True``; None for other graphs."""
         return self.ctx.record
 
     def convert_subgraph(
         self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
     ) -> Graph:
-        """A torch graph inside the one that is converted, as a child graph for If or Loop.
+        """Convert a torch graph inside the one being converted, as a child graph for If or Loop.
 
         Args:
             name: the name of the child graph.
@@ -193,7 +196,7 @@ class GraphBuilder(Graph):
         operands: Sequence[Any],
         rename: Mapping[str, str] | None = None,
     ) -> list[Any]:
-        """What a torch graph inside the one that is converted returns, computed in ``graph``.
+        """Convert a torch graph inside the one being converted into ``graph``; returns its results.
 
         Args:
             graph: the graph that receives the nodes.
@@ -204,34 +207,36 @@ class GraphBuilder(Graph):
     # -- passes
 
     def remove_unused(self) -> int:
-        """Removes nodes and initializers that no output needs; returns how many."""
+        """Remove nodes and initializers that no output needs; returns how many."""
         return unused_nodes.remove_unused(self)
 
     def remove_identity_nodes(self) -> int:
-        """Removes Identity nodes, keeping the names of inputs and outputs; returns how many."""
+        """Remove Identity nodes, keeping the names of inputs and outputs; returns how many."""
         return identities.remove_identity_nodes(self)
 
     def constant_folding(self, max_bytes: int = FOLDED_BYTES, weights: bool = False) -> int:
-        """Replaces nodes on constants by their results; returns how many.
+        """Replace nodes on constants by their results; returns how many.
 
         Args:
             max_bytes: results of more bytes stay computed.
-            weights: results of any size, too, where rules of rewriting computed them of weights.
+            weights: also fold results of any size that rewrite rules compute from weights.
         """
         return folding.constant_folding(self, max_bytes, weights)
 
     def merge_equal_nodes(self) -> int:
-        """Makes nodes that compute the same one node; returns how many are gone."""
+        """Merge nodes that compute the same; returns how many were removed."""
         return common_subexpressions.merge_equal_nodes(self)
 
     def optimize(
         self, folding: bool = False, quantized: bool = True, weight_transposes: bool = False
     ) -> dict[str, int]:
-        """All passes but the rules of rewriting (docs/rewrites.md):
-        identities, weights that are only read transposed and constants (if asked for), quantized
-        parts, unused nodes, equal nodes; counts of what was removed or made, by pass.
+        """Run all passes except the rewrite rules (docs/rewrites.md).
 
-        Initializers that hold the same stay apart: their names are the caller's.
+        These are identities, weights that are only read transposed and constants (if requested),
+        quantized parts, unused nodes, equal nodes. Returns counts of what was removed or made, by
+        pass.
+
+        Initializers with equal values stay separate: their names are the caller's.
 
         Args:
             folding: compute what depends on constants only.

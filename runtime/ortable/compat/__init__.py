@@ -1,2 +1,4 @@
-"""Everything of torch, onnx and onnxruntime that is private or differs between supported
-versions, one file a library. A new release of a library is answered here."""
+"""Private or version-dependent interfaces of torch, onnx and onnxruntime, one file per library.
+
+Adapt to a new release of a library here.
+"""

@@ -1,7 +1,8 @@
-"""Parts of a compilation that can be switched off one by one, to find which of them is wrong.
+"""Parts of a compilation that can be disabled one by one, to find which of them is wrong.
 
-Two searches answer: ortable's own (`ortable debug`), and torch's CompilerBisector, which is
-private and the same in 2.13, 2.14 and 2.15. While neither runs, a question is two look-ups."""
+Used by ortable's bisection (`ortable debug`) and torch's CompilerBisector, which is private and
+the same in 2.13, 2.14 and 2.15. While neither runs, a query costs two look-ups.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 from . import torch as private
 
 BACKEND = "ortable"
-# In the order in which a search switches them off: what comes later hides what comes before.
+# In the order in which a bisection disables them: later ones hide earlier ones.
 SUBSYSTEMS = ("optimizers", "rewrites", "passes", "constants", "lowerings", "decompositions")
 _TABLE = "specs/runtime/optimizers.yaml"
 _MODULE = "torch._inductor.compiler_bisector"
@@ -23,8 +24,10 @@ _MODULE = "torch._inductor.compiler_bisector"
 
 @dataclass(frozen=True)
 class Application:
-    """One use of a part: what it is called, the spec file it is of, what it was done to, and the
-    object itself (a rule, an FX node, a function)."""
+    """One use of a part: its name and spec file, the nodes it changes, and the object itself.
+
+    The object is a rule, an FX node or a function.
+    """
 
     name: str
     file: str = ""
@@ -37,84 +40,91 @@ class Application:
         return f"{self.name}{at}" + (f" ({self.file})" if self.file else "")
 
 
-class Judge(Protocol):
-    """A search of ortable's own."""
+class BisectionFilter(Protocol):
+    """A bisection of ortable, which decides what is disabled."""
 
-    def searches(self, subsystem: str) -> bool:
-        """Whether it counts the applications of a subsystem now."""
+    def is_searching(self, subsystem: str) -> bool:
+        """Whether applications of a subsystem are counted now."""
 
-    def disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
-        """Whether the next application is off."""
+    def is_disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
+        """Whether the next application is disabled."""
 
 
 class _State:
-    judge: Judge | None = None
+    active: BisectionFilter | None = None
 
 
-def disabled(subsystem: str, about: Callable[[], Application]) -> bool:
-    """Whether the next application of a subsystem is off. Counts it, where a search counts."""
-    judge = _State.judge
-    if judge is not None:
-        return judge.disabled(subsystem, about)
-    torchs = _torchs()
-    if torchs is None or not torchs.bisection_enabled:
+def is_disabled(subsystem: str, about: Callable[[], Application]) -> bool:
+    """Whether the next application of a subsystem is disabled; counted during a bisection."""
+    active = _State.active
+    if active is not None:
+        return active.is_disabled(subsystem, about)
+    bisector = _torch_bisector()
+    if bisector is None or not bisector.bisection_enabled:
         return False
-    return bool(torchs.disable_subsystem(BACKEND, subsystem, lambda: str(about())))
+    return bool(bisector.disable_subsystem(BACKEND, subsystem, lambda: str(about())))
 
 
-def searches(subsystem: str) -> bool:
-    """Whether the applications of a subsystem are being searched: each has to be where it was, so
-    nothing may be moved for the sake of speed."""
-    if _State.judge is not None:
-        return _State.judge.searches(subsystem)
-    torchs = _torchs()
-    if torchs is None or not torchs.bisection_enabled:
+def is_searching(subsystem: str) -> bool:
+    """Whether a bisection counts the applications of a subsystem, which must then keep their
+    order.
+    """
+    if _State.active is not None:
+        return _State.active.is_searching(subsystem)
+    bisector = _torch_bisector()
+    if bisector is None or not bisector.bisection_enabled:
         return False
-    return bool(torchs.get_backend() == BACKEND and torchs.get_subsystem() == subsystem)
+    return bool(bisector.get_backend() == BACKEND and bisector.get_subsystem() == subsystem)
 
 
-def searched() -> bool:
-    """Whether any search runs: caches are neither asked nor filled then."""
-    if _State.judge is not None:
+def is_bisecting() -> bool:
+    """Whether a bisection runs: caches are neither read nor filled then."""
+    if _State.active is not None:
         return True
-    torchs = _torchs()
-    return torchs is not None and bool(torchs.bisection_enabled) and torchs.get_backend() == BACKEND
+    bisector = _torch_bisector()
+    return (
+        bisector is not None
+        and bool(bisector.bisection_enabled)
+        and bisector.get_backend() == BACKEND
+    )
 
 
-def optimizers_off(known: Iterable[str]) -> list[str]:
-    """Those of ONNX Runtime's optimizers that are off in the session that is made now."""
-    if not searches("optimizers"):
+def disabled_optimizers(names: Iterable[str]) -> list[str]:
+    """The optimizers of ONNX Runtime that are disabled in the session being created."""
+    if not is_searching("optimizers"):
         return []
-    return [name for name in known if disabled("optimizers", partial(Application, name, _TABLE))]
+    return [name for name in names if is_disabled("optimizers", partial(Application, name, _TABLE))]
 
 
 @contextmanager
-def judged_by(judge: Judge) -> Iterator[None]:
-    """In the block `judge` answers."""
-    before = _State.judge
+def filter_applications(new_filter: BisectionFilter) -> Iterator[None]:
+    """Use a filter in the block."""
+    before = _State.active
     try:
-        _State.judge = judge
+        _State.active = new_filter
         yield
     finally:
-        _State.judge = before
+        _State.active = before
 
 
-def register() -> None:
-    """Adds the backend `ortable` and its subsystems to what torch's CompilerBisector walks through,
-    after torch's own: `CompilerBisector.do_bisect` finds it then."""
+def register_subsystems() -> None:
+    """Add the backend `ortable` and its subsystems to torch's CompilerBisector, after torch's own.
+
+    `CompilerBisector.do_bisect` then finds them.
+    """
     bisector = private.compiler_bisector
-    known = bisector.BACKENDS
-    if BACKEND not in known:
-        known[BACKEND] = [bisector.BisectSubsystem(name) for name in SUBSYSTEMS]
+    backends = bisector.BACKENDS
+    if BACKEND not in backends:
+        backends[BACKEND] = [bisector.BisectSubsystem(name) for name in SUBSYSTEMS]
 
 
 def run_shell() -> None:
-    """The command line of torch's CompilerBisector, which reads `sys.argv`, with ortable."""
-    register()
+    """Run the command line of torch's CompilerBisector, which reads `sys.argv`, with ortable."""
+    register_subsystems()
     private.compiler_bisector.command_line_usage()
 
 
-def _torchs() -> Any:
-    """torch's class; None where its module was not imported: then no search of it runs."""
+def _torch_bisector() -> Any:
+    """torch's class; None if its module is not imported, so that no bisection of it runs."""
     module = sys.modules.get(_MODULE)
     return None if module is None else module.CompilerBisector

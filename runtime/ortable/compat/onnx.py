@@ -1,4 +1,4 @@
-"""What of onnx is private or moves between releases: inner classes of its reference evaluator."""
+"""Private or moving interfaces of onnx: inner classes of its reference evaluator."""
 
 # The imports below are for type checkers; whoever imports one gets it from `NAMES`.
 # ruff: noqa: F401
@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .private import Private, looked_up
+from .private import PrivateName, module_getattr
 
 if TYPE_CHECKING:
     from onnx.reference.op_run import OpRun
     from onnx.reference.ops.op_conv_transpose import ConvTranspose as OnnxConvTranspose
     from onnx.reference.ops.op_loop import Loop as OnnxLoop
 
-NAMES: dict[str, Private] = {
-    "OpRun": Private(
+NAMES: dict[str, PrivateName] = {
+    "OpRun": PrivateName(
         "onnx.reference.op_run:OpRun", "class", "run operators that the reference evaluator lacks"
     ),
-    "OnnxConvTranspose": Private(
+    "OnnxConvTranspose": PrivateName(
         "onnx.reference.ops.op_conv_transpose:ConvTranspose",
         "class",
         "run transposed convolutions with groups",
     ),
-    "OnnxLoop": Private(
+    "OnnxLoop": PrivateName(
         "onnx.reference.ops.op_loop:Loop", "class", "run loops without a condition"
     ),
 }
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 else:
-    __getattr__ = looked_up(__name__, NAMES)
+    __getattr__ = module_getattr(__name__, NAMES)
 
 
 def run_loop_body(node: Any, inputs: Any, **given: Any) -> Any:
-    """One round of a Loop of the reference evaluator: the results of its body."""
+    """Run one iteration of a Loop in the reference evaluator; returns the results of its body."""
     return node._run_body(inputs, **given)

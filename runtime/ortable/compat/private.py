@@ -1,5 +1,7 @@
-"""Names that a library does not promise: the object itself, or, where the installed version has
-none, a stand-in that says so when it is used."""
+"""Resolve names that a library does not promise.
+
+A name that the installed version lacks becomes a stand-in that raises when it is used.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,15 @@ from typing import Any, Literal, NoReturn
 
 from ortable.errors import VersionError
 
-from .versions import TESTED, installed
+from .versions import TESTED, installed_version
 
 
 @dataclass(frozen=True)
-class Private:
-    """One name: ``module:attribute``, or a module alone; what kind of thing it is; and what ortable
-    uses it to do. The tested versions all have it, but for those that ``versions`` leaves out."""
+class PrivateName:
+    """One private name: ``module:attribute`` or a module, its kind, and what ortable uses it for.
+
+    The tested versions all have it, except those that ``versions`` leaves out.
+    """
 
     path: str
     kind: Literal["class", "function", "mapping", "module", "value"]
@@ -26,57 +30,64 @@ class Private:
 
     @property
     def library(self) -> str:
-        """The library that has it."""
+        """The library that defines the name."""
         return self.path.partition(":")[0].partition(".")[0]
 
 
-def missing(library: str, path: str, serves: str) -> VersionError:
+def missing_name_error(library: str, path: str, serves: str) -> VersionError:
     """The error for a name that the installed version of a library does not have."""
     tested = ", ".join(TESTED[library])
     return VersionError(
-        f"{library} {installed(library)} has no {path.replace(':', '.')}, which ortable uses to "
-        f"{serves}. ortable is tested with {library} {tested}: install one of these, or a newer "
+        f"{library} {installed_version(library)} has no {path.replace(':', '.')}, which ortable uses "
+        f"to {serves}. ortable is tested with {library} {tested}: install one of these, or a newer "
         "ortable."
     )
 
 
-class Missing:
-    """Stands where a name was: whatever is done with it raises the error."""
+class MissingName:
+    """Stand-in for a missing name: every use raises the error."""
 
     def __init__(self, error: VersionError) -> None:
         object.__setattr__(self, "_error", error)
 
-    def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _raise_error(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise object.__getattribute__(self, "_error")
 
-    __call__ = __enter__ = __exit__ = __getattr__ = __instancecheck__ = __subclasscheck__ = _fail
-    __contains__ = __getitem__ = __iter__ = __len__ = __mro_entries__ = __or__ = __ror__ = _fail
+    __call__ = __enter__ = __exit__ = __getattr__ = __instancecheck__ = __subclasscheck__ = (
+        _raise_error
+    )
+    __contains__ = __getitem__ = __iter__ = __len__ = __mro_entries__ = __or__ = __ror__ = (
+        _raise_error
+    )
 
 
-def resolve(entry: Private) -> Any:
-    """The object, or a stand-in where there is none."""
+def resolve_name(entry: PrivateName) -> Any:
+    """Return the object, or a stand-in if it is missing."""
     module, _, attribute = entry.path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        return getattr(found, attribute) if attribute else found
+        target: Any = importlib.import_module(module)
+        return getattr(target, attribute) if attribute else target
     except (ImportError, AttributeError) as cause:
-        error = missing(entry.library, entry.path, entry.serves)
+        error = missing_name_error(entry.library, entry.path, entry.serves)
         error.__cause__ = cause
-        return Missing(error)
+        return MissingName(error)
 
 
-def looked_up(module: str, names: Mapping[str, Private]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module whose names are those of a table: each is resolved when it is
-    first asked for, and is an attribute of the module from then on. One that is missing is looked
-    for again: another thread may be importing the library, and Python shows a part of it then."""
+def module_getattr(module: str, names: Mapping[str, PrivateName]) -> Callable[[str], Any]:
+    """Make the ``__getattr__`` of a module whose names are those of a table.
 
-    def find(name: str) -> Any:
+    A name is resolved on first use, and then becomes an attribute of the module. A missing one is
+    looked up again each time: another thread may be importing the library, and Python shows a part
+    of it meanwhile.
+    """
+
+    def find_name(name: str) -> Any:
         entry = names.get(name)
         if entry is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        found = resolve(entry)
-        if type(found) is not Missing:
-            vars(sys.modules[module])[name] = found
-        return found
+        value = resolve_name(entry)
+        if type(value) is not MissingName:
+            vars(sys.modules[module])[name] = value
+        return value
 
-    return find
+    return find_name

@@ -1,5 +1,4 @@
-"""Execution providers and settings of ONNX Runtime by name, refused where the installed one does
-not have them."""
+"""Execution providers and settings of ONNX Runtime by name, checked against the installed one."""
 
 from __future__ import annotations
 
@@ -25,13 +24,12 @@ PACKAGES = {
 
 
 def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
-    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
-    yet."""
+    """The names of providers that may be `(name, options)` pairs; empty if none are selected."""
     return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
 
 
 def check_providers(providers: Sequence[Any] | None) -> None:
-    """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
+    """Raise ProviderError if the installed ONNX Runtime lacks one of `providers`.
 
     The message lists those it has and the package to install.
     """
@@ -41,13 +39,13 @@ def check_providers(providers: Sequence[Any] | None) -> None:
     for name in provider_names(providers):
         if name in available:
             continue
-        known = onnxruntime.get_all_providers()
+        supported = onnxruntime.get_all_providers()
         if name in PACKAGES:
             remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
-        elif name in known:
+        elif name in supported:
             remedy = "Install a build of ONNX Runtime that has it."
         else:
-            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(known)}."
+            remedy = f"ONNX Runtime knows no such provider; it knows: {', '.join(supported)}."
         raise ProviderError(
             f"Execution provider {name!r} is not available in the installed onnxruntime "
             f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
@@ -55,24 +53,24 @@ def check_providers(providers: Sequence[Any] | None) -> None:
 
 
 def apply_settings(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
-    """Sets attributes of an options object by name; a name with a dot is a config entry.
+    """Set attributes of an options object by name; a name with a dot is a config entry.
 
-    Raises OptionError for a setting that it has not, or a value of another type.
+    Raises OptionError for an unknown setting, or a value of another type.
     """
     for name, value in settings.items():
         if "." in name:
             add_entry(name, str(value))
         elif name.startswith("_") or not hasattr(target, name) or callable(getattr(target, name)):
-            known = [n for n in dir(target) if n[0] != "_" and not callable(getattr(target, n))]
+            names = [n for n in dir(target) if n[0] != "_" and not callable(getattr(target, n))]
             raise OptionError(
-                f"{what} has no setting {name!r}. Known: {', '.join(known)}; config entries have a "
+                f"{what} has no setting {name!r}. Known: {', '.join(names)}; config entries have a "
                 "dot in their name, such as 'session.intra_op.allow_spinning'."
             )
         else:
-            _set(target, name, value, what)
+            _set_attribute(target, name, value, what)
 
 
-def _set(target: Any, name: str, value: Any, what: str) -> None:
+def _set_attribute(target: Any, name: str, value: Any, what: str) -> None:
     before = getattr(target, name)
     try:
         setattr(target, name, value)

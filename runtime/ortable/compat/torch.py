@@ -1,8 +1,9 @@
-"""What of torch is private or moves between releases; `NAMES` says what each name serves.
+"""Private or moving interfaces of torch; `NAMES` says what each name is used for.
 
-The names are the same in torch 2.13, 2.14 and 2.15 where nothing else is said. They are looked
-up when first imported from here, those of torch._dynamo, torch._functorch and torch._inductor
-too: import them in the function that needs them."""
+The names are the same in torch 2.13, 2.14 and 2.15 unless noted. They are looked up when first
+imported from here, those of torch._dynamo, torch._functorch and torch._inductor too: import
+them in the function that needs them.
+"""
 
 # The imports below are for type checkers; whoever imports one gets it from `NAMES`.
 # ruff: noqa: F401
@@ -14,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .private import Private, looked_up
-from .undone import undone
+from .private import PrivateName, module_getattr
+from .scoped_patch import restore_on_exit
 
 if TYPE_CHECKING:
     from torch._functorch import config as functorch_config
@@ -36,329 +37,335 @@ if TYPE_CHECKING:
     from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
     from torch.utils._sympy.printers import PythonPrinter
 
-NAMES: dict[str, Private] = {
+NAMES: dict[str, PrivateName] = {
     # operators
-    "OpOverload": Private(
+    "OpOverload": PrivateName(
         "torch._ops:OpOverload", "class", "tell operators from other targets of a graph"
     ),
-    "OpOverloadPacket": Private(
+    "OpOverloadPacket": PrivateName(
         "torch._ops:OpOverloadPacket", "class", "find the operator of a graph before ATen"
     ),
-    "HigherOrderOperator": Private(
+    "HigherOrderOperator": PrivateName(
         "torch._ops:HigherOrderOperator", "class", "find control flow and calls of subgraphs"
     ),
-    "OperatorBase": Private("torch._ops:OperatorBase", "class", "type tables of decompositions"),
-    "higher_order_operators": Private(
+    "OperatorBase": PrivateName(
+        "torch._ops:OperatorBase", "class", "type tables of decompositions"
+    ),
+    "higher_order_operators": PrivateName(
         "torch._ops:_higher_order_ops", "mapping", "check the names in the option `fallback`"
     ),
-    "DispatchKey": Private(
+    "DispatchKey": PrivateName(
         "torch._C:DispatchKey", "class", "ask what a composite operator is made of"
     ),
-    "TensorBase": Private("torch._C:TensorBase", "class", "name an operator by a tensor's method"),
-    "all_operator_names": Private(
+    "TensorBase": PrivateName(
+        "torch._C:TensorBase", "class", "name an operator by a tensor's method"
+    ),
+    "all_operator_names": PrivateName(
         "torch._C:_dispatch_get_all_op_names",
         "function",
         "find the operators over lists of tensors",
     ),
-    "schemas_of_packet": Private(
+    "schemas_of_packet": PrivateName(
         "torch._C:_jit_get_schemas_for_operator",
         "function",
         "check the names in the option `fallback`",
     ),
-    "resolve_packet": Private(
+    "resolve_packet": PrivateName(
         "torch._C:_jit_resolve_packet", "function", "choose the overload that arguments call"
     ),
-    "find_builtin": Private(
+    "find_builtin": PrivateName(
         "torch.jit._builtins:_find_builtin", "function", "name an operator by a function of torch"
     ),
-    "CustomOpDef": Private(
+    "CustomOpDef": PrivateName(
         "torch._library.custom_ops:CustomOpDef", "class", "take a custom operator as a name"
     ),
-    "custom_op_definitions": Private(
+    "custom_op_definitions": PrivateName(
         "torch._library.custom_ops:OPDEFS", "mapping", "find the body of a custom operator"
     ),
-    "decomposition_table": Private(
+    "decomposition_table": PrivateName(
         "torch._decomp:decomposition_table", "mapping", "decompose what has no converter"
     ),
-    "get_decompositions": Private(
+    "get_decompositions": PrivateName(
         "torch._decomp:get_decompositions", "function", "decompose what has no converter"
     ),
-    "core_aten_decompositions": Private(
+    "core_aten_decompositions": PrivateName(
         "torch._decomp:core_aten_decompositions", "function", "decompose graphs of AOTAutograd"
     ),
-    "upsampled_sizes": Private(
+    "upsampled_sizes": PrivateName(
         "torch._decomp.decompositions:upsample_compute_output_size",
         "function",
         "keep sizes of an upsampled image free",
     ),
-    "math_attention": Private(
+    "math_attention": PrivateName(
         "torch._higher_order_ops.flex_attention:math_attention",
         "function",
         "convert flex_attention",
     ),
-    "check": Private("torch:_check", "function", "state what a size must be, in one_hot"),
-    "statically_known_true": Private(
+    "check": PrivateName("torch:_check", "function", "state what a size must be, in one_hot"),
+    "statically_known_true": PrivateName(
         "torch.fx.experimental.symbolic_shapes:statically_known_true",
         "function",
         "ask about sizes without fixing them, in loops over a free size",
     ),
     # memory
-    "to_dlpack": Private("torch._C:_to_dlpack", "function", "hand tensors to ONNX Runtime"),
-    "from_dlpack": Private("torch._C:_from_dlpack", "function", "take results from ONNX Runtime"),
-    "is_alias_of": Private(
+    "to_dlpack": PrivateName("torch._C:_to_dlpack", "function", "hand tensors to ONNX Runtime"),
+    "from_dlpack": PrivateName(
+        "torch._C:_from_dlpack", "function", "take results from ONNX Runtime"
+    ),
+    "is_alias_of": PrivateName(
         "torch._C:_is_alias_of", "function", "find operators that return memory of an input"
     ),
-    "reinterpret_tensor": Private(
+    "reinterpret_tensor": PrivateName(
         "torch._C._dynamo.guards:_reinterpret_tensor", "function", "hand out results as no views"
     ),
-    "saved_tensors_hooks": Private(
+    "saved_tensors_hooks": PrivateName(
         "torch._C._autograd:_top_saved_tensors_default_hooks",
         "function",
         "see that a checkpoint counts what a forward saves",
     ),
     # fake tensors and tracing
-    "FakeTensor": Private(
+    "FakeTensor": PrivateName(
         "torch._subclasses.fake_tensor:FakeTensor", "class", "tell examples without memory"
     ),
-    "FakeTensorMode": Private(
+    "FakeTensorMode": PrivateName(
         "torch._subclasses.fake_tensor:FakeTensorMode", "class", "make examples without memory"
     ),
-    "fake_rules": Private(
+    "fake_rules": PrivateName(
         "torch._subclasses.fake_impls:get_fast_op_impls",
         "function",
         "keep the length of a recurrent layer free in a program that is traced again",
     ),
-    "DataDependentOutputException": Private(
+    "DataDependentOutputException": PrivateName(
         "torch._subclasses.fake_tensor:DataDependentOutputException",
         "class",
         "trace a case whose result torch cannot foretell",
     ),
-    "DynamicOutputShapeException": Private(
+    "DynamicOutputShapeException": PrivateName(
         "torch._subclasses.fake_tensor:DynamicOutputShapeException",
         "class",
         "trace a case whose result torch cannot foretell",
     ),
-    "unset_fake_temporarily": Private(
+    "unset_fake_temporarily": PrivateName(
         "torch._subclasses.fake_tensor:unset_fake_temporarily",
         "function",
         "compute with memory while torch traces without",
     ),
-    "make_fx": Private(
+    "make_fx": PrivateName(
         "torch.fx.experimental.proxy_tensor:make_fx", "function", "trace a function to a graph"
     ),
-    "get_proxy_mode": Private(
+    "get_proxy_mode": PrivateName(
         "torch.fx.experimental.proxy_tensor:get_proxy_mode",
         "function",
         "know whether torch traces now",
     ),
-    "ModuleStackTracer": Private(
+    "ModuleStackTracer": PrivateName(
         "torch.fx.experimental.proxy_tensor:_ModuleStackTracer",
         "class",
         "trace models that hold TorchScript",
     ),
-    "disable_current_modes": Private(
+    "disable_current_modes": PrivateName(
         "torch.utils._python_dispatch:_disable_current_modes",
         "function",
         "compute constants while torch traces",
     ),
-    "TorchDispatchMode": Private(
+    "TorchDispatchMode": PrivateName(
         "torch.utils._python_dispatch:TorchDispatchMode",
         "class",
         "see whether a constant is computed by drawing random numbers",
     ),
-    "disable_torch_function": Private(
+    "disable_torch_function": PrivateName(
         "torch._C:DisableTorchFunction", "class", "compute constants while torch traces"
     ),
-    "is_functional_tensor": Private(
+    "is_functional_tensor": PrivateName(
         "torch:_is_functional_tensor", "function", "tell constants from what torch traces"
     ),
-    "is_traceable_wrapper_subclass": Private(
+    "is_traceable_wrapper_subclass": PrivateName(
         "torch.utils._python_dispatch:is_traceable_wrapper_subclass",
         "function",
         "find the tensors inside a tensor subclass",
     ),
-    "BoxedCodeGen": Private(
+    "BoxedCodeGen": PrivateName(
         "torch.fx.graph:_BoxedCodeGen", "class", "free arguments of a partitioned graph early"
     ),
-    "PyTreeCodeGen": Private(
+    "PyTreeCodeGen": PrivateName(
         "torch.fx.graph:_PyTreeCodeGen", "class", "merge the graphs of a decision on data"
     ),
-    "PyTreeInfo": Private(
+    "PyTreeInfo": PrivateName(
         "torch.fx.graph:_PyTreeInfo", "class", "merge the graphs of a decision on data"
     ),
-    "pytree": Private(
+    "pytree": PrivateName(
         "torch.utils._pytree", "module", "flatten arguments and results as torch does"
     ),
-    "fx_pytree": Private(
+    "fx_pytree": PrivateName(
         "torch.fx._pytree", "module", "register caches of transformers for a call"
     ),
     # symbolic sizes
-    "ShapeEnv": Private(
+    "ShapeEnv": PrivateName(
         "torch.fx.experimental.symbolic_shapes:ShapeEnv", "class", "explain a refused export"
     ),
-    "DimDynamic": Private(
+    "DimDynamic": PrivateName(
         "torch.fx.experimental.symbolic_shapes:DimDynamic", "class", "trace a case with free sizes"
     ),
-    "StatelessSymbolicContext": Private(
+    "StatelessSymbolicContext": PrivateName(
         "torch.fx.experimental.symbolic_shapes:StatelessSymbolicContext",
         "class",
         "trace a case with free sizes",
     ),
-    "GuardOnDataDependentSymNode": Private(
+    "GuardOnDataDependentSymNode": PrivateName(
         "torch.fx.experimental.symbolic_shapes:GuardOnDataDependentSymNode",
         "class",
         "trace a case whose result torch cannot foretell",
     ),
-    "exporting_state": Private(
+    "exporting_state": PrivateName(
         "torch._export.utils:_compiling_state_context",
         "function",
         "run a module at other sizes as torch.export runs it",
     ),
-    "SYMPY_INTERP": Private(
+    "SYMPY_INTERP": PrivateName(
         "torch.fx.experimental.symbolic_shapes:SYMPY_INTERP", "mapping", "evaluate guards"
     ),
-    "mark_dynamic": Private(
+    "mark_dynamic": PrivateName(
         "torch._dynamo:mark_dynamic",
         "function",
         "compile one graph for observed sizes",
     ),
-    "fx_config": Private(
+    "fx_config": PrivateName(
         "torch.fx.experimental._config", "module", "keep a dimension of size 1 dynamic"
     ),
-    "sympy_interp": Private(
+    "sympy_interp": PrivateName(
         "torch.utils._sympy.interp:sympy_interp", "function", "write sizes into a graph"
     ),
-    "PythonReferenceAnalysis": Private(
+    "PythonReferenceAnalysis": PrivateName(
         "torch.utils._sympy.reference:PythonReferenceAnalysis", "class", "write sizes into a graph"
     ),
-    "PythonPrinter": Private(
+    "PythonPrinter": PrivateName(
         "torch.utils._sympy.printers:PythonPrinter", "class", "show guards to people"
     ),
-    "ValueRanges": Private(
+    "ValueRanges": PrivateName(
         "torch.utils._sympy.value_ranges:ValueRanges", "class", "prove that a guard always holds"
     ),
-    "bound_sympy": Private(
+    "bound_sympy": PrivateName(
         "torch.utils._sympy.value_ranges:bound_sympy",
         "function",
         "prove that a guard always holds",
     ),
-    "int_oo": Private(
+    "int_oo": PrivateName(
         "torch.utils._sympy.numbers:int_oo", "value", "prove that a guard always holds"
     ),
     # torch.compile; heavy modules
-    "TracingContext": Private(
+    "TracingContext": PrivateName(
         "torch._guards:TracingContext", "class", "know what AOTAutograd compiles now"
     ),
-    "CompileContext": Private(
+    "CompileContext": PrivateName(
         "torch._guards:CompileContext", "class", "count how often torch compiled a frame"
     ),
-    "dynamo_timed": Private(
+    "dynamo_timed": PrivateName(
         "torch._dynamo.utils:dynamo_timed", "function", "show phases in torch's timeline"
     ),
-    "dynamo_wrappers": Private(
+    "dynamo_wrappers": PrivateName(
         "torch._dynamo.external_utils", "module", "name the code of the user that is compiled"
     ),
-    "trace_structured": Private(
+    "trace_structured": PrivateName(
         "torch._logging:trace_structured", "function", "write records for TORCH_TRACE"
     ),
-    "aot_autograd": Private(
+    "aot_autograd": PrivateName(
         "torch._dynamo.backends.common:aot_autograd", "function", "compile graphs of dynamo"
     ),
-    "graph_break_reasons": Private(
+    "graph_break_reasons": PrivateName(
         "torch._dynamo.utils:graph_break_reasons", "value", "show the graph breaks of a model"
     ),
-    "dynamo_profile": Private(
+    "dynamo_profile": PrivateName(
         "torch._dynamo.pgo", "module", "explain a model apart from what was compiled of it"
     ),
-    "compiler_bisector": Private(
+    "compiler_bisector": PrivateName(
         "torch._inductor.compiler_bisector", "module", "bisect a compilation with torch's tool"
     ),
-    "dynamo": Private("torch._dynamo", "module", "let strict export mark static addresses"),
-    "min_cut_partition": Private(
+    "dynamo": PrivateName("torch._dynamo", "module", "let strict export mark static addresses"),
+    "min_cut_partition": PrivateName(
         "torch._functorch.partitioners:min_cut_rematerialization_partition",
         "function",
         "split forward and backward",
     ),
-    "functorch_config": Private(
+    "functorch_config": PrivateName(
         "torch._functorch.config", "module", "keep compiled graphs in torch's cache"
     ),
-    "BypassAOTAutogradCache": Private(
+    "BypassAOTAutogradCache": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:BypassAOTAutogradCache",
         "class",
         "leave a graph out of torch's cache",
     ),
-    "FXGraphCacheMiss": Private(
+    "FXGraphCacheMiss": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:FXGraphCacheMiss",
         "class",
         "compile again what torch's cache lost",
     ),
-    "SerializableAOTDispatchCompiler": Private(
+    "SerializableAOTDispatchCompiler": PrivateName(
         "torch._functorch._aot_autograd.schemas:SerializableAOTDispatchCompiler",
         "class",
         "keep compiled graphs in torch's cache",
     ),
-    "SerializableCallable": Private(
+    "SerializableCallable": PrivateName(
         "torch._dynamo.aot_compile_types:SerializableCallable",
         "class",
         "save what aot_compile compiled",
     ),
-    "deserialize_bundled_cache_entry": Private(
+    "deserialize_bundled_cache_entry": PrivateName(
         "torch._functorch._aot_autograd.aot_autograd_result:deserialize_bundled_cache_entry",
         "function",
         "load what aot_compile compiled",
     ),
-    "PrecompileContext": Private(
+    "PrecompileContext": PrivateName(
         "torch._dynamo.precompile_context:PrecompileContext",
         "class",
         "keep compiled graphs for TORCH_CACHING_PRECOMPILE",
     ),
-    "BackendCacheArtifact": Private(
+    "BackendCacheArtifact": PrivateName(
         "torch._dynamo.precompile_context:BackendCacheArtifact",
         "class",
         "keep compiled graphs for TORCH_CACHING_PRECOMPILE",
     ),
-    "compile_lock": Private(
+    "compile_lock": PrivateName(
         "torch._dynamo.convert_frame:compile_lock",
         "value",
         "let exports and compilations in several threads wait for each other",
     ),
-    "dynamo_config": Private(
+    "dynamo_config": PrivateName(
         "torch._dynamo.config", "module", "know what torch keeps of a trace, and which guards"
     ),
-    "dynamo_eval_frame": Private(
+    "dynamo_eval_frame": PrivateName(
         "torch._dynamo.eval_frame",
         "module",
         "know for which backend torch loads what dynamo traced",
     ),
-    "CacheArtifactManager": Private(
+    "CacheArtifactManager": PrivateName(
         "torch.compiler._cache:CacheArtifactManager",
         "class",
         "put conversions into torch.compiler.save_cache_artifacts",
     ),
-    "AOTAutogradCache": Private(
+    "AOTAutogradCache": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache",
         "class",
         "find conversions of torch.compiler.load_cache_artifacts",
     ),
-    "AOTAutogradCacheArtifact": Private(
+    "AOTAutogradCacheArtifact": PrivateName(
         "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCacheArtifact",
         "class",
         "put conversions into torch.compiler.save_cache_artifacts",
     ),
-    "OutputCode": Private(
+    "OutputCode": PrivateName(
         "torch._inductor.output_code:OutputCode", "class", "keep compiled graphs in torch's cache"
     ),
     # torch.export and torch.onnx
-    "lift_constants_pass": Private(
+    "lift_constants_pass": PrivateName(
         "torch._export.passes.lift_constants_pass", "module", "retrace a program with its constants"
     ),
-    "export_trace": Private(
+    "export_trace": PrivateName(
         "torch.export._trace", "module", "retrace a program with its constants"
     ),
-    "onnx_flags": Private(
+    "onnx_flags": PrivateName(
         "torch.onnx._internal.exporter._flags", "module", "answer torch.onnx.is_in_onnx_export"
     ),
-    "dynamo_torch_functions": Private(
+    "dynamo_torch_functions": PrivateName(
         "torch._dynamo.variables.torch", "module", "answer torch.onnx.is_in_onnx_export in dynamo"
     ),
 }
@@ -368,11 +375,11 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 else:
-    __getattr__ = looked_up(__name__, NAMES)
+    __getattr__ = module_getattr(__name__, NAMES)
 
 
-def _of(name: str) -> Any:
-    """A name of the table, for the functions below."""
+def _resolve(name: str) -> Any:
+    """Resolve a name of the table, for the functions below."""
     return globals().get(name) or __getattr__(name)
 
 
@@ -390,25 +397,27 @@ def overload_name(overload: Any) -> str:
 
 
 def can_decompose(overload: Any) -> bool:
-    """Whether torch takes the operator apart by a kernel of its own."""
+    """Whether torch decomposes the operator by a kernel of its own."""
     return bool(overload._can_decompose())
 
 
 def composite_kernel(overload: Any) -> Callable[..., Any]:
-    """What a composite operator is made of: its body in Python, or a call of the C++ kernel."""
-    key = _of("DispatchKey").CompositeImplicitAutograd
+    """The decomposition of a composite operator: its body in Python, or a call of the C++
+    kernel.
+    """
+    key = _resolve("DispatchKey").CompositeImplicitAutograd
     written: Any = overload.py_kernels.get(key)
     return written if callable(written) else functools.partial(overload._op_dk, key)
 
 
 def is_composite(overload: Any) -> bool:
-    """Whether the operator is made of others for every device."""
-    key = _of("DispatchKey").CompositeImplicitAutograd
+    """Whether the operator is composed of others on every device."""
+    key = _resolve("DispatchKey").CompositeImplicitAutograd
     return bool(overload.has_kernel_for_dispatch_key(key))
 
 
 def forget_dispatch(overload: Any) -> None:
-    """Lets an operator look for its kernels again, after ``py_kernels`` changed."""
+    """Make an operator look up its kernels again, after ``py_kernels`` changed."""
     overload._dispatch_cache.clear()
 
 
@@ -418,49 +427,56 @@ def op_of_custom(defined: Any) -> Any:
 
 
 def kernel_of_custom(name: str) -> Callable[..., Any] | None:
-    """The function on CPU of an operator made by ``torch.library.custom_op``; None: not one."""
-    defined = _of("custom_op_definitions").get(name)
+    """The CPU function of an operator made by ``torch.library.custom_op``; None for other
+    operators.
+    """
+    defined = _resolve("custom_op_definitions").get(name)
     if defined is None:
         return None
     kernels = defined._backend_fns
-    found = kernels.get("cpu", kernels.get(None))
-    return found if callable(found) else None
+    kernel = kernels.get("cpu", kernels.get(None))
+    return kernel if callable(kernel) else None
 
 
 def is_custom(name: str) -> bool:
     """Whether ``torch.library.custom_op`` made the operator."""
-    return name in _of("custom_op_definitions")
+    return name in _resolve("custom_op_definitions")
 
 
 # What torch keeps for other processes -------------------------------------------------------------
 
 
-def precompiles() -> str | None:
-    """What makes files of compiled graphs now: "aot_compile" of one function, "caching_precompile"
-    of all; None where nothing does."""
-    config = _of("functorch_config")
+def precompile_mode() -> str | None:
+    """What stores compiled graphs now: "aot_compile" for one function, "caching_precompile" for
+    all.
+
+    None if nothing does.
+    """
+    config = _resolve("functorch_config")
     if config.bundled_autograd_cache and config.bypass_autograd_cache_key:
         return "aot_compile"
-    return "caching_precompile" if _of("dynamo_config").caching_precompile else None
+    return "caching_precompile" if _resolve("dynamo_config").caching_precompile else None
 
 
 def package_name(graph_module: Any) -> str | None:
-    """The name under which dynamo's package knows a graph of dynamo; None where it makes none."""
-    found = getattr(graph_module, "_backend_id", None)
-    return None if found is None else str(found)
+    """The name of a dynamo graph in dynamo's package; None without one."""
+    name = getattr(graph_module, "_backend_id", None)
+    return None if name is None else str(name)
 
 
 def forget_for_dynamo(name: str | None) -> None:
-    """Drops what dynamo's packages would hold of a graph: its function is compiled again."""
-    _of("PrecompileContext")._backend_artifacts_by_key.pop(name, None)
+    """Drop what dynamo's packages store of a graph: its function is compiled again."""
+    _resolve("PrecompileContext")._backend_artifacts_by_key.pop(name, None)
 
 
 def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
-    """The backend, a function and its keywords, of the call of torch.compile that loads what an
-    earlier process kept; None outside of one."""
+    """The backend of the torch.compile call that loads what an earlier process stored.
+
+    A function and its keywords; None outside of such a call.
+    """
     import sys
 
-    dynamo = _of("dynamo_eval_frame")
+    dynamo = _resolve("dynamo_eval_frame")
     code = dynamo._TorchDynamoContext.__call__.__code__
     frame = sys._getframe(1)
     while frame is not None and frame.f_code is not code:
@@ -473,61 +489,65 @@ def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
 
 
 def record_cache_artifact(key: str, content: bytes) -> None:
-    """Puts bytes under a name into what ``torch.compiler.save_cache_artifacts`` returns."""
-    kind = _of("AOTAutogradCacheArtifact").type()
-    _of("CacheArtifactManager").record_artifact(kind, key, content)
+    """Add bytes under a name to what ``torch.compiler.save_cache_artifacts`` returns."""
+    kind = _resolve("AOTAutogradCacheArtifact").type()
+    _resolve("CacheArtifactManager").record_artifact(kind, key, content)
 
 
 def loaded_cache_artifacts(key: str) -> Any:
-    """The folder where ``torch.compiler.load_cache_artifacts`` put the bytes of a name, a file for
-    each content."""
+    """The folder where ``torch.compiler.load_cache_artifacts`` wrote the bytes of a name.
+
+    It has one file per content.
+    """
     from pathlib import Path
 
-    return Path(_of("AOTAutogradCache")._get_tmp_dir_for_key(key))
+    return Path(_resolve("AOTAutogradCache")._get_tmp_dir_for_key(key))
 
 
 # Tensors, modules and pytrees --------------------------------------------------------------------
 
 
 def storage_identity(tensor: Any) -> int:
-    """The same number for two tensors over one storage, with memory or without."""
+    """A number that is equal for two tensors over one storage, also without memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def base_of(tensor: Any) -> Any:
-    """The tensor that ``tensor`` is a view of, None for one that is no view."""
+    """The tensor that ``tensor`` is a view of; None if it is no view."""
     return tensor._base
 
 
 def script_method(module: Any, name: str) -> Callable[..., Any]:
     """A method of a TorchScript module, without the module call around it."""
-    found: Callable[..., Any] = module._c._get_method(name)
-    return found
+    method: Callable[..., Any] = module._c._get_method(name)
+    return method
 
 
 def forget_pre_hook(module: Any, hook: Callable[..., Any] | None = None) -> None:
     """Remove a forward pre-hook, or all of them, without the handle of its owner."""
     hooks = module._forward_pre_hooks
-    for number in [number for number, each in hooks.items() if hook is None or each is hook]:
+    for number in [
+        number for number, registered in hooks.items() if hook is None or registered is hook
+    ]:
         module._forward_pre_hooks_with_kwargs.pop(number, None)
         hooks.pop(number, None)
 
 
 def node_type(value: Any) -> Any:
-    """The type under which pytree knows a container; a namedtuple's is that of all of them."""
-    return _of("pytree")._get_node_type(value)
+    """The pytree type of a container; all namedtuples have one."""
+    return _resolve("pytree")._get_node_type(value)
 
 
 def unregister_pytree(cls: type) -> None:
-    """Neither pytree knows the class afterwards."""
-    fx = _of("fx_pytree")
-    _of("pytree")._deregister_pytree_node(cls)
+    """Remove the class from both pytrees."""
+    fx = _resolve("fx_pytree")
+    _resolve("pytree")._deregister_pytree_node(cls)
     fx.SUPPORTED_NODES.pop(cls, None)
     fx.SUPPORTED_NODES_EXACT_MATCH.pop(cls, None)
 
 
 def fsdp_parameters() -> Iterator[Any]:
-    """The gathered parameters of modules that FSDP2 shards; none where it was never imported."""
+    """Yield the gathered parameters of modules that FSDP2 shards; none if it was never imported."""
     import sys
 
     states: Any = sys.modules.get("torch.distributed._composable_state")
@@ -535,51 +555,51 @@ def fsdp_parameters() -> Iterator[Any]:
         return
     for reference in list(states._module_state_mapping.values()):
         for group in getattr(reference(), "_fsdp_param_groups", ()):
-            for each in group.fsdp_params:
-                yield getattr(each, "_unsharded_param", None)
+            for parameter in group.fsdp_params:
+                yield getattr(parameter, "_unsharded_param", None)
 
 
 # Graphs and programs of torch.export --------------------------------------------------------------
 
 
 def codegen_of(graph: Any) -> Any:
-    """What writes a graph's arguments and results; ``pytree_info`` has their structure."""
+    """The code generator of a graph's arguments and results; ``pytree_info`` is their structure."""
     return graph._codegen
 
 
 def symbol_of(size: Any) -> Any:
-    """The expression of a symbolic size as traced, before torch found it equal to another."""
+    """The expression of a symbolic size as traced, before torch unified it with another."""
     return getattr(size.node, "_expr", size.node.expr)
 
 
 def marked_symbols(shape_env: Any) -> set[Any]:
-    """The symbols of dimensions that the user marked as dynamic: a guard on one is an error."""
-    found: set[Any] = set()
+    """The symbols of dimensions that the user marked as dynamic: guarding on one is an error."""
+    symbols: set[Any] = set()
     for tracked in shape_env.tracked_fakes or ():
         constraints = getattr(tracked.symbolic_context, "constraint_sizes", None) or ()
         for size, constraint in zip(getattr(tracked.fake, "shape", ()), constraints, strict=False):
             if constraint is not None and not constraint.warn_only and not isinstance(size, int):
-                found |= size.node.expr.free_symbols
-    return found
+                symbols |= size.node.expr.free_symbols
+    return symbols
 
 
 def guards_code(program: Any) -> list[str]:
-    """The texts of the guards of an exported program; none where it keeps none."""
+    """The texts of the guards of an exported program; empty if it stores none."""
     return list(getattr(program, "_guards_code", ()))
 
 
 def draft_report(program: Any) -> Any:
-    """What ``torch.export.draft_export`` assumed; None where it left no report."""
+    """What ``torch.export.draft_export`` assumed; None without a report."""
     return getattr(program, "_report", None)
 
 
 def set_example_inputs(program: Any, examples: Any) -> None:
-    """The example inputs of an exported program, which its constructor alone takes."""
+    """Set the example inputs of an exported program, otherwise only set by its constructor."""
     program._example_inputs = examples
 
 
 def set_constants(program: Any, constants: Mapping[str, Any]) -> None:
-    """The constants of an exported program, which its constructor alone takes."""
+    """Set the constants of an exported program, otherwise only set by its constructor."""
     program._constants = constants
 
 
@@ -587,37 +607,41 @@ def set_constants(program: Any, constants: Mapping[str, Any]) -> None:
 def constants_lifted_through(
     wrapped: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Iterator[None]:
-    """In the block torch.export lifts constants out of a new graph through ``wrapped(function)``;
-    two modules have the function by its name."""
-    holders = (_of("lift_constants_pass"), _of("export_trace"))
+    """In the block torch.export lifts constants out of a new graph through ``wrapped(function)``.
+
+    Two modules have the function by its name.
+    """
+    holders = (_resolve("lift_constants_pass"), _resolve("export_trace"))
     original = holders[0]._materialize_and_lift_constants
     through = wrapped(original)
 
-    def put(function: Callable[..., Any]) -> None:
+    def patch_modules(function: Callable[..., Any]) -> None:
         for holder in holders:
             holder._materialize_and_lift_constants = function
 
-    with undone(lambda: put(original)):
-        put(through)
+    with restore_on_exit(lambda: patch_modules(original)):
+        patch_modules(through)
         yield
 
 
 def onnx_export_answers() -> tuple[bool, Any]:
-    """What ``torch.onnx.is_in_onnx_export()`` answers, outside and inside code that dynamo reads;
-    dynamo answers from a table that it makes once."""
+    """What ``torch.onnx.is_in_onnx_export()`` returns outside and inside code that dynamo traces.
+
+    dynamo reads a table that it builds once.
+    """
     answers = _dynamo_answers()
-    return _of("onnx_flags")._is_onnx_exporting, answers.get(_is_in_onnx_export())
+    return _resolve("onnx_flags")._is_onnx_exporting, answers.get(_is_in_onnx_export())
 
 
 def set_onnx_export_answers(outside: bool, inside: Any) -> None:
-    """Changes both answers."""
-    _of("onnx_flags")._is_onnx_exporting = outside
+    """Set both results."""
+    _resolve("onnx_flags")._is_onnx_exporting = outside
     _dynamo_answers()[_is_in_onnx_export()] = inside
 
 
 def _dynamo_answers() -> dict[Any, Any]:
     table: Callable[[], dict[Any, Any]]
-    table = getattr(_of("dynamo_torch_functions"), "tracing_state_functions", dict)
+    table = getattr(_resolve("dynamo_torch_functions"), "tracing_state_functions", dict)
     return table()
 
 

@@ -1,6 +1,8 @@
-"""What of dynamo one needs to look at a compilation and leave no trace in those of the user; the
-same in 2.13, 2.14 and 2.15. All is private, but for `torch.compile(isolate_recompiles=True)`,
-which stubs of 2.13 do not declare."""
+"""Interfaces of dynamo to inspect a compilation without changing the user's compiled code.
+
+The same in 2.13, 2.14 and 2.15. All are private, except
+`torch.compile(isolate_recompiles=True)`, which stubs of 2.13 do not declare.
+"""
 
 from __future__ import annotations
 
@@ -15,60 +17,64 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ortable.errors import OrtableError
 
+from .scoped_patch import restore_on_exit
 from .torch import dynamo_profile, graph_break_reasons
-from .undone import undone
 
 
-def innermost(model: Any) -> Any:
-    """The module or function that `torch.compile` was given, where it returned `model`."""
+def original_callable(model: Any) -> Any:
+    """The module or function that was passed to `torch.compile` if it returned `model`."""
     model = getattr(model, "_orig_mod", model)
     return getattr(model, "_torchdynamo_orig_callable", model)
 
 
-def compiled_apart(
+def compile_isolated(
     function: Any, backend: Callable[..., Any], dynamic: bool | None
 ) -> Callable[..., Any]:
-    """`torch.compile` with compiled code of its own: what is compiled of the function elsewhere is
-    neither found nor counted."""
+    """Call `torch.compile` with compiled code separate from that of the function elsewhere."""
     compile_it: Any = torch.compile
-    made = compile_it(function, backend=backend, dynamic=dynamic, isolate_recompiles=True)
-    assert callable(made)
-    return made
+    compiled = compile_it(function, backend=backend, dynamic=dynamic, isolate_recompiles=True)
+    assert callable(compiled)
+    return compiled
 
 
 @contextmanager
-def own_profile() -> Iterator[None]:
-    """In the block dynamo has seen no sizes before, and afterwards it has seen none of those in
-    the block: sizes that differ between two calls become dynamic."""
+def isolated_profile() -> Iterator[None]:
+    """Hide the sizes that dynamo has seen for the block, and forget those seen in it.
+
+    Sizes that differ between two calls become dynamic.
+    """
     state = dynamo_profile.get_code_state()
     before = dict(state)
 
-    def undo() -> None:
+    def restore() -> None:
         state.clear()
         state.update(before)
 
-    with undone(undo):
+    with restore_on_exit(restore):
         state.clear()
         yield
 
 
 @contextmanager
-def breaks_collected() -> Iterator[list[tuple[str, Sequence[FrameSummary]]]]:
-    """A list that has, when the block ends, why dynamo broke graphs in it: its text, and the frames
-    of the user's code from the outermost to the innermost."""
-    known = {id(each) for each in graph_break_reasons}
-    found: list[tuple[str, Sequence[FrameSummary]]] = []
+def collect_graph_breaks() -> Iterator[list[tuple[str, Sequence[FrameSummary]]]]:
+    """Collect the reasons for dynamo's graph breaks in the block.
+
+    Yields a list, filled at the end, of texts and the frames of the user's code from the outermost
+    to the innermost.
+    """
+    seen = {id(reason) for reason in graph_break_reasons}
+    breaks: list[tuple[str, Sequence[FrameSummary]]] = []
     try:
-        yield found
+        yield breaks
     finally:
-        for each in graph_break_reasons:
-            if id(each) not in known and each.graph_break:
-                found.append((str(each.reason), list(each.user_stack)))
+        for reason in graph_break_reasons:
+            if id(reason) not in seen and reason.graph_break:
+                breaks.append((str(reason.reason), list(reason.user_stack)))
 
 
 @contextmanager
-def unwrapped() -> Iterator[None]:
-    """An error of ours leaves the block as it was raised, without the one of dynamo around it."""
+def unwrap_ortable_errors() -> Iterator[None]:
+    """Raise errors of ortable as they were, without the one of dynamo around them."""
     try:
         yield
     except OrtableError:
@@ -81,9 +87,11 @@ def unwrapped() -> Iterator[None]:
 
 
 class OperatorClock(TorchDispatchMode):  # type: ignore[misc]
-    """While it is on, each operator that torch runs adds its name, ``aten::sum.dim_IntList``, and
-    when it began and ended, in nanoseconds of the system's clock, to `found`. Operators that one is
-    made of are not told apart from it."""
+    """While it is on, append each operator that torch runs to `found`.
+
+    An entry is the name, ``aten::sum.dim_IntList``, and the begin and end in nanoseconds of the
+    system's clock. An operator includes those that it calls.
+    """
 
     supports_higher_order_operators = True
 
@@ -92,7 +100,7 @@ class OperatorClock(TorchDispatchMode):  # type: ignore[misc]
         self.found = found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs an operator."""
+        """Run an operator."""
         begin = time.time_ns()
         result = func(*args, **(kwargs or {}))
         self.found.append((func.name(), begin, time.time_ns()))

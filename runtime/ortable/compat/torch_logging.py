@@ -1,8 +1,9 @@
-"""torch's means to tell what a compilation does, all private: records for TORCH_TRACE, events of
-its timeline, the name of a compilation. The same in 2.13, 2.14 and 2.15.
+"""torch's private logging interfaces: TORCH_TRACE records, timeline events, compilation names.
 
-TORCH_LOGS and `torch._logging.set_logs(modules=...)` need nothing from here: torch takes the
-name of any module that can be imported, `ortable` and those below it."""
+The same in 2.13, 2.14 and 2.15. TORCH_LOGS and `torch._logging.set_logs(modules=...)` need
+nothing from here: torch takes the name of any module that can be imported, `ortable` and those
+below it.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +18,14 @@ _WRAPPERS = dynamo_wrappers.__file__
 
 
 def trace_artifact(name: str, encoding: str, payload: Callable[[], Any]) -> None:
-    """Writes an artifact into the file of TORCH_TRACE, which tlparse shows; nothing when there is
-    none, and then `payload` is not called.
+    """Write an artifact into the file of TORCH_TRACE, which tlparse shows.
 
-    :param encoding: "string" or "json"; what `payload` returns is a text or plain values
+    Without such a file `payload` is not called.
+
+    Args:
+        name: of the artifact.
+        encoding: "string" or "json".
+        payload: returns a text, or plain values for "json".
     """
     trace_structured(
         "artifact",
@@ -30,20 +35,21 @@ def trace_artifact(name: str, encoding: str, payload: Callable[[], Any]) -> None
     )
 
 
-def timed(name: str) -> AbstractContextManager[Any]:
-    """The block as an event of torch's timeline of a compilation (chromium events in TORCH_TRACE,
-    the profiler, `torch._dynamo.utils.compile_times`)."""
+def timeline_event(name: str) -> AbstractContextManager[Any]:
+    """Show the block in torch's timeline of a compilation.
+
+    That is chromium events in TORCH_TRACE, the profiler, `torch._dynamo.utils.compile_times`.
+    """
     block: AbstractContextManager[Any] = dynamo_timed(name)
     return block
 
 
 def compiled_code() -> CodeType | None:
-    """The code of the frame that torch compiles now; None where it compiles none, and for a
-    function without Python code (`torch.relu`).
+    """The code of the frame that torch is compiling.
 
-    The frame comes first among the codes that dynamo traced, then those it inlined, callers after
-    those they call.  Around modules and functions of torch it is a wrapper of dynamo's, and what
-    that calls is meant.
+    None if it compiles none, and for a function without Python code (`torch.relu`). The frame comes
+    first among the codes that dynamo traced, then those it inlined, callers after those they call.
+    Around modules and functions of torch it is a wrapper of dynamo's, and this is what that calls.
     """
     codes = TracingContext.get_traced_code() or []
     if not codes or codes[0].co_filename != _WRAPPERS:
@@ -52,7 +58,6 @@ def compiled_code() -> CodeType | None:
 
 
 def frame_compilation() -> int:
-    """How often torch compiled the frame before that it compiles now: 0 the first time, and where
-    it compiles none."""
-    found = CompileContext.current_compile_id()
-    return 0 if found is None else int(found.frame_compile_id or 0)
+    """How often torch has compiled the frame that it is compiling; 0 if it compiles none."""
+    compile_id = CompileContext.current_compile_id()
+    return 0 if compile_id is None else int(compile_id.frame_compile_id or 0)

@@ -1,5 +1,7 @@
-"""The version of the installed torch, by which generated tables take the entries that are for it
-(`torch: "<2.15"` in specs). Asked once, when a table is loaded."""
+"""The version of the installed torch, by which generated tables select their entries.
+
+Specs write `torch: "<2.15"`. Read once, when a table is loaded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which classes of models transformers has for a task."""
+"""The model classes of transformers for a task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _TABLE = "_model_mapping"
 
 
 def is_automatic(kind: Any) -> bool:
-    """Whether a class chooses among others, by the configuration."""
+    """Whether a class selects among others by the configuration."""
     return hasattr(kind, _TABLE)
 
 
 def models_of(automatic: Any) -> Mapping[type, Any]:
-    """Class of a configuration -> class of the model, or several.
+    """Map configuration classes to the model class, or several.
 
-    Raises VersionError where this version of transformers keeps its table elsewhere.
+    Raises VersionError if this version of transformers stores its table elsewhere.
     """
     table: Mapping[type, Any] | None = getattr(automatic, _TABLE, None)
     if table is None:

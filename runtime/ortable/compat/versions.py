@@ -1,5 +1,7 @@
-"""The versions of the libraries that ortable is tested with, and what is said of others. Looked
-at when `to_onnx` or the backend is first used, never when ortable is imported."""
+"""The tested versions of libraries, and the check of the installed ones.
+
+Runs when `to_onnx` or the backend is first used, never when ortable is imported.
+"""
 
 from __future__ import annotations
 
@@ -21,45 +23,50 @@ _HERE = str(Path(__file__).parent.parent)
 _checked: set[str] = set()
 
 
-def installed(library: str) -> str:
-    """The version of a library, as it tells it itself."""
+def installed_version(library: str) -> str:
+    """The version that a library reports."""
     return str(getattr(import_module(library), "__version__", "of an unknown version"))
 
 
 def check_versions(*libraries: str) -> None:
-    """Looks once in a process at the version of each library.
+    """Check the version of each library, once per process.
 
-    :raises VersionError: one is older than what ortable is tested with
-    :warns UntestedVersionWarning: one is newer
+    Args:
+        *libraries: names of packages.
+
+    Raises:
+        VersionError: one is older than the tested versions.
+
+    A newer one is warned of (UntestedVersionWarning).
     """
     for library in libraries:
         if library not in _checked:
-            _check(library, installed(library))
+            _check_version(library, installed_version(library))
             _checked.add(library)
 
 
-def _check(library: str, version: str) -> None:
-    found, tested = _minor(version), TESTED[library]
-    if found is None:
-        return  # a build of one's own says nothing
+def _check_version(library: str, version: str) -> None:
+    minor, tested = _parse_minor(version), TESTED[library]
+    if minor is None:
+        return  # a local build without a release number
     oldest, newest = tested[0], tested[-1]
-    if found < (_minor(oldest) or found):
+    if minor < (_parse_minor(oldest) or minor):
         raise VersionError(
             f"{library} {version} is older than what ortable works with: {library} {oldest} to "
             f'{newest}. Install it: pip install "{library}>={oldest}"'
         )
-    if found > (_minor(newest) or found):
+    if minor > (_parse_minor(newest) or minor):
         warnings.warn(
             f"{library} {version} is newer than what ortable is tested with: {library} {oldest} to "
             f"{newest}. Public interfaces are expected to work; an interface that is gone is named "
             "by the error. To silence this: "
             'warnings.filterwarnings("ignore", category=ortable.errors.UntestedVersionWarning)',
             UntestedVersionWarning,
-            stacklevel=_users_level(),
+            stacklevel=_caller_stacklevel(),
         )
 
 
-def _minor(version: str) -> tuple[int, int] | None:
+def _parse_minor(version: str) -> tuple[int, int] | None:
     """``2.15.0+cu132`` and ``2.16.0.dev20261101`` -> (2, 15) and (2, 16)."""
     parts = version.split(".")
     if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
@@ -67,15 +74,15 @@ def _minor(version: str) -> tuple[int, int] | None:
     return int(parts[0]), int(parts[1])
 
 
-def _users_level() -> int:
-    """How far up the caller is who is neither ortable nor torch, so that the line shown is his."""
+def _caller_stacklevel() -> int:
+    """The stack level of the first caller outside of ortable and torch, for warnings."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+    while frame.f_back is not None and _is_library_file(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     return level
 
 
-def _is_library(file: str) -> bool:
+def _is_library_file(file: str) -> bool:
     if file.startswith((_HERE, "<")) or file.endswith("contextlib.py"):
         return True
     return "/torch/" in file.replace("\\", "/")

@@ -18,7 +18,7 @@ from onnx import ModelProto
 from ortable.backend.aot.decompositions import get_decomposition_table, user_table
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
-from ortable.compat.torch_explain import innermost
+from ortable.compat.torch_explain import original_callable
 from ortable.errors import OptionError, OrtableError
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.program import OnnxProgram
@@ -83,7 +83,7 @@ def first_difference(
         _reject_options(train=train, dynamic=dynamic, options=options)
         parts = resolve_export(model, args, kwargs, exported)
         return compare_export(parts, tolerance)
-    call = Call(innermost(model), args, kwargs or {}, train, dynamic)
+    call = Call(original_callable(model), args, kwargs or {}, train, dynamic)
     run = _ComparisonRun(call, options, tolerance)
     comparator, effects = run.run_compiled()
     if comparator.mismatch is not None:

@@ -34,9 +34,9 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.providers import check_providers
 from ortable.compat.torch_explain import (
-    breaks_collected,
-    compiled_apart,
-    innermost,
+    collect_graph_breaks,
+    compile_isolated,
+    original_callable,
 )
 
 from .explain_records import (
@@ -90,7 +90,7 @@ def explain(
     # hints are notes here, and what cannot be converted is a row
     ort_options = replace(OrtOptions.from_mapping(options), hints=False, fallback="eager")
     check_providers(ort_options.providers)
-    function = innermost(model)
+    function = original_callable(model)
     call = copy_arguments(args, kwargs)
     with ExitStack() as stack:
         recorder = _GraphRecorder(
@@ -98,8 +98,8 @@ def explain(
         )
         stack.callback(recorder.release_sessions)
         stack.enter_context(isolated_call(function, call, train))
-        compiled = compiled_apart(function, recorder.compile_dynamo_graph, dynamic)
-        with breaks_collected() as breaks:
+        compiled = compile_isolated(function, recorder.compile_dynamo_graph, dynamic)
+        with collect_graph_breaks() as breaks:
             notes = _run_once(compiled, call, train)
             if ort_options.autotune is True:
                 _run_autotuning(compiled, (args, kwargs), train, recorder.tuned)

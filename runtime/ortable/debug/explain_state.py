@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import pytree
-from ortable.compat.torch_explain import own_profile, unwrapped
-from ortable.compat.undone import undone
+from ortable.compat.torch_explain import isolated_profile, unwrap_ortable_errors
 from ortable.exporter.frontend.module_state import module_tensors, replace_tensors, restore_state
 
 # One inspection at a time: they temporarily change state that all threads share (tensors of the
@@ -74,7 +74,7 @@ def isolated_call(function: Any, call: Any, train: bool, stance: str = "default"
     """Isolate compiled calls of a function from other compilations, and preserve its modules."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(preserve_model(function, call, train))
-        stack.enter_context(own_profile())
+        stack.enter_context(isolated_profile())
         stack.enter_context(torch.compiler.set_stance(stance))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.set_grad_enabled(train))
@@ -157,7 +157,7 @@ def preserve_optimizers(function: Any) -> Iterator[None]:
                 group.clear()
                 group.update(settings)
 
-    with undone(restore):
+    with restore_on_exit(restore):
         yield
 
 
@@ -198,7 +198,7 @@ def run_call(
 
     Our errors are unwrapped from dynamo's.
     """
-    with unwrapped():
+    with unwrap_ortable_errors():
         result = compiled(*call[0], **call[1])
         differentiable = (
             [tensor for tensor in _collect_tensors(result) if tensor.requires_grad] if train else []

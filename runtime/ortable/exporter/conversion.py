@@ -20,8 +20,8 @@ from torch.fx import GraphModule, Node
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.compat.scoped_patch import pause_gc
 from ortable.compat.torch import unset_fake_temporarily
-from ortable.compat.undone import collections_paused
 from ortable.compat.versions import check_versions
 from ortable.errors import ExportError, OrtableError, UnsupportedDtype
 from ortable.exporter.arguments import checked_path, checked_request
@@ -160,7 +160,7 @@ def _build_graph(conversion: Conversion) -> None:
     conversion.builder = GraphBuilder(request.opsets, target=request.target, name=name)
     with (
         record.phase("convert"),
-        collections_paused(),
+        pause_gc(),
         _explain_missing_dtype(program, request.opset),
     ):
         fill_builder(conversion)
@@ -174,7 +174,7 @@ def _run_passes(conversion: Conversion) -> None:
     record = conversion.request.record
     if not conversion.request.passes.optimize:
         return
-    with record.phase("rewrite"), collections_paused():
+    with record.phase("rewrite"), pause_gc():
         pipeline.run_passes(conversion.builder, conversion.request.passes, record.rewrites)
     fired = len(record.rewrites.fired)
     record.log_phase("rewrite", f"{fired} rewrites", f"{len(conversion.builder.nodes)} nodes")
@@ -205,7 +205,7 @@ def _store_weights(conversion: Conversion) -> None:
 def _serialize_model(conversion: Conversion) -> None:
     """Make the ModelProto or LargeModel of the graph, and write its metadata."""
     request, builder = conversion.request, conversion.builder
-    with request.record.phase("serialise"), collections_paused():
+    with request.record.phase("serialise"), pause_gc():
         convert_weights_to_inputs(builder, conversion.program)
         external_file = request.filename is not None
         large = request.large_model or needs_external_weights(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ortable.compat.undone import whole
+from ortable.compat.scoped_patch import apply_or_undo
 from ortable.errors import MAX_LINES, SpecError
 
 _ABSENT = object()
@@ -105,7 +105,7 @@ def load_specs(
     file = str(Path(path).resolve())
     loaded = LoadedSpecs(display, operators, source, tuple(sorted(functions)), file, lines)
     added = _Added()
-    whole(lambda: _add_specs(specs, loaded, namespace, added), added.take_back)
+    apply_or_undo(lambda: _add_specs(specs, loaded, namespace, added), added.take_back)
     return loaded
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from ortable import dtypes
-from ortable.compat.bisector import Application, disabled
+from ortable.compat.bisector import Application, is_disabled
 from ortable.ir import initializers
 
 from . import (
@@ -123,7 +123,7 @@ def _is_disabled(step: Pass) -> bool:
     """Whether the bisector has disabled a step."""
     if step.name in _ALWAYS_ON:
         return False
-    return disabled("passes", lambda: Application(step.name, subject=step.run))
+    return is_disabled("passes", lambda: Application(step.name, subject=step.run))
 
 
 def _apply_rules(run: _PassRun) -> int:

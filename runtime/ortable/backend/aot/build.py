@@ -15,16 +15,19 @@ from torch.fx import GraphModule, Node
 from ortable.backend.autotune.graphs import tune_part
 from ortable.backend.cache.codec import Unserializable
 from ortable.backend.cache.conversion import compile_cached
-from ortable.backend.execute.weights import inner_arguments
+from ortable.backend.execute.weights import subclass_arguments
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.lower.undecompose import join_products, undecompose
+from ortable.backend.lower.recompose import fuse_batched_matmul, recompose_operators
 from ortable.backend.options import OrtOptions
-from ortable.backend.partition.absorb_small import absorb_small_partitions, left_to_torch
+from ortable.backend.partition.absorb_small import (
+    absorb_small_partitions,
+    place_graph_break_fragment,
+)
 from ortable.backend.partition.fallback import (
-    culprits,
+    find_culprits,
     refuse_missing,
     refused_error,
-    specialize,
+    specialize_sizes,
     unsupported_nodes,
 )
 from ortable.backend.partition.host_graph import (
@@ -42,10 +45,10 @@ from ortable.backend.partition.placement import (
 )
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import CPU, resolve_providers
-from ortable.compat.bisector import searches
+from ortable.compat.bisector import is_searching
 from ortable.compat.providers import provider_names
-from ortable.compat.torch import TracingContext, precompiles, unset_fake_temporarily
-from ortable.compat.torch_logging import timed
+from ortable.compat.torch import TracingContext, precompile_mode, unset_fake_temporarily
+from ortable.compat.torch_logging import timeline_event
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 from ortable.interpreter.diagnostics.advice import attach_advice
 
@@ -69,7 +72,7 @@ def compile_aot_graph(
     graph = AotGraph(graph_module)
     static = static_arguments(graph)
     try:
-        with timed("ortable"):
+        with timeline_event("ortable"):
             compiled = compile_at_once(graph, options, runner, static)
     except OrtableError as error:
         attach_advice(error, "compile", options.verbose, falls_back=options.fallback == "eager")
@@ -127,10 +130,10 @@ def compile_at_once(
     # AOTAutograd's fake mode may be on, and the constants of the graph are real tensors.
     options = resolve_providers(graph.module, options)
     with unset_fake_temporarily():
-        if not is_off(undecompose):
-            undecompose(graph.module)
-        if graph.kind == "inference" and not is_off(join_products):
-            join_products(graph.module)
+        if not is_off(recompose_operators):
+            recompose_operators(graph.module)
+        if graph.kind == "inference" and not is_off(fuse_batched_matmul):
+            fuse_batched_matmul(graph.module)
         return _compile_with_fallback(graph, options, runner, static)
 
 
@@ -144,7 +147,7 @@ def _compile_with_fallback(
     partitioned again: each round removes at least one node from ONNX Runtime.
     """
     unsupported = _find_unsupported(graph, options)
-    left = left_to_torch(graph)
+    left = place_graph_break_fragment(graph)
     tried: dict[str, int] = {}
     while True:
         placed, in_torch, before = place_nodes(graph, unsupported)
@@ -152,7 +155,7 @@ def _compile_with_fallback(
             refuse_missing(placed, in_torch)  # one error for all partitions
         if left:
             placed, in_torch, before = graph, left, {node: node for node in left}
-        elif in_torch and not searches("lowerings"):
+        elif in_torch and not is_searching("lowerings"):
             in_torch = absorb_small_partitions(placed, in_torch, everywhere=bool(unsupported))
         converted: list[_ConvertedPartition] = []
         try:
@@ -163,13 +166,13 @@ def _compile_with_fallback(
                 converted.append(partition)
         except OrtableError as error:
             strict = options.fallback == "error"
-            if specialize(graph.module, error, options.verbose, must_convert=strict):
+            if specialize_sizes(graph.module, error, options.verbose, must_convert=strict):
                 graph = AotGraph(graph.module)  # some sizes are numbers now
                 continue
             if strict or isinstance(error, OptionError | InputError | ProviderError):
                 raise
             failed = partition_graph(placed, in_torch).partitions[len(converted)]
-            causes = culprits(error, failed.nodes, tried)
+            causes = find_culprits(error, failed.nodes, tried)
             unsupported |= {before[node]: why for node, why in causes.items()}
             continue
         fell_back = {node for node in in_torch if before.get(node) in unsupported}
@@ -214,7 +217,7 @@ def _compile_partitioned(
     """Create and record the callables of converted partitions, and the graph that calls them."""
     host = HostGraph(partitioning.host, graph.kind, placement)
     text = None
-    if graph.device == "cpu" and (options.cache_dir is not None or precompiles()):
+    if graph.device == "cpu" and (options.cache_dir is not None or precompile_mode()):
         with contextlib.suppress(Unserializable):  # other processes trace again
             text = encode_host_graph(host, [partition.partition.name for partition in converted])
     conversions = {
@@ -308,7 +311,7 @@ def _make_callable(
     """Create and record the callable of a converted graph."""
     begin = time.perf_counter()
     compiled = replace(compiled, label=graph_label(compiled.kind))
-    with timed("ortable.session"):
+    with timeline_event("ortable.session"):
         callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
@@ -340,7 +343,7 @@ def static_arguments(graph: AotGraph) -> frozenset[int]:
     # torch counts the tokens here itself, in graphs without a backward
     counted = 0 if graph.kind == "inference" else tokens
     static = {index + counted for index in metadata.static_input_indices or ()}
-    return frozenset(static - written) - inner_arguments(graph.module)
+    return frozenset(static - written) - subclass_arguments(graph.module)
 
 
 def report_strides(result_strides: Sequence[tuple[int, ...] | None]) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.backend.options import OrtOptions
-from ortable.compat.bisector import Application, disabled, searches
+from ortable.compat.bisector import Application, is_disabled, is_searching
 from ortable.interpreter.tables import generated_tables
 
 from .compilation import Compilation
@@ -107,12 +107,12 @@ def select_table(compilation: Compilation) -> Table:
     """
     table = compilation.decompositions
     table = get_decomposition_table() if table is None else table
-    if not searches("decompositions"):
+    if not is_searching("decompositions"):
         return table
 
     def make_switchable(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if disabled("decompositions", lambda: Application(op.name(), subject=function)):
+            if is_disabled("decompositions", lambda: Application(op.name(), subject=function)):
                 return NotImplemented  # torch does not decompose the operator then
             return function(*args, **kwargs)
 

@@ -25,11 +25,11 @@ from torch.autograd.function import Function
 from torch.fx import Graph, GraphModule, Node
 
 from ortable.backend.autotune.graphs import make_eager_callable
-from ortable.backend.execute.runner import is_one_of_several_processes
-from ortable.backend.execute.weights import signature
+from ortable.backend.execute.runner import is_distributed
+from ortable.backend.execute.weights import weight_signature
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.partition.placement import is_ordered
-from ortable.compat.bisector import searches
+from ortable.compat.bisector import is_searching
 from ortable.compat.torch import saved_tensors_hooks
 from ortable.errors import OrtableError
 from ortable.interpreter.assertions import run_time_checks
@@ -83,7 +83,7 @@ def run_in_eager(compilation: Compilation, call: Run) -> Run:
     """Return the graph in eager, with eager's backward, where no operator of it is worth a
     session.
     """
-    in_search = bool(compilation.options.raise_on) or searches("lowerings")  # of what each does
+    in_search = bool(compilation.options.raise_on) or is_searching("lowerings")  # of what each does
     callables = compilation.callables
     if (
         in_search
@@ -116,7 +116,7 @@ def watch_gradients(compilation: Compilation, run: Run) -> Run:
     tensors = all(issubclass(info.raw_type, torch.Tensor) for info in results)
     if not tensors or not any(info.requires_grad for info in results):
         return run
-    return run if is_one_of_several_processes() else _InferenceSwitch(run, forward).caller
+    return run if is_distributed() else _InferenceSwitch(run, forward).caller
 
 
 _alive: weakref.WeakSet[_InferenceSwitch] = weakref.WeakSet()
@@ -321,7 +321,7 @@ class _InferenceFunction(Function):
         # Weights are many, and stay: torch would take as long to save them as a small session runs.
         ctx.save_for_backward(*owner.saved(args))
         ctx.weights, ctx.rest = owner.weights(args), owner.rest(args)
-        ctx.seen = signature(ctx.weights)[:2]
+        ctx.seen = weight_signature(ctx.weights)[:2]
         ctx.reference = owner.add_pending(ctx)
         if not all(owner.differentiable):
             pairs = zip(results, owner.differentiable, strict=True)
@@ -334,7 +334,7 @@ class _InferenceFunction(Function):
         owner = ctx.owner
         # first: where torch.utils.checkpoint computes them again, it runs what it ran before
         inputs = owner.merge_arguments(ctx.saved_tensors, ctx.weights, ctx.rest)
-        if signature(ctx.weights)[:2] != ctx.seen:
+        if weight_signature(ctx.weights)[:2] != ctx.seen:
             raise RuntimeError(_WEIGHT_CHANGED)
         owner.remove_pending(ctx.reference)
         owner.require_gradients()

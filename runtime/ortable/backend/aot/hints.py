@@ -16,7 +16,7 @@ from torch.fx import GraphModule
 
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import Placement
-from ortable.compat.bisector import searches
+from ortable.compat.bisector import is_searching
 from ortable.errors import FallbackWarning, GradientsOnWarning
 
 _FALLBACK_TEXT = (
@@ -43,7 +43,7 @@ def warn_of_fallback(placement: Sequence[Placement], options: OrtOptions) -> Non
 
     A bisection, which disables conversions, does not warn.
     """
-    if not options.hints or searches("lowerings"):
+    if not options.hints or is_searching("lowerings"):
         return
     for call in placement:
         name = call.operator

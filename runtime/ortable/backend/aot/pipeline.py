@@ -13,7 +13,7 @@ from typing import Any
 from torch.fx import GraphModule
 
 from ortable.backend.autotune.graphs import pin_to_torch, tune_whole
-from ortable.backend.execute.runner import is_one_of_several_processes
+from ortable.backend.execute.runner import is_distributed
 from ortable.backend.lower.argument_marks import (
     argument_names,
     find_untracked_writes,
@@ -22,7 +22,10 @@ from ortable.backend.lower.argument_marks import (
     mark_untracked_writes,
     warn_of_constants,
 )
-from ortable.backend.partition.absorb_small import is_cut_off, mark_cut_off
+from ortable.backend.partition.absorb_small import (
+    is_graph_break_fragment,
+    mark_graph_break_fragment,
+)
 from ortable.compat.providers import check_providers
 
 from . import (
@@ -77,8 +80,8 @@ def _note_untracked_writes(compilation: Compilation) -> None:
 
 
 def _note_break(compilation: Compilation) -> None:
-    alone = compilation.is_native and not is_one_of_several_processes()
-    compilation.cut_off = alone and is_cut_off(compilation.graph_module)
+    alone = compilation.is_native and not is_distributed()
+    compilation.cut_off = alone and is_graph_break_fragment(compilation.graph_module)
 
 
 def _compile_graph(compilation: Compilation, graph_module: GraphModule, _: Sequence[Any]) -> None:
@@ -137,7 +140,10 @@ GRAPH = (
     ),
     CompileStep("argument names", _NAMES, lambda c, graph, _: mark_argument_names(graph, c.names)),
     CompileStep(
-        "graph breaks", _FRAGMENT, lambda c, graph, _: mark_cut_off(graph), lambda c: c.cut_off
+        "graph breaks",
+        _FRAGMENT,
+        lambda c, graph, _: mark_graph_break_fragment(graph),
+        lambda c: c.cut_off,
     ),
     CompileStep(
         "compilation", "it is placed, partitioned, converted, given to a session", _compile_graph

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import (
     DispatchKey,
     all_operator_names,
@@ -23,7 +24,6 @@ from ortable.compat.torch import (
     pytree,
     upsampled_sizes,
 )
-from ortable.compat.undone import undone
 from ortable_generated.aten import traits
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
@@ -48,7 +48,7 @@ def preserve_operators() -> Iterator[None]:
         for operator, kernels in removed:
             _replace_kernels(operator, kernels)
 
-    with _TRACING, undone(put_back):
+    with _TRACING, restore_on_exit(put_back):
         for operator in _preserved_operators():
             kernels = {key: operator.py_kernels[key] for key in _KEYS if key in operator.py_kernels}
             removed.append((operator, kernels))

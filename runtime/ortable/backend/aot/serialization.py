@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ortable.compat.torch import forget_for_dynamo, package_name, precompiles
+from ortable.compat.torch import forget_for_dynamo, package_name, precompile_mode
 from ortable.errors import OptionError, OrtableError, PrecompileError
 
 from .compilation import Compilation
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 def is_requested(_: Compilation) -> bool:
     """Whether torch writes what is compiled now to files."""
-    return precompiles() is not None
+    return precompile_mode() is not None
 
 
 def decide_serialization(compilation: Compilation) -> None:
@@ -28,7 +28,7 @@ def decide_serialization(compilation: Compilation) -> None:
         OptionError: an option that works in this process only, where a file is requested.
         PrecompileError: the backend works in this process only, where a file is requested.
     """
-    requested, autotune = precompiles(), compilation.options.autotune
+    requested, autotune = precompile_mode(), compilation.options.autotune
     why = None
     if not compilation.is_native:
         why = "graphs of a backend that compares with torch stay in their process"

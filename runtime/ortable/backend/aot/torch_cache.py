@@ -25,8 +25,13 @@ from ortable.backend.cache.keys import disk_key, option_settings
 from ortable.backend.partition.host_graph import NAMESPACES, HostGraph
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.store import Uncacheable
-from ortable.compat.torch import OpOverload, OpOverloadPacket, precompiles, unset_fake_temporarily
-from ortable.compat.undone import undone, value_set
+from ortable.compat.scoped_patch import restore_on_exit, set_context_var
+from ortable.compat.torch import (
+    OpOverload,
+    OpOverloadPacket,
+    precompile_mode,
+    unset_fake_temporarily,
+)
 
 from .build import load_compiled
 from .compilation import Compilation, Compiled
@@ -40,7 +45,7 @@ def is_used(compilation: Compilation) -> bool:
     """
     in_folder = compilation.is_native and compilation.options.cache_dir is not None
     # without a key of a folder in what torch keeps whole: nobody could load it
-    return compilation.serialize_for is not None or (in_folder and precompiles() is None)
+    return compilation.serialize_for is not None or (in_folder and precompile_mode() is None)
 
 
 @contextlib.contextmanager
@@ -67,8 +72,8 @@ def use_torch_cache(compilation: Compilation) -> Iterator[None]:
     graph_module = compilation.graph_module
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
     with (
-        undone(lambda: vars(graph_module).pop(_SALT, None)),
-        value_set(loader, Loader(compilation.options, load_graph)),
+        restore_on_exit(lambda: vars(graph_module).pop(_SALT, None)),
+        set_context_var(loader, Loader(compilation.options, load_graph)),
         functorch_config.patch(settings),
     ):
         setattr(graph_module, _SALT, salt)

@@ -19,8 +19,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.cache.keys import session_key
-from ortable.backend.execute.results import own
-from ortable.backend.execute.runner import is_one_of_several_processes
+from ortable.backend.execute.results import as_non_view
+from ortable.backend.execute.runner import is_distributed
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.strides import with_strides
 from ortable.backend.lower.views import is_view
@@ -178,7 +178,7 @@ def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
     context = TracingContext.try_get()
     if context is not None and context.fakify_first_call:
         return False
-    return all(part.device == "cpu" for part in parts) and not is_one_of_several_processes()
+    return all(part.device == "cpu" for part in parts) and not is_distributed()
 
 
 def _has_operators_only(graph_module: GraphModule) -> bool:
@@ -259,7 +259,7 @@ def _make_with_declared_layout(
             if strides is not None and result.stride() != strides:
                 results[index] = with_strides(result, strides)
             elif viewed:
-                results[index] = own(result)
+                results[index] = as_non_view(result)
         return results
 
     return call

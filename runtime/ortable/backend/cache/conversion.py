@@ -13,7 +13,7 @@ from ortable.backend.lower.compile import compile_graph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.store import Limits, Uncacheable
-from ortable.compat.bisector import searched
+from ortable.compat.bisector import is_bisecting
 
 from .graph_key import conversion_key
 from .keys import disk_key
@@ -32,7 +32,7 @@ def compile_cached(
 
     `CompiledGraph.cache` says which (`miss`, `memory`, `disk`). Raises what `compile_graph` raises.
     """
-    if searched():  # a bisection disables parts of the conversion
+    if is_bisecting():  # a bisection disables parts of the conversion
         return compile_graph(graph, options, static, whole)
     begin = time.perf_counter()
     try:

@@ -1,1 +1,1 @@
-"""A call: feeds, weights, the generated source of the call, results."""
+"""Run a compiled graph: feeds, weights, the generated source of the call, results."""

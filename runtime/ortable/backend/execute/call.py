@@ -1,6 +1,8 @@
-"""The compiled graph as a callable: which session answers, with weights as constants or as
-inputs. What a call does is source text made of the roles; what it uses is never shared between
-two calls."""
+"""The compiled graph as a callable: selects a session with weights as constants or as inputs.
+
+The code of a call is source text generated from the roles. Calls share none of the values that
+they use.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +29,33 @@ from ortable.errors import ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
 from ortable.passes.weight_quantization import WeightOptions
 
-from .call_source import CallSource, code_of, running_in_place, written_in_place
+from .call_source import CallSource, code_of, find_in_place_writes, in_place_runner
 from .checks import find_violation
-from .feeds import Bound, Dimensions, check_memory, feed_any
-from .fork import protect
+from .feeds import BoundWeights, DimensionValues, check_memory, feed_any
+from .fork import register_for_fork
 from .frozen import (
-    MOST_FROZEN,
+    MAX_FROZEN_SETS,
     BackOff,
-    Frozen,
-    freezable,
-    give_back_freed,
-    sessions_with,
+    FrozenWeights,
+    count_sessions_with,
+    is_freezable,
+    trim_freed_memory,
     with_constants,
 )
-from .rounded import (
+from .quantized_constants import (
     has_codes,
-    needs_constants,
-    tell_of_shared,
-    with_arriving_codes,
-    with_rounded_constants,
+    needs_constants_error,
+    record_shared_session,
+    with_prequantized_codes,
+    with_quantized_constants,
 )
-from .weights import gathered_by_fsdp, is_watchable, signature, sweep, windows_of
+from .weights import (
+    fsdp_parameter_ids,
+    is_watchable,
+    release_abandoned,
+    sample_windows,
+    weight_signature,
+)
 
 _log = logging.getLogger(__name__)
 CompiledCall = Callable[[list[Any]], list[Any]]
@@ -114,18 +122,20 @@ class OrtBackend:
         self._rounding, self._codes = rounding, codes
         self._execute = execute
         self._plain_session = session
-        self._dimensions = Dimensions()
-        self._looked = False
-        self._plain: CompiledCall | None = None
+        self._dimensions = DimensionValues()
+        self._memory_checked = False
+        self._unfrozen: CompiledCall | None = None
         self._call: CompiledCall | None = None
         self._fixed: tuple[Any, ...] = ()
         self._short: CompiledCall | None = None  # a call without the arguments that are fixed
         self._lock = threading.RLock()
-        self._sets: dict[tuple[int, ...], Frozen] = {}
-        self._never: set[tuple[int, ...]] = set()  # sets of weights none of which can be watched
+        self._sets: dict[tuple[int, ...], FrozenWeights] = {}
+        self._unwatchable: set[tuple[int, ...]] = (
+            set()
+        )  # sets of weights none of which can be watched
         self._back_off = BackOff()
         self._source: CallSource | None = None
-        protect(self)
+        register_for_fork(self)
 
     def __repr__(self) -> str:
         nodes = len(self.compiled.model.graph.node)
@@ -140,126 +150,139 @@ class OrtBackend:
         :raises ProviderError: ONNX Runtime fails, on an index out of range for one
         """
         call = self._call
-        return call(args) if call is not None else self._choose(args)
+        return call(args) if call is not None else self._select_and_call(args)
 
     def with_fixed(self, tensors: Sequence[Any]) -> Callable[..., list[Any]]:
-        """A function of the other arguments: those in front are these tensors at every call.
+        """Return a function of the remaining arguments; the leading ones are always these tensors.
 
-        While they are constants a call does without them altogether.
+        While they are constants, the call omits them.
 
         Args:
-            tensors: the arguments in front.
+            tensors: the leading arguments.
         """
         self._fixed = tuple(tensors)
 
-        def call(*given: Any) -> list[Any]:
+        def call_with_fixed(*rest: Any) -> list[Any]:
             short = self._short
-            return short(list(given)) if short is not None else self._choose([*tensors, *given])
+            return (
+                short(list(rest)) if short is not None else self._select_and_call([*tensors, *rest])
+            )
 
-        return call
+        return call_with_fixed
 
     @property
-    def held(self) -> tuple[Frozen, ...]:
+    def held(self) -> tuple[FrozenWeights, ...]:
         """The sets of weights that are constants of a session now."""
         return tuple(self._sets.values())
 
     @property
     def source(self) -> str:
-        """The source text of what a call does now, for people."""
+        """The source text of what a call does now."""
         if self._source is None:
-            self._source = self._call_source(self._constant, self._bindable())
+            self._source = self._call_source(self._constant, self._bindable_positions())
         return self._source.text
 
-    def _choose(self, args: list[Any]) -> list[Any]:
-        """A call when it is not known whether the weights are what some session has."""
-        if not self._looked:  # dynamo's guards hold for all calls what holds for the first
+    def _select_and_call(self, args: list[Any]) -> list[Any]:
+        """Select a call, while it is unknown whether a session has the current weights, and run
+        it.
+        """
+        if not self._memory_checked:  # dynamo's guards ensure it for all later calls
             check_memory(self.compiled.inputs, args)
-            self._looked = True
+            self._memory_checked = True
         with self._lock:
-            call = self._chosen(args) if self._constant else self._keep_plain()
+            call = self._select_call(args) if self._constant else self._use_unfrozen_call()
             if call is self._short:
                 del args[: len(self._fixed)]
         return call(args)
 
-    def _keep_plain(self) -> CompiledCall:
-        self._call = self._unfrozen()
+    def _use_unfrozen_call(self) -> CompiledCall:
+        self._call = self._unfrozen_call()
         return self._call
 
-    def _chosen(self, args: list[Any]) -> CompiledCall:
-        """The frozen call of these weights, or the unfrozen one where they are not at rest."""
+    def _select_call(self, args: list[Any]) -> CompiledCall:
+        """The frozen call of these weights, or the unfrozen one until they are stable."""
         tensors = [args[i] for i in self._constant]
         key = tuple(map(id, tensors))
-        found = self._sets.get(key)
-        if found is not None:
-            call = found.call
-            if call is not None and found.fresh(args):
-                self._keep(found)
+        frozen = self._sets.get(key)
+        if frozen is not None:
+            call = frozen.call
+            if call is not None and frozen.is_current(args):
+                self._use_frozen_call(frozen)
                 return call
             if call is not None:
-                _log.info("weights of %s have changed: they are inputs until they rest", self)
-            found.let_go()
+                _log.info(
+                    "weights of %s changed: passing them as session inputs until they are stable",
+                    self,
+                )
+            frozen.release()
         if self._rounding is not None:
-            return self._rounded(key, args)
-        if key in self._never:
-            return self._unfrozen()
-        ready = self._back_off.given_up == 0 and len(self._sets) < MOST_FROZEN
-        ready = ready or self._back_off.has_rested(key, signature(tensors))
-        call = self._freeze(key, args) if ready else None
+            return self._quantized_call(key, args)
+        if key in self._unwatchable:
+            return self._unfrozen_call()
+        is_stable = self._back_off.given_up == 0 and len(self._sets) < MAX_FROZEN_SETS
+        is_stable = is_stable or self._back_off.is_stable(key, weight_signature(tensors))
+        call = self._freeze_weights(key, args) if is_stable else None
         if call is None:
             self._call = None
-            call = self._unfrozen()
+            call = self._unfrozen_call()
         return call
 
-    def _rounded(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall:
-        """The call with these weights as codes, made anew whenever they have changed: with weights
-        as they are it would compute something else."""
-        if len(self._watchable(args)) < len(self._constant):
-            raise needs_constants(
+    def _quantized_call(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall:
+        """The call with these weights as codes, created again whenever they have changed.
+
+        A call with unquantized weights would compute something else.
+        """
+        if len(self._watchable_positions(args)) < len(self._constant):
+            raise needs_constants_error(
                 "a write into one of them would not show (it was made under "
                 "torch.inference_mode(), say, or its memory is shared with another process)"
             )
-        call = self._freeze(key, args) or self._freeze(key, args)
+        call = self._freeze_weights(key, args) or self._freeze_weights(key, args)
         if call is None:
-            raise needs_constants("somebody writes into them while their session is made")
+            raise needs_constants_error("somebody writes into them while their session is made")
         return call
 
-    def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
-        """A session with these weights as constants; None when a write into them would not show, or
-        one came while the session was made."""
-        positions = self._watchable(args)
-        self._back_off.forget(key)
+    def _freeze_weights(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
+        """Create a session with these weights as constants.
+
+        None if a write into them would go unnoticed, or one came while the session was created.
+        """
+        positions = self._watchable_positions(args)
+        self._back_off.clear_weights(key)
         make = self._make
         if not positions or make is None:
-            if len(self._never) >= MOST_FROZEN:
-                self._never.clear()
-            self._never.add(key)
+            if len(self._unwatchable) >= MAX_FROZEN_SETS:
+                self._unwatchable.clear()
+            self._unwatchable.add(key)
             return None
-        sweep()
+        release_abandoned()
         weights = [args[i] for i in positions]
-        if self._copies is not None and sessions_with(weights) >= self._copies:
+        if self._copies is not None and count_sessions_with(weights) >= self._copies:
             _log.info("%s reads its weights as inputs: option weight_copies", self)
-            return self._keep_plain()
-        seen = signature(weights)
-        windows = windows_of(weights)
+            return self._use_unfrozen_call()
+        seen = weight_signature(weights)
+        windows = sample_windows(weights)
         sample = b"".join(windows)
         begin = time.perf_counter()
         roles = [self.compiled.inputs[i] for i in positions]
         named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
         stamp = (tuple(positions), seen[2], sha256(sample).digest())
-        session = shared_session(self._key, weights, lambda: make(*self._constants(named)), stamp)
-        tell_of_shared(session, self.weights)
-        give_back_freed()
+        session = shared_session(
+            self._key, weights, lambda: make(*self._make_constant_model(named)), stamp
+        )
+        record_shared_session(session, self.weights)
+        trim_freed_memory()
         cost = time.perf_counter() - begin
         this = weakref.ref(self)
 
-        def dropped(frozen: Frozen) -> None:
+        def on_release(frozen: FrozenWeights) -> None:
             backend = this()
             if backend is not None:
-                backend._forget(key, frozen)
+                backend._drop_frozen(key, frozen)
 
-        frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
-        # from here on `frozen` is told of optimizers' steps
-        if signature(weights) != seen or not frozen.fresh(args):
+        frozen = FrozenWeights(session, positions, weights, seen, cost, on_release, windows, sample)
+        # from here on optimizers' steps invalidate `frozen`
+        if weight_signature(weights) != seen or not frozen.is_current(args):
             _log.info("weights of %s changed while its session was made", self)
             return None
         _log.info(
@@ -271,53 +294,52 @@ class OrtBackend:
         )
         call = frozen.call = self._frozen_function(frozen, session, positions)
         self._sets[key] = frozen
-        self._keep(frozen)
+        self._use_frozen_call(frozen)
         return call
 
-    def _constants(
+    def _make_constant_model(
         self, named: Mapping[str, tuple[InputRole, torch.Tensor]]
     ) -> tuple[ModelProto, dict[str, Any]]:
         """The model with these weights as constants, and their values."""
         if self._rounding is None:
             if self._codes and has_codes(role for role, _ in named.values()):
-                return with_arriving_codes(self.compiled.model, named, self.weights)
+                return with_prequantized_codes(self.compiled.model, named, self.weights)
             return with_constants(self.compiled.model, named)
-        return with_rounded_constants(self.compiled.model, named, self._rounding, self.weights)
+        return with_quantized_constants(self.compiled.model, named, self._rounding, self.weights)
 
     def _frozen_function(
-        self, frozen: Frozen, session: Any, positions: Sequence[int]
+        self, frozen: FrozenWeights, session: Any, positions: Sequence[int]
     ) -> CompiledCall:
-        """What runs with weights as constants as long as they are what they were, and goes back to
-        `_choose` when they are not."""
+        """The call with weights as constants; calls `_select_and_call` once they have changed."""
         this = weakref.ref(self)
-        fixed = self._fixed if self._may_leave_out(positions) else ()
+        fixed = self._fixed if self._can_omit_fixed(positions) else ()
 
-        def changed(args: list[Any]) -> list[Any]:
+        def select_again(args: list[Any]) -> list[Any]:
             backend = this()
             assert backend is not None  # it is on the stack
             args[:0] = fixed
-            return backend._choose(args)
+            return backend._select_and_call(args)
 
         frozen.leaves_out = len(fixed)
-        values = {"changed": changed, **frozen.expected()}
-        rest = tuple(i for i in self._bindable() if i not in positions)
-        return self._function(self._call_source(positions, rest, len(fixed)), session, values)
+        values = {"changed": select_again, **frozen.check_globals()}
+        rest = tuple(i for i in self._bindable_positions() if i not in positions)
+        return self._make_function(self._call_source(positions, rest, len(fixed)), session, values)
 
-    def _watchable(self, args: Sequence[Any]) -> list[int]:
-        """Positions of the weights that may become constants: those whose writes show."""
-        gathered = gathered_by_fsdp()
+    def _watchable_positions(self, args: Sequence[Any]) -> list[int]:
+        """Positions of the weights that may become constants: those whose writes are noticed."""
+        gathered = fsdp_parameter_ids()
         return [i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered]
 
-    def _keep(self, frozen: Frozen) -> None:
-        """The next call is that of these constants."""
+    def _use_frozen_call(self, frozen: FrozenWeights) -> None:
+        """Make the next call use these constants."""
         self.session = frozen.session
         if frozen.leaves_out:
             self._short = frozen.call
         else:
             self._call = frozen.call
 
-    def _may_leave_out(self, positions: Sequence[int]) -> bool:
-        """Whether a call needs none of the fixed arguments when these are constants."""
+    def _can_omit_fixed(self, positions: Sequence[int]) -> bool:
+        """Whether a call needs none of the fixed arguments if these positions are constants."""
         compiled, count = self.compiled, len(self._fixed)
         read = {r.index for r in compiled.inputs[:count] if r.name in compiled.fed}
         sources = [r.source for r in compiled.outputs] + [m.source for m in compiled.mutations]
@@ -328,12 +350,14 @@ class OrtBackend:
             and all(source < 0 or source >= count for source in sources)
         )
 
-    def _forget(self, key: tuple[int, ...], frozen: Frozen) -> None:
-        """A weight is abandoned or changed: nothing here keeps the session.  Called by the garbage
-        collector too, so it waits for no lock."""
+    def _drop_frozen(self, key: tuple[int, ...], frozen: FrozenWeights) -> None:
+        """Drop a session whose weights were freed or changed.
+
+        Also called by the garbage collector, so it waits for no lock.
+        """
         if self._sets.get(key) is frozen:
             self._sets.pop(key, None)
-            self._back_off.note(frozen)
+            self._back_off.note_dropped(frozen)
         if self._call is frozen.call:
             self._call = None
         if self._short is frozen.call:
@@ -341,8 +365,8 @@ class OrtBackend:
         if self.session is frozen.session:
             self.session = self._plain_session
 
-    def _bindable(self) -> tuple[int, ...]:
-        """Weights whose OrtValues are kept while they are inputs."""
+    def _bindable_positions(self) -> tuple[int, ...]:
+        """Positions of the weights whose OrtValues are kept while they are inputs."""
         return tuple(
             role.index
             for role in self.compiled.inputs
@@ -354,24 +378,24 @@ class OrtBackend:
             and all(isinstance(size, int) for size in role.shape or ())
         )
 
-    def _unfrozen(self) -> CompiledCall:
-        """The call with all weights as inputs; its session is made when it is first needed."""
-        if self._plain is None:
+    def _unfrozen_call(self) -> CompiledCall:
+        """The call with all weights as inputs; its session is created on first use."""
+        if self._unfrozen is None:
             if self._plain_session is None and self.compiled.fetches:
                 make = self._make
                 assert make is not None, "a graph with nodes needs a session"
                 self._plain_session = shared_session(
                     self._key, (), lambda: make(self.compiled.model, None)
                 )
-            source = self._call_source((), self._bindable())
-            self._plain = self._function(source, self._plain_session, {})
+            source = self._call_source((), self._bindable_positions())
+            self._unfrozen = self._make_function(source, self._plain_session, {})
         self.session = self._plain_session
-        return self._plain
+        return self._unfrozen
 
     def _call_source(
         self, constants: Sequence[int], bound: Sequence[int], fixed: int = 0
     ) -> CallSource:
-        in_place = {} if self._execute is not None else written_in_place(self.compiled)
+        in_place = {} if self._execute is not None else find_in_place_writes(self.compiled)
         return CallSource(
             self.compiled,
             constants,
@@ -382,45 +406,50 @@ class OrtBackend:
             in_place=in_place,
         )
 
-    def _function(
+    def _make_function(
         self, source: CallSource, session: Any, values: Mapping[str, Any]
     ) -> CompiledCall:
-        """The function `call` of a source text, with what it reads: never this object, which has
-        the function, so that both go without a garbage collection."""
+        """Compile the function `call` of a source text, with its globals.
+
+        They never include this object, which has the function: both are freed without a garbage
+        collection.
+        """
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
             feed=runtime.from_dlpack, dlpack=to_dlpack, take=from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
             failed=partial(_run_error, self.compiled),
             names=[fetch.name for fetch in self.compiled.fetches],
-            bound=Bound([self.compiled.inputs[i] for i in source.bound]),
+            bound=BoundWeights([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
         if self.compiled.is_checked:
             scope["failed"] = partial(_violation_error, self.compiled, self._make)
         if session is not None:
-            scope["run"] = self._run(session, source.in_place)
+            scope["run"] = self._session_runner(session, source.in_place)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
 
-    def _run(self, session: Any, in_place: Mapping[int, str]) -> Callable[..., Any]:
-        """What runs a session: `run(feeds, names, options)`."""
+    def _session_runner(self, session: Any, in_place: Mapping[int, str]) -> Callable[..., Any]:
+        """The function `run(feeds, names, options)` of a session."""
         if self._execute is not None:
             return self._execute(session)
         if not in_place:
             run: Callable[..., Any] = runtime.bound_session(session).run_with_ort_values
             return run
         compiled = self.compiled
-        sources = [compiled.inputs[compiled.mutations[place].source].name for place in in_place]
-        return running_in_place(session, dict(zip(in_place.values(), sources, strict=True)))
+        sources = [compiled.inputs[compiled.mutations[index].source].name for index in in_place]
+        return in_place_runner(session, dict(zip(in_place.values(), sources, strict=True)))
 
     def after_fork(self) -> list[Any]:
-        """In a forked child, where the threads of the sessions do not exist: forgets the sessions,
-        and returns them.  The next call makes new ones."""
+        """Forget the sessions in a forked child, where their threads do not exist, and return them.
+
+        The next call creates new ones.
+        """
         self._lock = threading.RLock()
         sessions = [self._plain_session, *(frozen.session for frozen in self._sets.values())]
         if self._make is None or not any(map(_has_threads, sessions)):
             return []
-        self._sets, self._plain, self._call, self._short = {}, None, None, None
+        self._sets, self._unfrozen, self._call, self._short = {}, None, None, None
         self.session = self._plain_session = None
         return [session for session in sessions if session is not None]
 
@@ -429,12 +458,12 @@ _DIVISIONS_BY_ZERO = ("Integer division by zero", "Integer modulo by zero")
 
 
 def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
-    """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
+    """The error for a failed run; torch's own error if it would reject the arguments, too."""
     words, lines = locate_error(error, compiled.model)
     if any(text in words for text in _DIVISIONS_BY_ZERO):
         return RuntimeError(
             f"ZeroDivisionError{source_suffix(lines)}"
-        )  # the words of torch's kernels
+        )  # the text of torch's kernels
     headline = (
         f"ONNX Runtime cannot run the graph with these arguments{source_suffix(lines)}: {words}"
     )
@@ -446,10 +475,11 @@ def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
 def _violation_error(
     compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
 ) -> Exception:
-    """The same of a graph that asserts something, or whose operators demand something of their
-    data: what does not hold comes first."""
-    found = find_violation(compiled, args, make) if make is not None else None
-    return _run_error(compiled, error) if found is None else found
+    """The error for a failed run of a graph with assertions or data checks: first what they
+    report.
+    """
+    violation = find_violation(compiled, args, make) if make is not None else None
+    return _run_error(compiled, error) if violation is None else violation
 
 
 def _has_threads(session: Any) -> bool:
@@ -463,4 +493,4 @@ def _has_threads(session: Any) -> bool:
 def freezable_positions(compiled: CompiledGraph) -> tuple[int, ...]:
     """Positions of the arguments that may become constants."""
     fed = compiled.fed
-    return tuple(r.index for r in compiled.inputs if freezable(r) and r.name in fed)
+    return tuple(r.index for r in compiled.inputs if is_freezable(r) and r.name in fed)

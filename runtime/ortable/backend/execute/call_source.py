@@ -1,5 +1,8 @@
-"""The source text of one call: a straight line from a list of arguments to a list of results,
-written from the roles. Loops, names and kinds are gone by the time a graph is called."""
+"""Generate the source text of one call from the roles of a graph.
+
+It is a straight line from a list of arguments to a list of results, without loops or lookups by
+name or kind.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ from ortable.backend.roles import (
     ViewStep,
     names_read,
 )
-from ortable.compat.onnxruntime import bound_session, dlpack_source, in_memory_of
+from ortable.compat.onnxruntime import bound_session, dlpack_source, run_in_place
 from ortable.compat.torch import TensorBase
 from ortable_generated.onnx.traits import IN_PLACE
 
-from .feeds import as_bytes, as_pairs, float8_tensor, float8_value, number
-from .results import SymbolValues, as_promised, own
+from .feeds import as_bytes, as_pairs, float8_tensor, float8_value, number_value
+from .results import SymbolValues, as_non_view, with_declared_layout
 
-_REAL = (int, bool, str, type(None))
+_LITERAL_TYPES = (int, bool, str, type(None))
 _METHODS = {
     torch.ops.aten.permute.default: "permute",
     torch.ops.aten.view.default: "view",
@@ -44,8 +47,10 @@ _METHODS = {
 
 @functools.lru_cache(maxsize=1024)
 def code_of(text: str) -> CodeType:
-    """The code of the function `call` in a source text, compiled once per text; tracebacks show its
-    lines, for as long as it lives."""
+    """Compile the function `call` of a source text, once per text.
+
+    Tracebacks show its lines as long as it lives.
+    """
     name = f"<ortable call {abs(hash(text)):x}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     scope: dict[str, Any] = {}
@@ -56,18 +61,20 @@ def code_of(text: str) -> CodeType:
 
 
 class CallSource:
-    """Text and globals of the call of one graph.
-
-    :param constants: positions of arguments that the session holds as constants
-    :param bound: positions of arguments whose OrtValues are kept from call to call
-    :param resizable: outputs are copied into memory of torch
-    :param fixed: how many arguments in front are always the same tensors, which the call is not
-        given; all that are not among `constants` are not read
-    :param trusted: what is written into the constants is not looked for
-    :param in_place: positions of mutations whose results the session writes where arguments lie
+    """Source text and globals of the call of one graph.
 
     `values` are the globals that depend on the graph only; `run`, `failed`, `names`, `options`,
-    `take`, `dlpack`, `feed` and what checks the weights come from the caller.
+    `take`, `dlpack`, `feed` and those that check the weights come from the caller.
+
+    Args:
+        compiled: the graph.
+        constants: positions of arguments that the session has as constants.
+        bound: positions of arguments whose OrtValues are kept between calls.
+        resizable: outputs are copied into memory of torch.
+        fixed: how many leading arguments are always the same tensors, which the call does not get;
+            those that are not among `constants` are not read.
+        trusted: the call does not check whether the constants were written.
+        in_place: positions of mutations whose results the session writes into the arguments.
     """
 
     def __init__(
@@ -91,34 +98,37 @@ class CallSource:
         self._pieces: dict[tuple[Any, ...], str] = {}  # names of lists of views
         self._lists: list[str] = []  # lines that make them
         self.symbolic = False
-        self.text = self._written()
+        self.text = self._make_text()
 
-    def _written(self) -> str:
+    def _make_text(self) -> str:
         count = len(self.compiled.inputs) - self.fixed
         unpacked = ", ".join(f"a{i + self.fixed}" for i in range(count))
-        feeds, fetches, results = self._feeds(), self._fetches(), self._results()
+        feeds, fetches, results = self._feed_lines(), self._fetch_lines(), self._result_lines()
         head = [f"    {unpacked}{',' if count == 1 else ''} = args"] if count else []
         if self.constants:
-            head += self._checks()
+            head += self._check_lines()
         head.append("    args.clear()")
         if self.symbolic:
             self.values["symbols"] = SymbolValues
             self.values["sources"] = tuple(self.compiled.sources.values())
-            known = f"({unpacked},)" if count else "()"
-            head.append(f"    values = symbols({known}, sources)")
+            arguments = f"({unpacked},)" if count else "()"
+            head.append(f"    values = symbols({arguments}, sources)")
         return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
 
-    def _checks(self) -> list[str]:
-        """The weights are the objects, in the memory, with the versions that the session has, and
-        what is compared of their values is what it was: small weights whole, of large ones samples,
-        which miss a write elsewhere that torch does not count (`weights.refresh` is for that).
+    def _check_lines(self) -> list[str]:
+        """Check that the weights are the objects, in the memory, with the versions that the session
+        has.
 
-        One loop in C reads all pointers; versions are read faster one by one."""
-        given = [i for i in self.constants if i >= self.fixed]
-        lines = [f"        {' and '.join(['valid[0]', *(f'a{i} is w{i}' for i in given)])}"]
+        Their values are compared too: small weights completely, of large ones samples, which miss a
+        write elsewhere that torch does not count (`weights.refresh` is for that).
+
+        One loop in C reads all pointers; versions are read faster one by one.
+        """
+        passed = [i for i in self.constants if i >= self.fixed]
+        lines = [f"        {' and '.join(['valid[0]', *(f'a{i} is w{i}' for i in passed)])}"]
         if not self.trusted:
-            each = [f"{'a' if i in given else 'w'}{i}" for i in self.constants]
-            versions = ", ".join(f"{weight}._version" for weight in each)
+            names = [f"{'a' if i in passed else 'w'}{i}" for i in self.constants]
+            versions = ", ".join(f"{weight}._version" for weight in names)
             self.values["address"] = TensorBase.data_ptr
             lines += [
                 "        and list(map(address, weights)) == pointers",
@@ -127,32 +137,32 @@ class CallSource:
             ]
         return ["    if not (", *lines, "    ):", "        return changed(args)"]
 
-    def _feeds(self) -> list[str]:
-        """`feeds = {...}`, through the general path where the memory is not what torch traced."""
+    def _feed_lines(self) -> list[str]:
+        """`feeds = {...}`, with a general path for layouts that torch did not trace."""
         if not self.compiled.fetches:
             return []
         lines, fixed, fast, general = [], [], [], []
         for role in self.compiled.inputs:
-            at = role.index
-            if not role.name or role.name not in self.compiled.fed or at in self.constants:
+            index = role.index
+            if not role.name or role.name not in self.compiled.fed or index in self.constants:
                 continue
             if role.kind is InputRoleKind.DIMENSION:
-                fixed.append(f"{role.name!r}: dimension(a{at})")
+                fixed.append(f"{role.name!r}: dimension(a{index})")
             elif role.kind is InputRoleKind.NUMBER:
-                self.values["number"] = number
-                fixed.append(f"{role.name!r}: number(a{at}, {role.elem_type == dtypes.boolean})")
-            elif at not in self.bound:
-                before, entry = self._feed(role)
+                self.values["number"] = number_value
+                fixed.append(f"{role.name!r}: number(a{index}, {role.elem_type == dtypes.boolean})")
+            elif index not in self.bound:
+                before, entry = self._tensor_feed(role)
                 lines += before
                 fast.append(entry)
-                self.values[f"role{at}"] = role
-                general.append(f"{role.name!r}: feed_any(role{at}, a{at})")
+                self.values[f"role{index}"] = role
+                general.append(f"{role.name!r}: feed_any(role{index}, a{index})")
         if self.bound:
-            given = ", ".join(f"a{i}" for i in self.bound)
+            arguments = ", ".join(f"a{i}" for i in self.bound)
             pointers = ", ".join(f"a{i}.data_ptr()" for i in self.bound)
             lines.append("    kept, base = bound.now")
             lines.append(f"    if [{pointers}] != kept:")
-            lines.append(f"        base = bound.bind(({given},))")
+            lines.append(f"        base = bound.bind(({arguments},))")
             fixed.insert(0, "**base")
         if not fast:
             return [*lines, f"    feeds = {{{', '.join(fixed)}}}"]
@@ -164,8 +174,8 @@ class CallSource:
             f"        feeds = {{{', '.join(fixed + general)}}}",
         ]
 
-    def _feed(self, role: InputRole) -> tuple[list[str], str]:
-        """Lines that prepare one tensor, and its entry among the feeds."""
+    def _tensor_feed(self, role: InputRole) -> tuple[list[str], str]:
+        """The lines that prepare one tensor, and its entry among the feeds."""
         name = f"a{role.index}"
         lines = []
         if dtypes.is_float_type(role.elem_type):
@@ -185,79 +195,84 @@ class CallSource:
             return lines, f"{role.name!r}: float8_value({value}, {role.elem_type})"
         return lines, f"{role.name!r}: {dlpack_source(value, is_bool)}"
 
-    def _fetches(self) -> list[str]:
+    def _fetch_lines(self) -> list[str]:
         """`f0`, `f1`, ...: tensors of torch over the memory of ONNX Runtime's outputs."""
         fetches = self.compiled.fetches
         if not fetches:
             return []
-        known = f", ({self._given()})" if self.compiled.is_checked else ""
+        arguments = f", ({self._all_arguments()})" if self.compiled.is_checked else ""
         lines = [
             "    try:",
             "        out = run(feeds, names, options)",
             "    except Exception as error:",
-            f"        raise failed(error{known}) from error",
+            f"        raise failed(error{arguments}) from error",
         ]
-        if self._are_the_results():
+        if self._returns_outputs_unchanged():
             if self.resizable:
                 return [*lines, "    return [f.clone() for f in out.to_dlpacks(take)]"]
             return [*lines, "    return out.to_dlpacks(take)"]
         if len(fetches) < 3 or any(fetch.float8 for fetch in fetches):
-            lines += [f"    f{i} = {self._taken(i, fetch)}" for i, fetch in enumerate(fetches)]
+            lines += [
+                f"    f{i} = {self._output_text(i, fetch)}" for i, fetch in enumerate(fetches)
+            ]
         else:
             listed = ", ".join(f"f{i}" for i in range(len(fetches)))
             lines.append(f"    {listed} = out.to_dlpacks(take)")
         for check in self.compiled.checks:
             lines.append(f"    if not f{check.fetch}.item():")
             lines.append(f"        raise RuntimeError({check.message!r})")
-        handed_out = self._handed_out() if self.resizable else set()
+        handed_out = self._returned_outputs() if self.resizable else set()
         for index, fetch in enumerate(fetches):
             if index in handed_out:
                 lines.append(f"    f{index} = f{index}.clone()")
-            changed = self._promised(index, fetch)
+            changed = self._layout_text(index, fetch)
             if changed:
                 lines.append(f"    f{index} = {changed}")
         return lines
 
-    def _given(self) -> str:
-        """All arguments as a tuple, for what looks for the reason of an error: those that the call
-        is not given are constants, or are not read."""
+    def _all_arguments(self) -> str:
+        """All arguments as a tuple, to find the cause of an error.
+
+        Those that the call does not get are constants, or are not read.
+        """
         fixed = [f"w{i}" if i in self.constants else "None" for i in range(self.fixed)]
         rest = [f"a{i}" for i in range(self.fixed, len(self.compiled.inputs))]
         return "".join(f"{name}, " for name in (*fixed, *rest))
 
-    def _taken(self, index: int, fetch: Fetch) -> str:
+    def _output_text(self, index: int, fetch: Fetch) -> str:
         """One output as a tensor over its memory."""
         if fetch.float8 is None:
             return f"take(out.dlpack_at({index}))"
         self.values["float8_tensor"] = float8_tensor
         self.values[f"dtype{index}"] = dtypes.to_torch(fetch.float8)
-        self.values["own"] = own
-        return f"own(float8_tensor(out[{index}], dtype{index}))"
+        self.values["as_non_view"] = as_non_view
+        return f"as_non_view(float8_tensor(out[{index}], dtype{index}))"
 
-    def _handed_out(self) -> set[int]:
-        """Outputs whose memory a caller gets; others are conditions of assertions, numbers, and
-        what is written into arguments."""
+    def _returned_outputs(self) -> set[int]:
+        """Outputs whose memory the caller gets, unlike conditions of assertions, numbers and
+        mutations.
+        """
         tensors = (OutputRoleKind.TENSOR, OutputRoleKind.VIEW)
         results = self.compiled.outputs[: self.compiled.n_results]
         return {role.fetch for role in results if role.kind in tensors and role.fetch >= 0}
 
-    def _promised(self, index: int, fetch: Fetch) -> str:
+    def _layout_text(self, index: int, fetch: Fetch) -> str:
         name = f"f{index}"
         if fetch.is_bool:
             self.values["torch_bool"] = torch.bool
             name += ".view(torch_bool)"
         if fetch.is_complex or fetch.strides is not None:
-            self.values["promised"] = as_promised
+            self.values["with_layout"] = with_declared_layout
             self.values[f"fetch{index}"] = fetch
             self.symbolic = True
-            return f"promised({name}, fetch{index}, values)"
+            return f"with_layout({name}, fetch{index}, values)"
         if fetch.permutation is not None:
-            self.values["own"] = own
-            return f"own({name}.permute({', '.join(map(str, fetch.permutation))}))"
+            self.values["as_non_view"] = as_non_view
+            return f"as_non_view({name}.permute({', '.join(map(str, fetch.permutation))}))"
         return name if fetch.is_bool else ""
 
-    def _are_the_results(self) -> bool:
-        """Whether the outputs of the session, as they are and in order, are the results."""
+    def _returns_outputs_unchanged(self) -> bool:
+        """Whether the outputs of the session, unchanged and in order, are the results."""
         fetches, roles = self.compiled.fetches, self.compiled.outputs
         plain = all(
             not (f.is_bool or f.is_complex or f.float8 or f.permutation or f.strides is not None)
@@ -271,13 +286,13 @@ class CallSource:
             == [(OutputRoleKind.TENSOR, i) for i in range(len(fetches))]
         )
 
-    def _results(self) -> list[str]:
-        if self.compiled.fetches and self._are_the_results():
+    def _result_lines(self) -> list[str]:
+        if self.compiled.fetches and self._returns_outputs_unchanged():
             return []
-        lines = [f"    r{r.index} = {self._result(r)}" for r in self.compiled.outputs]
-        for place, mutation in enumerate(self.compiled.mutations):
+        lines = [f"    r{r.index} = {self._result_text(r)}" for r in self.compiled.outputs]
+        for index, mutation in enumerate(self.compiled.mutations):
             written, result = f"a{mutation.source}", f"r{mutation.result}"
-            if place not in self.in_place:
+            if index not in self.in_place:
                 lines.append(f"    {written}.copy_({result})")
                 continue
             self.values["increment_version"] = increment_version
@@ -291,7 +306,7 @@ class CallSource:
         listed = ", ".join(f"r{i}" for i in range(self.compiled.n_results))
         return [*self._lists, *lines, f"    return [{listed}]"]
 
-    def _result(self, role: OutputRole) -> str:
+    def _result_text(self, role: OutputRole) -> str:
         kind = role.kind
         if kind is OutputRoleKind.TENSOR:
             return f"f{role.fetch}"
@@ -306,16 +321,16 @@ class CallSource:
         if kind is OutputRoleKind.VIEW:
             text = f"f{role.fetch}" if role.fetch >= 0 else f"a{role.source}"
             for number, step in enumerate(role.steps):
-                text = self._step(text, f"{role.index}_{number}", step)
-                if role.steps[number + 1 : number + 2] and _takes_piece(role.steps[number + 1]):
+                text = self._view_text(text, f"{role.index}_{number}", step)
+                if role.steps[number + 1 : number + 2] and _is_getitem(role.steps[number + 1]):
                     text = self._share_pieces(text, role, number + 1)
             if role.alone:
-                self.values["own"] = own
-                text = f"own({text})"
+                self.values["as_non_view"] = as_non_view
+                text = f"as_non_view({text})"
             return text
         if kind is OutputRoleKind.NUMBER:
             return f"f{role.fetch}.item()"
-        if kind is OutputRoleKind.CONSTANT and type(role.value) in _REAL:
+        if kind is OutputRoleKind.CONSTANT and type(role.value) in _LITERAL_TYPES:
             return repr(role.value)
         name = f"value{role.index}"
         self.values[name] = role.value
@@ -325,16 +340,18 @@ class CallSource:
         return f"values({name})"
 
     def _share_pieces(self, text: str, role: OutputRole, count: int) -> str:
-        """The name of a list of views that `text` makes, once for all results that take a piece."""
+        """The name of a list of views that `text` makes, shared by all results that take an
+        item.
+        """
         key = (role.fetch, role.source, repr(role.steps[:count]))
         if key not in self._pieces:
             self._pieces[key] = f"pieces{len(self._pieces)}"
             self._lists.append(f"    {self._pieces[key]} = {text}")
         return self._pieces[key]
 
-    def _step(self, text: str, suffix: str, step: ViewStep) -> str:
+    def _view_text(self, text: str, suffix: str, step: ViewStep) -> str:
         """One torch view of what `text` computes."""
-        if _takes_piece(step):
+        if _is_getitem(step):
             return f"{text}[{step.args[0]}]"
         method = _METHODS.get(step.op)
         if method and not step.symbolic and not step.kwargs:
@@ -342,64 +359,64 @@ class CallSource:
         args = f"args{suffix}"
         self.values[f"view{suffix}"] = step.op
         self.values[args] = step.args
-        given = f"*values({args})" if step.symbolic else f"*{args}"
+        operands = f"*values({args})" if step.symbolic else f"*{args}"
         if step.kwargs:
             self.values[f"kwargs{suffix}"] = step.kwargs
             named = f"kwargs{suffix}"
-            given += f", **values({named})" if step.symbolic else f", **{named}"
+            operands += f", **values({named})" if step.symbolic else f", **{named}"
         self.symbolic = self.symbolic or step.symbolic
-        return f"view{suffix}({text}, {given})"
+        return f"view{suffix}({text}, {operands})"
 
 
-def _takes_piece(step: ViewStep) -> bool:
+def _is_getitem(step: ViewStep) -> bool:
     return step.op is operator.getitem
 
 
-def written_in_place(compiled: CompiledGraph) -> dict[int, str]:
-    """Positions of mutations whose result may lie in the memory of the argument, each with the name
-    of the output of the model. None where the graph asserts something: what does not hold is told
-    before anything is written.
+def find_in_place_writes(compiled: CompiledGraph) -> dict[int, str]:
+    """Find the mutations whose result may use the memory of the argument, with their output's name.
 
-    A cache of keys gets new rows without a copy: ONNX Runtime takes memory for a result from the
+    Empty if the graph has assertions: they must be checked before anything is written.
+
+    A KV cache gets new rows without a copy: ONNX Runtime accepts memory for a result from the
     caller, and a kernel with the trait `in_place` that finds its first input there copies nothing.
-    That is right where this kernel alone reads the argument: no other sees it half written.
+    That is safe if only this kernel reads the argument: no other sees it half written.
     """
     if not compiled.mutations or compiled.checks or compiled.device != "cpu":
         return {}
     writers = _sole_writers(compiled.model)
-    found: dict[int, str] = {}
-    for place, mutation in enumerate(compiled.mutations):
+    outputs: dict[int, str] = {}
+    for index, mutation in enumerate(compiled.mutations):
         result, role = compiled.outputs[mutation.result], compiled.inputs[mutation.source]
         if result.kind is not OutputRoleKind.TENSOR or not role.dense or role.permutation:
             continue
         fetch = compiled.fetches[result.fetch]
         plain = not (fetch.permutation or fetch.strides or fetch.is_complex or fetch.float8)
         if plain and writers.get(role.name) == fetch.name:
-            found[place] = fetch.name
-    return found
+            outputs[index] = fetch.name
+    return outputs
 
 
 def _sole_writers(model: ModelProto) -> Mapping[str, str]:
-    """Inputs of the model that one node alone reads, one that writes over it, with its result."""
+    """Map inputs that a single, in-place node reads to the result of that node."""
     readers = Counter([*names_read(model.graph.node), *(v.name for v in model.graph.output)])
     inputs = {value.name for value in model.graph.input}
-    found = {}
+    writers = {}
     for node in model.graph.node:
         key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         first = node.input[0] if node.input else ""
         if key in IN_PLACE and first in inputs and readers[first] == 1:
-            found[first] = node.output[0]
-    return found
+            writers[first] = node.output[0]
+    return writers
 
 
-def running_in_place(session: Any, sources: Mapping[str, str]) -> Callable[..., Any]:
-    """What runs a session: `run(feeds, names, options)`.
+def in_place_runner(session: Any, sources: Mapping[str, str]) -> Callable[..., Any]:
+    """The function `run(feeds, names, options)` of a session that writes into arguments.
 
-    :param sources: outputs by name, each with the input whose memory it gets
+    `sources` maps outputs to the inputs whose memory they get.
     """
     bound = bound_session(session)
 
-    def run(feeds: Mapping[str, Any], names: Sequence[str], options: Any) -> Any:
-        return in_memory_of(bound, feeds, names, sources, options)
+    def run_session(feeds: Mapping[str, Any], names: Sequence[str], options: Any) -> Any:
+        return run_in_place(bound, feeds, names, sources, options)
 
-    return run
+    return run_session

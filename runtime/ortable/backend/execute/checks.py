@@ -1,5 +1,7 @@
-"""Find the assertion, or the demand of an operator on its data, that made ONNX Runtime stop.
-Torch raises for these first, so their errors come before that of ONNX Runtime."""
+"""Find the assertion or data check that made ONNX Runtime stop.
+
+torch raises for these first, so their errors replace ONNX Runtime's.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ortable.backend.roles import (
 from ortable.compat.onnxruntime import bound_session
 from ortable.compat.torch import from_dlpack
 
-from .feeds import Dimensions, feed_any, number
+from .feeds import DimensionValues, feed_any, number_value
 from .results import SymbolValues
 
 MakeSession = Callable[..., Any]
@@ -30,35 +32,41 @@ _ERRORS = {error.__name__: error for error in (IndexError, RuntimeError, ValueEr
 def find_violation(
     compiled: CompiledGraph, args: Sequence[Any], make: MakeSession
 ) -> Exception | None:
-    """What torch raises for these arguments; None where all assertions and demands hold, or where
-    what they look at is what cannot be computed.
+    """Return the error that torch raises for these arguments.
 
-    :param make: `make(model, constants)` makes a session
+    None if all assertions and demands hold, or if the values they check cannot be computed.
+
+    Args:
+        compiled: the graph.
+        args: the arguments of the failed call.
+        make: `make(model, constants)` creates a session.
     """
     for assertion in compiled.checks:
         name = compiled.fetches[assertion.fetch].name
-        holds = _computed(compiled, args, make, {name})
+        holds = _compute_results(compiled, args, make, {name})
         if holds is None:
-            return None  # the error of the whole graph tells as much
+            return None  # the error of the graph says as much
         if not holds[name].item():
             return RuntimeError(assertion.message)
     if not compiled.data_checks:
         return None
     names = _slack_names(compiled)
-    slacks = _computed(compiled, args, make, {name for pair in names for name in pair if name})
+    slacks = _compute_results(
+        compiled, args, make, {name for pair in names for name in pair if name}
+    )
     if slacks is None:
         return None
     sizes = SymbolValues(args, tuple(compiled.sources.values()))
     for check, pair in zip(compiled.data_checks, names, strict=True):
-        place = max(check.element, 0)
-        low, high = (int(slacks[name].flatten()[place]) if name else 0 for name in pair)
+        index = max(check.element, 0)
+        low, high = (int(slacks[name].flatten()[index]) if name else 0 for name in pair)
         if min(low, high) < 0:
             return _range_error(check, low, high, sizes)
     return None
 
 
 def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) -> Exception:
-    """What torch raises for a tensor of which the distance to one of its bounds is negative."""
+    """The error that torch raises for a tensor with a negative distance to one of its bounds."""
     bounds = {"low": sizes(check.low), "high": sizes(check.high)}
     value = bounds["low"] + low if low < 0 else bounds["high"] - 1 - high
     text = check.message.format(value=value, **bounds)
@@ -66,30 +74,35 @@ def _range_error(check: RangeCheck, low: int, high: int, sizes: SymbolValues) ->
 
 
 def _slack_names(compiled: CompiledGraph) -> list[tuple[str, str]]:
-    """The results that hold the distances of each check to its two bounds, "" where there is none;
-    `lower.data_checks` joins them in one node, whose result is an index of the output."""
-    producers = {name: node for node in compiled.model.graph.node for name in node.output}
+    """The results that hold the distances of each check to its two bounds, "" if there is none.
+
+    `lower.data_checks` joins them in one node, whose result is an index of the output.
+    """
+    producers = {
+        slack_name: node for node in compiled.model.graph.node for slack_name in node.output
+    }
     index = producers[producers[DATA_CHECKS].input[1]]
     joined = producers[index.input[0]].input
 
-    def name(check: RangeCheck, place: int) -> str:
-        if place < 0:
+    def slack_name(check: RangeCheck, index: int) -> str:
+        if index < 0:
             return ""
-        return producers[joined[place]].input[0] if check.element >= 0 else joined[place]
+        return producers[joined[index]].input[0] if check.element >= 0 else joined[index]
 
     return [
-        (name(check, check.low_at), name(check, check.high_at)) for check in compiled.data_checks
+        (slack_name(check, check.low_at), slack_name(check, check.high_at))
+        for check in compiled.data_checks
     ]
 
 
-def _computed(
+def _compute_results(
     compiled: CompiledGraph, args: Sequence[Any], make: MakeSession, names: Collection[str]
 ) -> Mapping[str, Any] | None:
-    """Single results of the graph as tensors; None where one of them cannot be computed."""
-    model = _upstream(compiled.model, names)
+    """Compute some results of the graph as tensors; None if one of them cannot be computed."""
+    model = _extract_upstream(compiled.model, names)
     needed = {value.name for value in model.graph.input}
     roles = [role for role in compiled.inputs if role.name in needed]
-    feeds = {role.name: _feed(role, args[role.index]) for role in roles}
+    feeds = {role.name: _make_feed(role, args[role.index]) for role in roles}
     ordered = [value.name for value in model.graph.output]
     try:
         fetched = bound_session(make(model, None)).run_with_ort_values(feeds, ordered, None)
@@ -98,18 +111,19 @@ def _computed(
         return None
 
 
-def _feed(role: InputRole, value: Any) -> Any:
-    """An argument as an OrtValue."""
+def _make_feed(role: InputRole, value: Any) -> Any:
     if role.kind is InputRoleKind.DIMENSION:
-        return Dimensions()(value)
+        return DimensionValues()(value)
     if role.kind is InputRoleKind.NUMBER:
-        return number(value, role.elem_type == dtypes.boolean)
+        return number_value(value, role.elem_type == dtypes.boolean)
     return feed_any(role, value)
 
 
-def _upstream(model: ModelProto, names: Collection[str]) -> ModelProto:
-    """The model with some of its results as its outputs, and with the nodes and inputs that these
-    depend on. A result that is no output of the model is an int64."""
+def _extract_upstream(model: ModelProto, names: Collection[str]) -> ModelProto:
+    """Extract the nodes and inputs on which some results of a model depend, as its outputs.
+
+    A result that is no output of the model is an int64.
+    """
     result = ModelProto()
     result.CopyFrom(model)
     graph = result.graph
@@ -118,14 +132,14 @@ def _upstream(model: ModelProto, names: Collection[str]) -> ModelProto:
         declared.get(name) or helper.make_tensor_value_info(name, TensorProto.INT64, None)
         for name in sorted(names)
     ]
-    wanted, nodes = set(names), []
+    needed, nodes = set(names), []
     for node in reversed(graph.node):
-        if not wanted.isdisjoint(node.output):
+        if not needed.isdisjoint(node.output):
             nodes.append(node)
-            wanted.update(names_read([node]))
-    kept = [value for value in graph.input if value.name in wanted]
+            needed.update(names_read([node]))
+    inputs = [value for value in graph.input if value.name in needed]
     nodes.reverse()
-    for field, values in ((graph.output, outputs), (graph.node, nodes), (graph.input, kept)):
+    for field, values in ((graph.output, outputs), (graph.node, nodes), (graph.input, inputs)):
         copies = [type(value).FromString(value.SerializeToString()) for value in values]
         del field[:]
         field.extend(copies)

@@ -1,5 +1,7 @@
-"""Arguments of torch as OrtValues over the same memory, through dlpack, and without a copy
-wherever the memory is dense; 8-bit floats, which dlpack does not know there, by their bytes."""
+"""Pass torch arguments to ONNX Runtime as OrtValues over the same memory, through dlpack.
+
+Dense tensors are not copied; 8-bit floats, which dlpack does not support there, are.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,22 @@ from ortable.compat.onnxruntime import OrtValue, capi, ort_value
 from ortable.compat.torch import FakeTensor
 from ortable.errors import InputError
 
-from .weights import Holder, hold
+from .weights import WeightSet, watch_weights
 
 _CACHED_DIMS = 4096
 _HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Booleans as ONNX Runtime 1.31 takes them from dlpack."""
+    """View booleans as ONNX Runtime 1.31 takes them from dlpack."""
     return tensor.view(torch.uint8)
 
 
 def float8_value(tensor: torch.Tensor, elem_type: int) -> Any:
-    """An OrtValue with a copy of 8-bit floats: over their own memory it would be read by numpy,
-    after which nobody could resize it."""
+    """An OrtValue with a copy of 8-bit floats.
+
+    numpy would read memory of the tensor itself, which could not be resized afterwards.
+    """
     value = OrtValue.ortvalue_from_shape_and_onnx_type(list(tensor.shape), elem_type, _HOST)
     _bytes_of(value, tensor.numel()).copy_(tensor.detach().view(torch.uint8).reshape(-1))
     return value
@@ -51,13 +55,15 @@ def _bytes_of(value: Any, count: int) -> torch.Tensor:
 
 
 def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
-    """Complex numbers as real ones, with a last dimension of 2."""
+    """View complex numbers as real ones, with a last dimension of 2."""
     return torch.view_as_real(tensor.resolve_conj().resolve_neg())
 
 
-def in_order(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in the order of memory in which the graph takes it, dense and real: the tensor
-    itself, a view of it, or a copy where nothing else is dense."""
+def to_input_layout(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in the memory order of the graph's input, dense and real.
+
+    It is the tensor itself, a view of it, or a copy if nothing else is dense.
+    """
     if role.permutation is not None:
         tensor = tensor.permute(role.permutation)
     tensor = tensor.contiguous()
@@ -67,10 +73,14 @@ def in_order(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def check_memory(roles: Sequence[InputRole], args: Sequence[Any]) -> None:
-    """Dynamo's examples do not show these: mkldnn's tensors have a layout of their own, and fake
-    ones an address that is no memory.
+    """Check what dynamo's examples do not show: mkldnn's layouts, and fake tensors without memory.
 
-    :raises InputError: an argument whose elements ONNX Runtime cannot read
+    Args:
+        roles: those of the arguments.
+        args: the arguments.
+
+    Raises:
+        InputError: an argument whose elements ONNX Runtime cannot read.
     """
     for role in roles:
         value = args[role.index]
@@ -93,72 +103,73 @@ def check_memory(roles: Sequence[InputRole], args: Sequence[Any]) -> None:
 
 
 def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:
-    """An OrtValue for the argument of that role, in whatever layout the tensor is."""
-    return _value(role, in_order(role, tensor))
+    """An OrtValue for an argument in any layout."""
+    return _make_value(role, to_input_layout(role, tensor))
 
 
-def _value(role: InputRole, tensor: torch.Tensor) -> Any:
+def _make_value(role: InputRole, tensor: torch.Tensor) -> Any:
     if role.elem_type in dtypes.FLOAT8_TYPES:
         return float8_value(tensor, role.elem_type)
     return ort_value(tensor)
 
 
-def number(value: float | bool, is_bool: bool) -> Any:
+def number_value(value: float | bool, is_bool: bool) -> Any:
     """A Python float or bool as a 0-d OrtValue."""
     dtype = torch.bool if is_bool else torch.float64
     return ort_value(torch.tensor(value, dtype=dtype, device="cpu"))
 
 
-class Dimensions:
-    """Ints as int64[1] OrtValues, made once per value."""
+class DimensionValues:
+    """Ints as int64[1] OrtValues, cached by value."""
 
     def __init__(self) -> None:
-        self._made: dict[int, Any] = {}
+        self._values: dict[int, Any] = {}
 
     def __call__(self, value: int) -> Any:
-        """:raises InputError: not an int"""
-        found = self._made.get(value)
-        if found is None:
+        """Return the OrtValue of an int; InputError for anything else."""
+        cached = self._values.get(value)
+        if cached is None:
             if not isinstance(value, int):
                 raise InputError(
                     f"The graph expects an int where it got {value!r}, a {type(value).__name__}."
                 )
-            if len(self._made) >= _CACHED_DIMS:
-                self._made.clear()
-            found = ort_value(torch.tensor([value], dtype=torch.int64, device="cpu"))
-            self._made[value] = found
-        return found
+            if len(self._values) >= _CACHED_DIMS:
+                self._values.clear()
+            cached = ort_value(torch.tensor([value], dtype=torch.int64, device="cpu"))
+            self._values[value] = cached
+        return cached
 
 
-class Bound(Holder):
-    """OrtValues of weights that are inputs, kept from call to call.
+class BoundWeights(WeightSet):
+    """OrtValues of weights that are inputs, kept between calls.
 
     `now` holds the data pointers of the weights and their feeds.  A kept OrtValue holds the memory,
-    so that no other tensor can begin there: the same pointer is the same memory, and what is
-    written into it is read by the next call; no value is kept.  All are let go when nobody else has
-    one of them.
+    so no other tensor can begin there: the same pointer is the same memory, and the next call reads
+    what is written into it; no value is kept.  All are released when nothing else refers to one of
+    them.
     """
 
     def __init__(self, roles: Sequence[InputRole]) -> None:
         self.roles = tuple(roles)
         self.now: tuple[list[int] | None, dict[str, Any]] = (None, {})
         if roles:
-            hold(self)
+            watch_weights(self)
 
     def bind(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
-        """The feeds of these weights, kept when they lie over the weights' own memory."""
+        """The feeds of these weights, kept if they use the weights' own memory."""
         pointers = [tensor.data_ptr() for tensor in tensors]
         feeds: dict[str, Any] = {}
-        own = True
+        is_alias = True
         for role, tensor, pointer in zip(self.roles, tensors, pointers, strict=True):
-            ordered = in_order(role, tensor.data)  # an alias without a reference to the tensor
-            own = own and ordered.data_ptr() == pointer  # a copy would grow stale
-            feeds[role.name] = _value(role, ordered)
-        if own:
+            ordered = to_input_layout(
+                role, tensor.data
+            )  # an alias without a reference to the tensor
+            is_alias = is_alias and ordered.data_ptr() == pointer  # a copy would grow stale
+            feeds[role.name] = _make_value(role, ordered)
+        if is_alias:
             self.tensors = list(tensors)
             self.now = (pointers, feeds)
         return feeds
 
-    def let_go(self) -> None:
-        """Forgets the weights."""
+    def release(self) -> None:
         self.now, self.tensors = (None, {}), ()

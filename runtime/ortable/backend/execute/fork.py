@@ -1,6 +1,8 @@
-"""Forked processes: the threads of ONNX Runtime do not exist in the child, where a session that
-has some would wait for them for ever. The child makes its own sessions, leaves those it
-inherited alone, and waits for no threads when it exits."""
+"""Reset sessions in forked processes, where the threads of ONNX Runtime do not exist.
+
+A session with threads would wait for them forever. The child creates its own sessions, never
+destroys the inherited ones, and waits for no threads when it exits.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,29 @@ from ortable.compat.onnxruntime import bound_session
 
 from . import weights
 
-_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+_backends: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def protect(backend: Any) -> None:
-    """Calls `backend.after_fork()` in every child that is forked while the backend lives."""
-    _alive.add(backend)
+def register_for_fork(backend: Any) -> None:
+    """Call `backend.after_fork()` in every child that is forked while the backend lives."""
+    _backends.add(backend)
 
 
-def _in_child() -> None:
+def _reset_in_child() -> None:
     _exit_without_destructors()
     weights.after_fork()
-    for backend in list(_alive):
+    for backend in list(_backends):
         for session in backend.after_fork():
             # Never destroyed: its destructor would join threads that are not there.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(bound_session(session)))
 
 
 def _exit_without_destructors() -> None:
-    """When the child ends with `sys.exit`, it is gone before C++ destroys what ONNX Runtime keeps
-    for a process: that waits for threads of the parent, for ever (1.31 and 1.32, as soon as
-    onnxruntime is imported). Python has ended by then, and what C has buffered is written."""
+    """Make the child exit before C++ destroys ONNX Runtime's process-wide state.
+
+    That waits forever for threads of the parent (1.31 and 1.32, as soon as onnxruntime is
+    imported). Python has ended by then, and C buffers are flushed.
+    """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "on_exit"):  # of glibc, which gives the exit status to the handler
         return
@@ -43,4 +47,4 @@ def _exit_without_destructors() -> None:
 
 # When this is imported, so is onnxruntime: a child that compiles its first model must end as well.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_reset_in_child)

@@ -1,5 +1,4 @@
-"""Weights as constants of a session: the model with the weights in it, how long they must rest
-before that is worth the time, and what was true of them then."""
+"""Weights as constants of a session: the model, when freezing pays, and how a change is noticed."""
 
 from __future__ import annotations
 
@@ -16,18 +15,28 @@ from onnx import ModelProto, TensorProto
 from ortable import dtypes
 from ortable.backend.roles import InputRole, InputRoleKind
 
-from .feeds import as_bytes, feed_any, in_order
-from .weights import Holder, WeightSignature, hold, holders, storage_of, versions_of
+from .feeds import as_bytes, feed_any, to_input_layout
+from .weights import (
+    WeightSet,
+    WeightSignature,
+    storage_of,
+    versions_of,
+    watch_weights,
+    watched_sets,
+)
 
 # Small tensors are written into the model, where shape inference reads them.
 _EMBEDDED_BYTES = 1024
 # Sets of weights of one graph that are constants at the same time: equal layers share a graph.
-MOST_FROZEN = 256
+MAX_FROZEN_SETS = 256
 
 
-def freezable(role: InputRole) -> bool:
-    """Whether an argument of that role may become a constant: a weight that the graph reads only,
-    whose writes show, of a type that sessions take as constants."""
+def is_freezable(role: InputRole) -> bool:
+    """Whether an argument may become a constant.
+
+    It is a weight that the graph only reads, whose writes are noticed, of a type that sessions take
+    as constants.
+    """
     return (
         role.static
         and not role.untracked_writes
@@ -40,49 +49,53 @@ def freezable(role: InputRole) -> bool:
 
 
 class BackOff:
-    """How many calls weights must rest before they become constants again: twice as many each time
-    that constants were given up before they were worth the time it took to make them."""
+    """How many calls weights must be unchanged before they become constants again.
 
-    _WORTH = 20  # a session that lived that many times as long as it took to make
-    _MOST = 1 << 14
+    The number doubles each time that constants are dropped before they were worth their cost.
+    """
+
+    _WORTH_FACTOR = 20  # a session that lived that many times as long as it took to make
+    _MAX_CALLS = 1 << 14
 
     def __init__(self) -> None:
         self.given_up = 0
-        # by set of weights: what they were at the last call, and for how many calls in a row
-        self._rest: dict[tuple[int, ...], tuple[WeightSignature, int]] = {}
+        # by set of weights: their signature at the last call, and for how many calls in a row
+        self._stable_calls: dict[tuple[int, ...], tuple[WeightSignature, int]] = {}
 
     @property
-    def asked(self) -> int:
-        return min(2 << self.given_up, self._MOST)
+    def required_calls(self) -> int:
+        return min(2 << self.given_up, self._MAX_CALLS)
 
-    def has_rested(self, key: tuple[int, ...], now: WeightSignature) -> bool:
-        """Note a call; whether these weights were the same in `asked` calls in a row."""
-        last, rest = self._rest.get(key, (None, 0))
-        if last is None and len(self._rest) >= MOST_FROZEN:
-            self._rest.clear()
-        rest = rest + 1 if now == last else 0
-        self._rest[key] = now, rest
-        return rest >= self.asked
+    def is_stable(self, key: tuple[int, ...], now: WeightSignature) -> bool:
+        """Record a call; whether these weights were the same in `required_calls` calls in a row."""
+        last, calls = self._stable_calls.get(key, (None, 0))
+        if last is None and len(self._stable_calls) >= MAX_FROZEN_SETS:
+            self._stable_calls.clear()
+        calls = calls + 1 if now == last else 0
+        self._stable_calls[key] = now, calls
+        return calls >= self.required_calls
 
-    def forget(self, key: tuple[int, ...]) -> None:
-        """These weights become constants."""
-        self._rest.pop(key, None)
+    def clear_weights(self, key: tuple[int, ...]) -> None:
+        """Forget weights that become constants."""
+        self._stable_calls.pop(key, None)
 
-    def note(self, frozen: Frozen) -> None:
-        """A set of constants is given up."""
-        lived = time.perf_counter() - frozen.made
-        self.given_up = 1 if lived > self._WORTH * frozen.cost else min(self.given_up + 1, 20)
+    def note_dropped(self, frozen: FrozenWeights) -> None:
+        """Record that a set of constants is dropped."""
+        lived = time.perf_counter() - frozen.created
+        self.given_up = (
+            1 if lived > self._WORTH_FACTOR * frozen.cost else min(self.given_up + 1, 20)
+        )
 
 
-class Frozen(Holder):
+class FrozenWeights(WeightSet):
     """One set of weights, arguments at `positions`, as constants of a session.
 
-    `call` runs the session, and calls `changed` when a weight is not what it was.  When nobody else
-    has the weights any more, or the constants are given up, `dropped` is called and the session is
-    let go.  `cost` are the seconds that the session took to make.
+    `call` runs the session, and selects another call if a weight has changed.  When nothing else
+    refers to the weights, or the constants are dropped, `on_release` is called and the session is
+    released.  `cost` is the time that the session took to create, in seconds.
     """
 
-    references = 3  # here, and twice in the globals of `call`
+    references = 3  # one here, two in the globals of `call`
 
     def __init__(
         self,
@@ -91,17 +104,25 @@ class Frozen(Holder):
         tensors: Sequence[torch.Tensor],
         seen: WeightSignature,
         cost: float,
-        dropped: Callable[[Frozen], None],
+        on_release: Callable[[FrozenWeights], None],
         windows: Sequence[memoryview] = (),
         sample: bytes = b"",
     ) -> None:
-        """
-        :param seen: the signature of the weights before the session was made
-        :param windows: `windows_of` them, which then read as `sample`
+        """Watch the weights.
+
+        Args:
+            session: has them as constants.
+            positions: of the arguments.
+            tensors: the weights.
+            seen: the signature of the weights before the session was created.
+            cost: the seconds that took.
+            on_release: called when the set is released.
+            windows: `sample_windows` of the weights.
+            sample: what these read then.
         """
         self.session = session
         self.windows, self.sample = tuple(windows), sample
-        self.cost, self.made = cost, time.perf_counter()
+        self.cost, self.created = cost, time.perf_counter()
         self.valid = [True]
         self.positions = tuple(positions)
         self.pointers, self.versions = seen[0], seen[1]
@@ -109,15 +130,15 @@ class Frozen(Holder):
         self.leaves_out = 0  # how many arguments in front `call` is not given
         self.tensors = list(tensors)
         self.weights = tuple(tensors)
-        # The memory is held: another tensor at the same address would look unchanged.
+        # Holds the memory: another tensor at the same address would look unchanged.
         # Not by an alias, which refers to the tensor: `torch.utils.swap_tensors` would refuse it.
         self._memory = [tensor.untyped_storage() for tensor in tensors]
         self.storages = frozenset(map(storage_of, tensors))
-        self._dropped = dropped
-        hold(self)
+        self._on_release = on_release
+        watch_weights(self)
 
-    def fresh(self, args: Sequence[Any]) -> bool:
-        """Whether the constants still are the values of the weights among these arguments."""
+    def is_current(self, args: Sequence[Any]) -> bool:
+        """Whether the constants still equal the weights among these arguments."""
         tensors = [args[i] for i in self.positions]
         return (
             self.valid[0]
@@ -127,9 +148,9 @@ class Frozen(Holder):
             and b"".join(self.windows) == self.sample
         )
 
-    def expected(self) -> dict[str, Any]:
+    def check_globals(self) -> dict[str, Any]:
         """The globals that the generated check of the weights reads."""
-        named = {f"w{i}": found for i, found in zip(self.positions, self.tensors, strict=True)}
+        named = {f"w{i}": tensor for i, tensor in zip(self.positions, self.tensors, strict=True)}
         return {
             "valid": self.valid,
             "weights": self.weights,
@@ -142,37 +163,43 @@ class Frozen(Holder):
         }
 
     def invalidate(self) -> None:
-        """The constants are not the weights any more: the next call sees it."""
+        """Mark the constants as changed, for the next call."""
         self.valid[0] = False
 
-    def let_go(self) -> None:
-        """Lets the session, the constants and the memory go."""
+    def release(self) -> None:
+        """Release the session, the constants and the memory."""
         self.valid[0] = False
-        self._dropped(self)
+        self._on_release(self)
         self.call = self.session = None
         self.tensors, self._memory, self.windows, self.weights = [], [], (), ()
 
 
-def sessions_with(weights: Sequence[torch.Tensor]) -> int:
-    """How many sessions have these weights as constants: the largest of them stands for all."""
-    place = storage_of(max(weights, key=lambda weight: weight.nbytes))
-    found = [each for each in holders() if isinstance(each, Frozen) and place in each.storages]
-    return len({id(each.session) for each in found if each.session is not None})
+def count_sessions_with(weights: Sequence[torch.Tensor]) -> int:
+    """Count the sessions with these weights as constants, by the largest of them."""
+    storage = storage_of(max(weights, key=lambda weight: weight.nbytes))
+    sets = [
+        weight_set
+        for weight_set in watched_sets()
+        if isinstance(weight_set, FrozenWeights) and storage in weight_set.storages
+    ]
+    return len({id(weight_set.session) for weight_set in sets if weight_set.session is not None})
 
 
 @functools.cache
-def _trim() -> Callable[[int], int] | None:
+def _find_malloc_trim() -> Callable[[int], int] | None:
     try:
-        found = ctypes.CDLL(None).malloc_trim
+        function = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):  # a C library other than glibc
         return None
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
-def give_back_freed() -> None:
-    """Hands memory that the creation of a session needed for a while back to the system: glibc
-    keeps it, about a third of the size of the weights for each session."""
-    trim = _trim()
+def trim_freed_memory() -> None:
+    """Return memory that the creation of a session freed to the system.
+
+    glibc keeps it, about a third of the size of the weights for each session.
+    """
+    trim = _find_malloc_trim()
     if trim is not None:
         trim(0)
 
@@ -182,23 +209,24 @@ def with_constants(
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     values: bool = True,
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """A copy of the model in which inputs are initializers, and the OrtValues of those whose data
-    are not in it.
+    """A copy of the model in which inputs are initializers, and the OrtValues of external ones.
 
-    :param weights: role and tensor by name of the input
-    :param values: False: no OrtValue is made
+    Args:
+        model: the model.
+        weights: role and tensor by name of the input.
+        values: False: no OrtValue is made.
     """
     result = ModelProto()
     result.CopyFrom(model)
     graph = result.graph
-    kept = [value for value in graph.input if value.name not in weights]
+    inputs = [value for value in graph.input if value.name not in weights]
     del graph.input[:]
-    graph.input.extend(kept)
+    graph.input.extend(inputs)
     constants: dict[str, Any] = {}
     for name, (role, tensor) in weights.items():
         proto = graph.initializer.add()
         host = tensor.data.cpu()  # the same memory, but for weights on an accelerator
-        ordered = in_order(role, host)
+        ordered = to_input_layout(role, host)
         proto.name, proto.data_type = name, int(role.elem_type or 0)
         proto.dims.extend(ordered.shape)
         size = ordered.numel() * ordered.element_size()

@@ -1,5 +1,4 @@
-"""Helpers of a call for what a generated line cannot say: values of symbolic sizes, memory that
-is no view, promised strides."""
+"""Helpers of generated calls: values of symbolic sizes, non-view tensors, declared strides."""
 
 from __future__ import annotations
 
@@ -16,47 +15,51 @@ from ortable.compat.torch import reinterpret_tensor
 
 
 class SymbolValues:
-    """Values of symbolic dimensions in one call, read from its arguments when first needed."""
+    """Values of symbolic dimensions in one call, read from its arguments on first use."""
 
-    __slots__ = ("args", "found", "sources")
+    __slots__ = ("args", "sources", "values")
 
     def __init__(self, args: Sequence[Any], sources: Sequence[DimSource]) -> None:
         self.args = args
         self.sources = sources
-        self.found: dict[str, int] | None = None
+        self.values: dict[str, int] | None = None
 
     def __call__(self, value: Any) -> Any:
-        """`value` with every dimension in it (containers are searched) replaced by its int."""
+        """Replace every dimension in `value`, containers included, by its int."""
         if isinstance(value, dims.SymDim):
-            if self.found is None:
-                self.found = {s.symbol: self._read(s) for s in self.sources}
-            return dims.evaluate_dim(value, self.found)
+            if self.values is None:
+                self.values = {s.symbol: self._read_size(s) for s in self.sources}
+            return dims.evaluate_dim(value, self.values)
         if isinstance(value, list | tuple):
             return type(value)(self(item) for item in value)
         if isinstance(value, dict):
             return {key: self(item) for key, item in value.items()}
         return value
 
-    def _read(self, source: DimSource) -> int:
+    def _read_size(self, source: DimSource) -> int:
         value = self.args[source.index]
         return int(value) if source.axis is None else int(value.shape[source.axis])
 
 
-def own(tensor: torch.Tensor) -> torch.Tensor:
-    """The memory of `tensor` as a tensor that is no view of it: autograd forbids in-place updates
-    of views that a compiled function returns."""
+def as_non_view(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor over the memory of `tensor` that is no view of it.
+
+    Autograd forbids in-place updates of views that a compiled function returns.
+    """
     # 0: further, from where it begins. torch 2.15 takes exact tuples only, and a Size is none.
     return reinterpret_tensor(tensor, tuple(tensor.shape), tensor.stride(), 0)
 
 
-def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]) -> torch.Tensor:
-    """A contiguous output as the tensor that torch promised: complex, and with its strides."""
+def with_declared_layout(
+    tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]
+) -> torch.Tensor:
+    """A contiguous output with the dtype and strides that torch declared."""
     if fetch.is_complex:
         tensor = as_complex(tensor)
         if fetch.permutation is None:
-            tensor = own(tensor)
+            tensor = as_non_view(tensor)
     if fetch.permutation is not None:
-        return own(tensor.permute(fetch.permutation))
+        return as_non_view(tensor.permute(fetch.permutation))
     if fetch.strides is not None:
         return with_strides(tensor, values(fetch.strides))
     return tensor

@@ -1,6 +1,8 @@
-"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left. A
-session is made when it is known which one: at once for weights that are inputs, at the first
-call for weights that become constants."""
+"""Create the callable of a converted graph, which runs a session of ONNX Runtime.
+
+The session is created immediately if weights are inputs, at the first call if they become
+constants, and never if the graph has no nodes.
+"""
 
 from __future__ import annotations
 
@@ -29,37 +31,49 @@ from ortable.passes.weight_quantization import Stored, WeightOptions
 from ortable_generated.onnx.traits import GATHERS
 
 from .call import OrtBackend, freezable_positions
-from .rounded import needs_constants
+from .quantized_constants import needs_constants_error
 
 Run = Callable[..., Any]
 
-_SOFT = 1  # omp_pause_soft: torch's next operator starts new threads, and finds all it knew
-# Seconds of a run. To end the threads and to start others costs 0.05 to 0.1 ms, and much more where
-# a new one is put behind a thread that computes; while they are there, a run takes up to a sixth
+_PAUSE_SOFT = (
+    1  # omp_pause_soft: torch's next operator starts new threads, and the state is preserved
+)
+# Seconds of a run. Ending the threads and starting others costs 0.05 to 0.1 ms, and much more if a
+# new one shares a processor with a thread that computes; while they spin, a run takes up to a sixth
 # longer.
-_LONG = 6e-3
-_LEFT_OUT = frozenset({"none", "-ort_codes", "-ort_weights"})  # then no code goes to kernels
+_LONG_RUN = 6e-3
+_RULES_WITHOUT_CODES = frozenset(
+    {"none", "-ort_codes", "-ort_weights"}
+)  # without these rules kernels read no codes
 _NO_WEIGHTS = "the graph reads no parameter and no buffer"
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
-    """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
+    """Create the callable of a converted graph.
+
+    Args:
+        compiled: the converted graph.
+        options: with the providers that run it.
+
+    Raises:
+        ProviderError: a provider is missing, or ONNX Runtime refuses the model.
+    """
     providers, stream = session_providers(options.providers or (), compiled.device)
     frozen = frozen_weights(compiled, options)
-    asked = _asked(compiled, options, frozen)
-    rounding = asked if isinstance(asked, WeightOptions) else None
+    requested = _requested_weights(compiled, options, frozen)
+    rounding = requested if isinstance(requested, WeightOptions) else None
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
 
     training = compiled.is_partition or compiled.kind != "inference"
 
-    tuned: dict[str, Any] = {}
+    tuning: dict[str, Any] = {}
 
-    def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
-        if asked == "keep":
-            model = casting_late(model)
+    def make_tuned_session(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
+        if requested == "keep":
+            model = with_late_casts(model)
 
-        def session(more: Mapping[str, Any]) -> Any:
+        def make_with(more: Mapping[str, Any]) -> Any:
             settings = options.session_options
             if more:
                 settings = {**more, **(settings or {})}
@@ -68,16 +82,16 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
                 providers,
                 settings,
                 training=training,
-                alone=training and compiled.is_short,
+                single_thread=training and compiled.is_short,
                 constants=constants,
             )
 
-        return session(_tuned(model, session, options, tuned, compiled.label))
+        return make_with(_tune_settings(model, make_with, options, tuning, compiled.label))
 
-    key = session_key(compiled, options, providers, training, options.tune, repr(asked))
+    key = session_key(compiled, options, providers, training, options.tune, repr(requested))
     session = None
     if isinstance(frozen, str):
-        session = shared_session(key, (), lambda: make(compiled.model))
+        session = shared_session(key, (), lambda: make_tuned_session(compiled.model))
     execute: Callable[[Any], Callable[..., Any]] | None = _run_alone if training else None
     if stream is not None:
         devices = [fetch.device for fetch in compiled.fetches]
@@ -86,7 +100,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         compiled,
         session,
         make_run_options(options.run_options),
-        make=make,
+        make=make_tuned_session,
         execute=execute,
         frozen=frozen,
         key=key,
@@ -96,53 +110,55 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         rounding=rounding,
         codes=options.optimize
         and not training
-        and _LEFT_OUT.isdisjoint(options.rewrites)
+        and _RULES_WITHOUT_CODES.isdisjoint(options.rewrites)
         and stream is None,
     )
-    backend.tuned = tuned
-    if isinstance(asked, str) and stream is None:
+    backend.tuned = tuning
+    if isinstance(requested, str) and stream is None:
         constants = () if isinstance(frozen, str) else frozen
-        backend.weights.update(memory_of_weights(compiled, constants))
+        backend.weights.update(compute_weight_memory(compiled, constants))
     return backend
 
 
-def _asked(
+def _requested_weights(
     compiled: CompiledGraph, options: OrtOptions, frozen: Sequence[int] | str
 ) -> WeightOptions | Stored | None:
-    """What option `weights` asks of this graph."""
-    asked = options.weights if compiled.fetches else None
-    if asked in (None, "keep") or not isinstance(frozen, str):
-        return asked
+    """The value of option `weights` that applies to this graph."""
+    requested = options.weights if compiled.fetches else None
+    if requested in (None, "keep") or not isinstance(frozen, str):
+        return requested
     if frozen != _NO_WEIGHTS:
-        raise needs_constants(frozen)
+        raise needs_constants_error(frozen)
     return None
 
 
 def _run_alone(session: Any) -> Callable[..., Any]:
-    """What runs a session beside operators of torch, whose threads it need not wait for."""
+    """The run function of a session beside torch operators, whose spinning threads are ended."""
     run: Callable[..., Any] = bound_session(session).run_with_ort_values
     if session.get_session_options().intra_op_num_threads == 1:
         return run
     return without_waiting_threads(run)
 
 
-def _tuned(
+def _tune_settings(
     model: ModelProto,
     make: Callable[..., Any],
     options: OrtOptions,
     record: dict[str, Any],
     label: str,
 ) -> Mapping[str, Any]:
-    """The settings that option `tune`, if given, finds for a model; ``record`` is told, and the
-    user of a graph that cannot be searched."""
+    """The settings that option `tune`, if given, finds for a model.
+
+    Fills ``record``, and warns if a graph cannot be tuned.
+    """
     settings: Mapping[str, Any] = {}
     if not options.tune:
         return settings
     if provider_names(options.providers) == ("CPUExecutionProvider",):
-        given = options.session_options or {}
-        found = tuned_settings(model, make, given, options.tune, options.cache_dir)
-        record.update(asdict(found))
-        settings = found.settings
+        user_settings = options.session_options or {}
+        tuning = tuned_settings(model, make, user_settings, options.tune, options.cache_dir)
+        record.update(asdict(tuning))
+        settings = tuning.settings
     else:
         record["found"] = "not tuned: only sessions on the CPU are"
     if options.hints and record["found"].startswith("not tuned"):
@@ -165,23 +181,23 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "nothing is left for ONNX Runtime to compute"
     if type(options.session_options).__name__ == "SessionOptions":
         return "constants would be written into your SessionOptions object: give a dict of settings"
-    elsewhere = _why_not_there(options)
-    if elsewhere:
-        return elsewhere
-    if options.freeze == "auto" and is_one_of_several_processes():
+    reason = _why_no_constants(options)
+    if reason:
+        return reason
+    if options.freeze == "auto" and is_distributed():
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
-    found = freezable_positions(compiled)
-    if found and options.weights == "keep":
-        return without_matrices(compiled, found) or "option weights is 'keep'"
-    return found or _NO_WEIGHTS
+    positions = freezable_positions(compiled)
+    if positions and options.weights == "keep":
+        return without_matrices(compiled, positions) or "option weights is 'keep'"
+    return positions or _NO_WEIGHTS
 
 
-def _why_not_there(options: OrtOptions) -> str:
-    """Why the providers take no constants; empty where they do.
+def _why_no_constants(options: OrtOptions) -> str:
+    """Why the providers take no constants; empty if they do.
 
-    On CUDA only who trusts them gets some: to look for writes that torch does not count, a call
+    On CUDA only `freeze='trust'` allows them: to check for writes that torch does not count, a call
     would have to wait for the device.
     """
     names = provider_names(options.providers)
@@ -196,9 +212,12 @@ def _why_not_there(options: OrtOptions) -> str:
     return ""
 
 
-def is_one_of_several_processes() -> bool:
-    """Whether this process is one of several: `broadcast` and its like receive into tensors whose
-    versions stay what they were, and DistributedDataParallel calls it."""
+def is_distributed() -> bool:
+    """Whether torch.distributed runs several processes.
+
+    `broadcast` and the like write into tensors without a new version, and DistributedDataParallel
+    calls it.
+    """
     distributed = torch.distributed
     if not distributed.is_available() or not distributed.is_initialized():
         return False
@@ -206,75 +225,82 @@ def is_one_of_several_processes() -> bool:
 
 
 def without_waiting_threads(run: Run) -> Run:
-    """`run`, for which torch's OpenMP threads are ended when the run before took long.
+    """Wrap `run` so that torch's OpenMP threads are ended if the previous run was long.
 
-    After an operator of torch they look for work for some 20 ms more, on the processors that ONNX
-    Runtime's threads need: the forward pass of a training step, which follows the optimizer,
-    computes on one processor fewer. Nothing is ended where torch has no OpenMP library with
-    `omp_pause_resource_all` (OpenMP 5.0, section 3.2.43).
+    After an operator of torch they spin for some 20 ms on the processors that ONNX Runtime's
+    threads need: the forward pass of a training step, which follows the optimizer, computes on one
+    processor fewer. Nothing is ended without an OpenMP library that has `omp_pause_resource_all`
+    (OpenMP 5.0, section 3.2.43).
     """
-    pause = _pause()
+    pause = _find_omp_pause()
     if pause is None:
         return run
     seconds = 0.0
 
-    def call(*given: Any) -> Any:
+    def timed_run(*arguments: Any) -> Any:
         nonlocal seconds
-        if seconds > _LONG:
-            pause(_SOFT)  # of this thread's own parallel regions; refused inside one
+        if seconds > _LONG_RUN:
+            pause(_PAUSE_SOFT)  # of this thread's own parallel regions; refused inside one
         begin = time.perf_counter()
-        result = run(*given)
+        result = run(*arguments)
         seconds = time.perf_counter() - begin
         return result
 
-    return call
+    return timed_run
 
 
 @functools.cache
-def _pause() -> Callable[[int], int] | None:
-    """The function of the OpenMP library that torch has loaded for everybody."""
+def _find_omp_pause() -> Callable[[int], int] | None:
+    """`omp_pause_resource_all` of the OpenMP library that torch has loaded."""
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).omp_pause_resource_all
-    except (AttributeError, OSError, TypeError):  # no such function; no such way on this system
+    except (AttributeError, OSError, TypeError):  # the library or system has no such function
         return None
     return function
 
 
 def without_matrices(compiled: CompiledGraph, positions: Sequence[int]) -> tuple[int, ...]:
-    """The positions without those of matrices of half floats, which a session would keep in
-    float32."""
-    stay = {role.index for role in compiled.inputs if _is_matrix(role)}
-    return tuple(index for index in positions if index not in stay)
+    """The positions without matrices of half floats, which a session would keep in float32."""
+    matrices = {role.index for role in compiled.inputs if _is_matrix(role)}
+    return tuple(index for index in positions if index not in matrices)
 
 
 def _is_matrix(role: InputRole) -> bool:
     return role.elem_type in HALVES and len(role.shape or ()) > 1
 
 
-def casting_late(model: ModelProto) -> ModelProto:
-    """The model with the casts of inputs in front, which ONNX Runtime runs last: it looks for an
-    order from the results backwards, among what a node reads for the latest in the file first.
-    Where casts stand beside their readers it runs all of them before anything else, and all weights
-    are float32 at a time."""
+def with_late_casts(model: ModelProto) -> ModelProto:
+    """Move the casts of inputs to the front of the model, so that ONNX Runtime runs them last.
+
+    It orders nodes backwards from the results, and of what a node reads takes the latest in the
+    file first. Beside their readers, all casts would run before anything else, and all weights
+    would be float32 at the same time.
+    """
     result = ModelProto()
     result.CopyFrom(model)
     nodes = list(result.graph.node)
-    halves = {each.name for each in result.graph.input if each.type.tensor_type.elem_type in HALVES}
+    halves = {
+        graph_input.name
+        for graph_input in result.graph.input
+        if graph_input.type.tensor_type.elem_type in HALVES
+    }
     early = [len(node.input) == 1 and node.input[0] in halves for node in nodes]
     del result.graph.node[:]
-    for wanted in (True, False):
+    for is_early in (True, False):
         result.graph.node.extend(
-            node for node, first in zip(nodes, early, strict=True) if first is wanted
+            node for node, first in zip(nodes, early, strict=True) if first is is_early
         )
     return result
 
 
-def memory_of_weights(compiled: CompiledGraph, constants: Sequence[int]) -> dict[str, int]:
-    """Bytes of the weights that a graph reads: ``model_bytes`` where torch keeps them, and
-    ``session_bytes``, what a session with these constants keeps beside that, in which half floats
-    that operators compute with are float32."""
-    chosen, found = set(constants), {"model_bytes": 0, "session_bytes": 0}
-    wide = _computed_with(compiled)
+def compute_weight_memory(compiled: CompiledGraph, constants: Sequence[int]) -> dict[str, int]:
+    """Bytes of the weights that a graph reads.
+
+    ``model_bytes`` is what torch keeps, ``session_bytes`` what a session with these constants keeps
+    in addition, in which half floats that operators compute with are float32.
+    """
+    frozen, memory = set(constants), {"model_bytes": 0, "session_bytes": 0}
+    wide = _inputs_computed_with(compiled)
     for role in compiled.inputs:
         if not role.static or role.name not in compiled.fed:
             continue
@@ -282,20 +308,20 @@ def memory_of_weights(compiled: CompiledGraph, constants: Sequence[int]) -> dict
         size = dtypes.ITEMSIZE.get(role.elem_type or 0, 0)
         if not isinstance(count, int):
             continue
-        found["model_bytes"] += count * size
-        if role.index in chosen:
+        memory["model_bytes"] += count * size
+        if role.index in frozen:
             grown = role.elem_type in HALVES and role.name in wide
-            found["session_bytes"] += count * (4 if grown else size)
-    return found
+            memory["session_bytes"] += count * (4 if grown else size)
+    return memory
 
 
-def _computed_with(compiled: CompiledGraph) -> set[str]:
-    """Inputs that some node does more with than to take out what indices of the call choose."""
+def _inputs_computed_with(compiled: CompiledGraph) -> set[str]:
+    """Inputs that some node reads other than by gathering from them with indices of the call."""
     graph = compiled.model.graph
-    constants = {each.name for each in graph.initializer}
-    found: set[str] = set()
+    constants = {initializer.name for initializer in graph.initializer}
+    names: set[str] = set()
     for node in graph.node:
-        chosen = len(node.input) > 1 and constants.isdisjoint(node.input[1:])
-        takes = node.op_type in GATHERS and chosen
-        found.update(node.input[1:] if takes else node.input)
-    return found
+        by_call = len(node.input) > 1 and constants.isdisjoint(node.input[1:])
+        is_gather = node.op_type in GATHERS and by_call
+        names.update(node.input[1:] if is_gather else node.input)
+    return names

@@ -1,1 +1,1 @@
-"""From an FX graph to a model with roles: inputs, outputs, views, strides, conversion."""
+"""Lower one FX graph to an ONNX model, with the roles of its inputs and outputs."""

@@ -1,5 +1,7 @@
-"""A graph of AOTAutograd, analysed once: which kind it is, its arguments, where it runs. One
-whose sizes became known is analysed anew."""
+"""A graph of AOTAutograd with cached analyses: its kind, arguments and device.
+
+A graph whose sizes became known is analysed anew.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _COPIES = (torch.ops.aten.copy_.default, torch.ops.aten.copy_)
 
 
 def writes_argument(node: Node) -> bool:
-    """Whether a node copies a result into an argument: the call does that, nothing is converted."""
+    """Whether a node copies a result into an argument, which the call does: it is not converted."""
     return (
         node.op == "call_function"
         and node.target in _COPIES
@@ -26,9 +28,9 @@ def writes_argument(node: Node) -> bool:
 
 
 class AotGraph:
-    """A graph and what several steps read from it, each worked out when it is first asked for.
+    """A graph with what several steps read from it, computed on first use.
 
-    Passes that add nodes in place keep the arguments and the results, so that all of it stays true.
+    Passes that add nodes in place preserve the arguments and results, so the caches stay valid.
     """
 
     def __init__(self, module: GraphModule) -> None:
@@ -39,8 +41,7 @@ class AotGraph:
 
     @cached_property
     def kind(self) -> str:
-        """`forward`, `backward` or `inference`, from what AOTAutograd says of arguments and
-        results."""
+        """`forward`, `backward` or `inference`, from AOTAutograd's descriptions."""
         results = self.output.meta.get("desc") or []
         placeholders = self.module.graph.find_nodes(op="placeholder")
         described = [type(node.meta.get("desc")).__name__ for node in placeholders]
@@ -55,7 +56,7 @@ class AotGraph:
 
     @cached_property
     def inputs(self) -> InputPlan:
-        """The arguments, and where the values of symbols are found among them."""
+        """The arguments, and which of them give the values of symbols."""
         return InputPlan(self.module)
 
     @cached_property
@@ -65,7 +66,7 @@ class AotGraph:
 
     @property
     def output(self) -> Node:
-        """The node that has the results."""
+        """The output node."""
         return self.module.graph.output_node()
 
     def is_mutation(self, node: Node) -> bool:

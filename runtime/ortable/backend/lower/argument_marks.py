@@ -1,11 +1,11 @@
-"""Marks on the arguments of a graph of AOTAutograd: what people call them, where their memory lies
-otherwise than it was traced, and which somebody writes without a trace. Steps of `aot.pipeline` and
-`partition` set them; inputs, results and the key of a graph read them.
+"""Marks on the arguments of a graph: user-facing name, true strides, untracked writes.
 
-Names are those of the parameter, the buffer or the argument of the user's function that dynamo took
-a value from; equal graphs share one conversion, which has the names of the first. PEFT merges
-adapters into the weights of the layers that it wraps, and swaps adapters, with `weight.data`, which
-leaves no trace."""
+Steps of `aot.pipeline` and `partition` set them; inputs, results and the graph key read them.
+
+Names are those of the parameter, buffer or function argument that dynamo took a value from;
+equal graphs share one conversion, which has the names of the first. PEFT merges and swaps
+adapters with `weight.data`, which torch does not count as a write.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPELLINGS = (
 )  # fmt: skip
 _ROOTS = ("L.self.", "L.", "G.")
 _WRAPPED = "._modules['base_layer']"  # what every layer of PEFT calls the layer inside
-_STALE = (
+_STALE_WARNING = (
     "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT's layers, which PEFT "
     "writes without a trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after "
     "that, or leave freeze at 'auto', which keeps these weights inputs."
@@ -37,63 +37,68 @@ _STALE = (
 
 
 def argument_names(graph_module: GraphModule) -> tuple[str, ...]:
-    """Name the arguments of a graph of dynamo: `layers.0.weight`, `x`, `batch.mask`. Those of one
-    module are as in its state_dict; those of several start with the variable that holds it."""
+    """Name the arguments of a dynamo graph: `layers.0.weight`, `x`, `batch.mask`.
+
+    Names in a single module are those of its state_dict; with several modules they start with the
+    variable that holds the module.
+    """
     nodes = graph_module.graph.find_nodes(op="placeholder")
     sources = [_source_of(node) for node in nodes]
     modules = {module for source in sources if (module := _module_of(source))}
-    around = modules.pop() if len(modules) == 1 else None
+    owner = modules.pop() if len(modules) == 1 else None
     return tuple(
-        _readable(source if _module_of(source) != around else source[len(around or "") :])
+        _format_source(source if _module_of(source) != owner else source[len(owner or "") :])
         or node.name
         for node, source in zip(nodes, sources, strict=True)
     )
 
 
 def mark_argument_names(graph_module: GraphModule, names: Sequence[str]) -> None:
-    """Give the arguments of a graph of AOTAutograd the names of dynamo's; gradients and saved
-    values keep those that they have in the graph."""
+    """Give the arguments of an AOTAutograd graph the names of dynamo's.
+
+    Gradients and saved values keep their names in the graph.
+    """
     for node in graph_module.graph.find_nodes(op="placeholder"):
-        node.meta[_NAME] = _described(node.meta.get("desc"), names) or node.name
+        node.meta[_NAME] = _name_of_description(node.meta.get("desc"), names) or node.name
 
 
 def mark_inner_name(node: Node, arguments: Sequence[Node]) -> None:
-    """Give an argument of a partition the name of the value that it is, where the arguments of the
-    whole graph have names."""
+    """Name an argument of a partition after its value, if the arguments of the graph have names."""
     if arguments and _NAME in arguments[0].meta:
         node.meta.setdefault(_NAME, node.name)
 
 
 def argument_name(node: Node) -> str | None:
-    """The name of an argument; None where nobody gave it one."""
+    """The name of an argument; None if it has no mark."""
     return node.meta.get(_NAME)
 
 
 def _module_of(source: str) -> str:
-    """The outermost module that holds a parameter, as dynamo writes it; empty for what no module
-    holds."""
-    places = [place for part in _PARTS if (place := source.find(part)) > 0]
-    return source[: min(places)] if places else ""
+    """The outermost module that holds a parameter, as dynamo writes it; empty if there is none."""
+    indices = [index for part in _PARTS if (index := source.find(part)) > 0]
+    return source[: min(indices)] if indices else ""
 
 
-def _described(description: object, names: Sequence[str]) -> str | None:
-    """The name that a description of AOTAutograd stands for."""
+def _name_of_description(description: object, names: Sequence[str]) -> str | None:
+    """The name for a description of AOTAutograd."""
     target = getattr(description, "target", None)  # of a parameter or buffer
     if isinstance(target, str):
         return target
     index = getattr(description, "idx", None)
     base = getattr(description, "base", None)
     if base is not None:  # a part of a tensor subclass
-        whole = _described(base, names)
+        name = _name_of_description(base, names)
         part = getattr(description, "attr", index)
-        return None if whole is None else f"{whole}.{part}"
+        return None if name is None else f"{name}.{part}"
     plain = type(description).__name__.startswith("Plain")
     return names[index] if plain and isinstance(index, int) and index < len(names) else None
 
 
-def _readable(source: str) -> str:
-    """`L['self']._modules['fc']._parameters['weight']` as `fc.weight`; empty for a value that
-    dynamo computes."""
+def _format_source(source: str) -> str:
+    """Turn `L['self']._modules['fc']._parameters['weight']` into `fc.weight`.
+
+    Empty for a value that dynamo computes.
+    """
     if "(" in source:
         return ""
     for written, read in _SPELLINGS:
@@ -114,11 +119,12 @@ def _source_of(node: Node) -> str:
 
 
 def mark_argument_strides(graph_module: GraphModule, arguments: Sequence[Any]) -> None:
-    """Mark the arguments of a graph of AOTAutograd that have other strides than their nodes say:
-    tensors that a forward graph saves, and whose strides it reports.
+    """Mark the arguments whose true strides differ from those of their nodes.
+
+    They are tensors that a forward graph saves, and whose strides it reports.
 
     Args:
-        graph_module: the graph.
+        graph_module: the graph of AOTAutograd.
         arguments: what AOTAutograd compiles it for, with the true strides.
     """
     nodes = graph_module.graph.find_nodes(op="placeholder")
@@ -126,18 +132,18 @@ def mark_argument_strides(graph_module: GraphModule, arguments: Sequence[Any]) -
         pair = (node.meta.get("val"), argument)
         if any(not isinstance(t, torch.Tensor) or t.layout is not torch.strided for t in pair):
             continue
-        traced, strides = (each.stride() for each in pair)
+        traced, strides = (tensor.stride() for tensor in pair)
         if all(isinstance(step, int) for step in (*strides, *traced)) and strides != traced:
             node.meta[_STRIDES] = strides
 
 
 def mark_any_strides(node: Node) -> None:
-    """Mark an argument of a partition of whose strides nothing is known before the call."""
+    """Mark an argument of a partition whose strides are unknown before the call."""
     node.meta.setdefault(_STRIDES, None)
 
 
 def has_other_strides(node: Node) -> bool:
-    """Whether an argument may have other strides than its node says."""
+    """Whether the strides of an argument may differ from those of its node."""
     return _STRIDES in node.meta
 
 
@@ -150,8 +156,10 @@ def argument_strides(node: Node) -> tuple[int, ...] | None:
 
 
 def find_untracked_writes(graph_module: GraphModule) -> frozenset[int]:
-    """Positions of the arguments of a graph of dynamo that are weights of PEFT's layers, their
-    adapters included; none where nobody has imported PEFT, whatever their layers are called."""
+    """Positions of the arguments of a dynamo graph that are weights of PEFT layers or adapters.
+
+    Empty unless PEFT is imported, whatever the layers are called.
+    """
     if "peft" not in sys.modules:
         return frozenset()
     names = [_source_of(node) for node in graph_module.graph.find_nodes(op="placeholder")]
@@ -160,17 +168,17 @@ def find_untracked_writes(graph_module: GraphModule) -> frozenset[int]:
 
 
 def mark_untracked_writes(graph_module: GraphModule, positions: frozenset[int]) -> None:
-    """Mark the arguments of a graph of AOTAutograd that are those of dynamo's graph."""
+    """Mark the arguments of an AOTAutograd graph that are at these positions of dynamo's graph."""
     for node in graph_module.graph.find_nodes(op="placeholder"):
         if getattr(node.meta.get("desc"), "idx", None) in positions:
             node.meta[_WRITTEN] = True
 
 
 def warn_of_constants() -> None:
-    """Warn that option `freeze` makes constants of such weights."""
-    warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
+    """Warn that option `freeze` makes constants of weights that PEFT writes."""
+    warnings.warn(_STALE_WARNING, RuntimeWarning, stacklevel=2)
 
 
 def has_untracked_writes(node: Node) -> bool:
-    """Whether an argument is such a weight."""
+    """Whether PEFT may write into an argument without torch counting it."""
     return _WRITTEN in node.meta

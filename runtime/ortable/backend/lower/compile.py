@@ -1,5 +1,7 @@
-"""One ATen graph to one ONNX model, with the roles of its arguments and results. It runs inside
-AOTAutograd's compilers, and reads shapes and types, never values."""
+"""Convert one ATen graph to one ONNX model, with the roles of its arguments and results.
+
+Runs inside AOTAutograd's compilers; reads shapes and types, never values.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from ortable.backend.sessions.providers import device_of, kernel_table
 from ortable.builder import GraphBuilder
 from ortable.compat.onnxruntime import empty_loses_strides
 from ortable.compat.providers import CUDA, provider_names
-from ortable.compat.undone import collections_paused
+from ortable.compat.scoped_patch import pause_gc
 from ortable.errors import OptionError
 from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transpose_parts
@@ -38,28 +40,31 @@ from ortable.prelude.complex_value import ComplexValue, join_pair, part_type
 
 from .aot_graph import AotGraph
 from .argument_marks import has_untracked_writes
+from .cost_model import is_short
 from .data_checks import CheckingInterpreter, add_checks
 from .inputs import check_inputs, check_type, declare_inputs, shape_of, strides_of
 from .outputs import OutputPlan, plan_outputs
-from .strides import contiguous_strides, dense_order, inverse
-from .work import is_short
+from .strides import contiguous_strides, dense_order, inverse_permutation
 
 
 def compile_graph(
     graph: AotGraph,
     options: OrtOptions,
     static: frozenset[int] = frozenset(),
-    whole: AotGraph | None = None,
+    parent: AotGraph | None = None,
 ) -> CompiledGraph:
-    """Converts an ATen graph whose nodes carry `meta["val"]`.
+    """Convert an ATen graph whose nodes have `meta["val"]`.
 
-    :param options: with the providers that run the graph (`resolve_providers`)
-    :param static: positions of arguments that are parameters or buffers
-    :param whole: the graph of which `graph` is a partition, where it is one
+    Args:
+        graph: the graph.
+        options: with the providers that run the graph (`resolve_providers`).
+        static: positions of arguments that are parameters or buffers.
+        parent: the graph of which `graph` is a partition, if it is one.
 
-    :raises FunctionNotFoundError: operators without a converter, all of them
-    :raises ConversionError: an argument, a result or an operator that cannot be converted
-    :raises ProviderError: tensors on a device that no provider of the options serves
+    Raises:
+        FunctionNotFoundError: operators without a converter, all of them.
+        ConversionError: an argument, a result or an operator that cannot be converted.
+        ProviderError: tensors on a device that no provider of the options serves.
     """
     assert options.providers is not None, "resolve_providers comes first"
     begin = time.perf_counter()
@@ -72,22 +77,22 @@ def compile_graph(
         target="onnxruntime",
         kernel_table=kernel_table(providers),
     )
-    with collections_paused():
-        roles, fetches, fx_names, cases, data_checks = _convert(builder, graph, outputs)
+    with pause_gc():
+        roles, fetches, fx_names, cases, data_checks = _convert_graph(builder, graph, outputs)
         converted = time.perf_counter()
         passes = pipeline.select_passes(options.optimize, options.rewrites)
         rewrites = pipeline.run_passes(builder, passes).rewrites
         if options.weights == "keep":
             rewrite_graph(builder, rule_selection.select_rules("ort_half_products"), rewrites)
     optimized = time.perf_counter()
-    # what runs is what the options ask for, and nothing else
+    # the options select all passes
     proto = builder.to_onnx(optimize=False)
-    model = _transformed(proto, options.pre_ort_model_transforms)
+    model = _apply_transforms(proto, options.pre_ort_model_transforms)
     serialized = time.perf_counter()
     return CompiledGraph(
         model=model,
-        kind=(whole or graph).kind,
-        inputs=_weights_marked(roles, graph, static, outputs),
+        kind=(parent or graph).kind,
+        inputs=_mark_weights(roles, graph, static, outputs),
         outputs=tuple(outputs.roles),
         n_results=outputs.n_results,
         fetches=fetches,
@@ -95,7 +100,7 @@ def compile_graph(
         sources=graph.inputs.sources,
         fed=frozenset([*names_read(model.graph.node), *(v.name for v in model.graph.output)]),
         device=graph.device,
-        is_partition=whole is not None,
+        is_partition=parent is not None,
         is_short=graph.device == "cpu" and is_short(graph.module.graph.nodes),
         timings={
             "convert": converted - begin,
@@ -111,41 +116,49 @@ def compile_graph(
     )
 
 
-def _convert(
+def _convert_graph(
     builder: GraphBuilder, graph: AotGraph, outputs: OutputPlan
 ) -> tuple[
     tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str], dict[str, str], tuple[RangeCheck, ...]
 ]:
-    """Fills `builder` with what ONNX Runtime computes of a graph; the roles of the arguments, the
-    outputs in order, `_fx_names`, which cases of their entries the FX nodes took, and the checks of
-    data."""
-    body, copies = _body(graph.module, outputs)
+    """Convert the part of a graph that ONNX Runtime runs into `builder`.
+
+    Returns the roles of the arguments, the outputs in order, `_map_fx_names`, the case that each FX
+    node took, and the checks of data.
+    """
+    body, copies = _extract_live_graph(graph.module, outputs)
     interpreter = CheckingInterpreter(builder, module=graph.module)
     for name in (*outputs.names, DATA_CHECKS):
-        builder.unique_name(name)  # taken, so that no argument gets it
+        builder.unique_name(name)  # reserved: no argument gets it
     roles = declare_inputs(builder, graph.inputs, interpreter, copies)
     interpreter.run(body, outputs=False)  # they are declared below
     values = interpreter.values
     fetches = tuple(
         _declare_output(
-            builder, node, name, values[copies[node]], node in outputs.kept, graph.inputs.sources
+            builder,
+            node,
+            name,
+            values[copies[node]],
+            node in outputs.promised,
+            graph.inputs.sources,
         )
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
     data_checks: tuple[RangeCheck, ...] = ()
     if graph.device == "cpu":  # on a GPU eager stops the process, some time later
         data_checks = add_checks(interpreter, graph.kind == "backward")
-    taken = interpreter.cases
-    cases = {node.name: taken[copy] for node, copy in copies.items() if copy in taken}
-    fx_names = _fx_names(values, copies, outputs, fetches)
+    cases_by_copy = interpreter.cases
+    cases = {
+        node.name: cases_by_copy[copy] for node, copy in copies.items() if copy in cases_by_copy
+    }
+    fx_names = _map_fx_names(values, copies, outputs, fetches)
     return roles, fetches, fx_names, cases, data_checks
 
 
-def _weights_marked(
+def _mark_weights(
     roles: Iterable[InputRole], graph: AotGraph, static: frozenset[int], outputs: OutputPlan
 ) -> tuple[InputRole, ...]:
-    """The roles of the arguments, those of weights as such: `static` where the graph only reads
-    them, `untracked_writes` where their owner writes them without a trace."""
+    """Set `static` on weights that the graph only reads, and `untracked_writes`."""
     written = {mutation.source for mutation in outputs.mutations}
     return tuple(
         replace(
@@ -157,44 +170,48 @@ def _weights_marked(
     )
 
 
-def _fx_names(
+def _map_fx_names(
     values: Mapping[Node, Any],
     copies: Mapping[Node, Node],
     outputs: OutputPlan,
     fetches: Sequence[Fetch],
 ) -> dict[str, str]:
-    """Names of ONNX results (some may be optimized away) to names of the FX nodes whose values they
-    are; the parts of complex values are those of `name.real` and `name.imag`. An output has another
-    name, and perhaps another layout, than the result it is made of."""
-    found: dict[str, str] = {}
+    """Map names of ONNX results to names of the FX nodes whose values they are.
+
+    Some results may be optimized away. Complex values have `name.real` and `name.imag`. An output
+    may have another name and layout than the result it is made of.
+    """
+    names: dict[str, str] = {}
     for node, copy in copies.items():
         name = values.get(copy)
         if isinstance(name, str) and node.op != "placeholder":
-            found.setdefault(name, node.name)
+            names.setdefault(name, node.name)
         elif isinstance(name, ComplexValue) and node.op != "placeholder":
-            found.setdefault(name.real, f"{node.name}.real")
-            found.setdefault(name.imag, f"{node.name}.imag")
+            names.setdefault(name.real, f"{node.name}.real")
+            names.setdefault(name.imag, f"{node.name}.imag")
     for node, fetch in zip(outputs.fetched, fetches, strict=True):
         if fetch.permutation is None and isinstance(node.meta["val"], torch.Tensor):
-            found[fetch.name] = node.name
-    return found
+            names[fetch.name] = node.name
+    return names
 
 
 def target_opset(
-    asked: int | Mapping[str, int] | None, providers: Sequence[str]
+    requested: int | Mapping[str, int] | None, providers: Sequence[str]
 ) -> int | dict[str, int]:
-    """The opsets of the model: those asked for, or the newest that ortable and the providers run
-    whole."""
-    if asked is None:
+    """The requested opsets, or the newest that ortable and the providers fully support."""
+    if requested is None:
         from ortable.ir.versions import ORT_CUDA_OPSET, ORT_MAX_OPSET
 
         return ORT_CUDA_OPSET if CUDA in providers else ORT_MAX_OPSET
-    return asked if isinstance(asked, int) else dict(asked)
+    return requested if isinstance(requested, int) else dict(requested)
 
 
-def _body(graph_module: GraphModule, outputs: OutputPlan) -> tuple[GraphModule, dict[Node, Node]]:
-    """The part of the graph that ONNX Runtime runs: what `outputs.fetched` depends on, as a graph
-    of its own without results, and the copies of the original nodes in it.
+def _extract_live_graph(
+    graph_module: GraphModule, outputs: OutputPlan
+) -> tuple[GraphModule, dict[Node, Node]]:
+    """Extract what `outputs.fetched` depends on, as a graph without results.
+
+    Returns it and the copies of the original nodes.
     """
     live: set[Node] = set()
     stack = list(outputs.fetched)
@@ -213,10 +230,12 @@ def _body(graph_module: GraphModule, outputs: OutputPlan) -> tuple[GraphModule, 
 
 
 def _declare_output(
-    builder: Any, node: Node, name: str, result: Any, kept: bool, sized: Container[str]
+    builder: Any, node: Node, name: str, result: Any, keep_strides: bool, sized: Container[str]
 ) -> Fetch:
-    """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
-    `kept`; `sized` are the symbols whose values the arguments tell."""
+    """Make the ONNX output `name` for `node`, in torch's memory order if `keep_strides`.
+
+    `sized` are the symbols whose values follow from the arguments.
+    """
     value = node.meta["val"]
     builder.origin = node
     if isinstance(value, torch.SymFloat | torch.SymBool):
@@ -235,7 +254,7 @@ def _declare_output(
     elem_type, shape, strides = dtypes.from_torch(value.dtype), shape_of(value), strides_of(value)
     is_bool, is_complex = elem_type == dtypes.boolean, dtypes.is_complex_type(elem_type)
     identity = tuple(range(len(shape)))
-    order = dense_order(shape, strides) if kept else identity
+    order = dense_order(shape, strides) if keep_strides else identity
     if order is not None and order != identity:
         result = transpose_parts(builder, result, order)
         shape = tuple(shape[axis] for axis in order)
@@ -247,21 +266,20 @@ def _declare_output(
     device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
     # an empty result as long as data says keeps the strides that it comes with
-    told = all(name in sized for stride in strides for name in dims.free_symbols(stride))
-    lost = empty_loses_strides and 0 in shape and told
-    if lost or (order is None and strides != contiguous_strides(shape)):
+    known = all(name in sized for stride in strides for name in dims.free_symbols(stride))
+    loses_strides = empty_loses_strides and 0 in shape and known
+    if loses_strides or (order is None and strides != contiguous_strides(shape)):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)
-    permutation = None if order in (None, identity) else inverse(order)
+    permutation = None if order in (None, identity) else inverse_permutation(order)
     return Fetch(name, is_bool, permutation, None, is_complex, device, float8)
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:
-    """Gives a result the name of an output; the identity pass renames what may be renamed."""
+    """Give a result the name of an output; the identity pass removes the Identity where it can."""
     builder.make_node("Identity", [result], [name])
 
 
-def _transformed(model: ModelProto, transforms: Sequence[Any]) -> ModelProto:
-    """The model after the user's transforms, in order."""
+def _apply_transforms(model: ModelProto, transforms: Sequence[Any]) -> ModelProto:
     for transform in transforms:
         changed = transform(model)
         if changed is None:

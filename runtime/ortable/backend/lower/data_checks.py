@@ -1,9 +1,9 @@
-"""What operators demand of the data of a call, as nodes of the ONNX graph: eager raises where an
-index is out of range, and so does the session.
+"""Check the data of a call in the ONNX graph, where eager raises for an index out of range.
 
-A check costs two reductions of the tensor that it looks at, and no work in Python: the smallest
-distance to a bound is the index of a Gather from a tensor of one element, which ONNX Runtime
-refuses where the distance is negative. `execute.checks` finds then which demand that was."""
+A check costs two reductions of its tensor, and no work in Python: the smallest distance to a
+bound is the index of a Gather from a tensor of one element, which ONNX Runtime refuses where
+the distance is negative. `execute.checks` then finds the violated demand.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FARTHEST = 1 << 62  # half of what int64 holds, so that differences to bounds f
 
 
 class CheckingInterpreter(DynamoInterpreter):
-    """Converts a graph, and notes in `demands` what its operators demand of their data."""
+    """Convert a graph, and record in `demands` what its operators demand of their data."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -47,33 +47,36 @@ class CheckingInterpreter(DynamoInterpreter):
 
 
 def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[RangeCheck, ...]:
-    """Adds nodes that stop the session where a demand is not met.
+    """Add nodes that stop the session where a demand is not met.
 
-    A demand that the graph itself shows to be met gets none, and in a backward graph neither does
-    one on an argument: the forward graph has checked what it saved.
+    Skips demands that the graph itself proves, and in a backward graph those on arguments: the
+    forward graph has checked what it saved.
 
     Args:
         interpreter: after it has run.
         is_backward: whether the graph computes gradients.
+
+    Returns:
+        The checks, by which a violation is reported.
     """
     graph = interpreter.builder
     groups: dict[Any, list[tuple[Node, DataCheck]]] = {}
     seen = set()
-    for node, demand in _single_demands(interpreter):
+    for node, demand in _iterate_demands(interpreter):
         key = (demand.values, demand.low, demand.high)
         if key in seen or (is_backward and _is_argument(graph, demand.values)):
             continue
         seen.add(key)
-        count = _count(graph, demand.values)
+        count = _element_count(graph, demand.values)
         if count == 0 or not any(_open_bounds(graph, demand)):
             continue
         tensors = demand.values if count is None else (count, graph.get_type(demand.values))
-        group = (tensors, demand.low is None, demand.high is None)
-        groups.setdefault(group, []).append((node, demand))
+        group_key = (tensors, demand.low is None, demand.high is None)
+        groups.setdefault(group_key, []).append((node, demand))
     slacks: list[str] = []
     checks: list[RangeCheck] = []
-    for members in groups.values():
-        checks += _add_group(graph, members, slacks)
+    for group_demands in groups.values():
+        checks += _add_group(graph, group_demands, slacks)
     if slacks:
         _stop_below_zero(graph, slacks)
     graph.origin = None
@@ -83,8 +86,10 @@ def add_checks(interpreter: CheckingInterpreter, is_backward: bool) -> tuple[Ran
 def _add_group(
     graph: Graph, members: Sequence[tuple[Node, DataCheck]], slacks: list[str]
 ) -> list[RangeCheck]:
-    """The checks of tensors with equally many elements and bounds on the same sides: the distances
-    to these, one vector for all of them, go to `slacks`."""
+    """Add the checks of tensors with equally many elements and bounds on the same sides.
+
+    Appends the distances to each side, one vector for all tensors, to `slacks`.
+    """
     graph.origin = members[0][0]
     demands = [demand for _, demand in members]
     open_sides = [
@@ -93,7 +98,7 @@ def _add_group(
     at = [-1, -1]
     for side, operator in enumerate(("ReduceMin", "ReduceMax")):
         if open_sides[side]:
-            extremes = _extremes(graph, operator, [demand.values for demand in demands])
+            extremes = _reduce_extremes(graph, operator, [demand.values for demand in demands])
             bounds = [demand.low if side == 0 else demand.high for demand in demands]
             at[side] = len(slacks)
             slacks.append(_SLACK[side](graph, extremes, bounds))
@@ -113,14 +118,14 @@ def _add_group(
 
 
 def _open_bounds(graph: Graph, demand: DataCheck) -> tuple[bool, bool]:
-    """Whether each bound of a demand has to be checked."""
+    """Whether the lower and the upper bound of a demand must be checked."""
     low = demand.low is not None and not _is_above(graph, demand.values, demand.low)
     high = demand.high is not None and not _is_below(graph, demand.values, demand.high)
     return low, high
 
 
-def _single_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, DataCheck]]:
-    """Every demand on one tensor, with its node."""
+def _iterate_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, DataCheck]]:
+    """Yield every demand on one tensor, with its node."""
     for node, demand in interpreter.demands:
         if isinstance(demand.values, str):
             yield node, demand
@@ -130,8 +135,8 @@ def _single_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, Da
             yield node, demand._replace(values=values, low=low, high=high, axis=axis)
 
 
-def _count(graph: Graph, name: str) -> int | None:
-    """How many elements a result has, where that is known."""
+def _element_count(graph: Graph, name: str) -> int | None:
+    """The number of elements of a result, if known."""
     count = dims.product_of(graph.get_shape(name)) if graph.has_shape(name) else None
     return count if isinstance(count, int) else None
 
@@ -146,45 +151,50 @@ def _is_argument(graph: Graph, name: str) -> bool:
 
 
 def _is_above(graph: Graph, values: str, low: Dim) -> bool:
-    """Whether the graph shows that no element is below a bound: 0 or 1, or minus a size."""
+    """Whether the graph proves that no element is below a bound: 0 or 1, or minus a size."""
     least = lower_bound(graph, values)
     return least is not None and (least >= low if isinstance(low, int) else least >= 0)
 
 
 def _is_below(graph: Graph, values: str, high: Dim) -> bool:
-    """Whether the graph shows that every element is below a bound."""
+    """Whether the graph proves that every element is below a bound."""
     most = upper_bound(graph, values)
     distance = None if most is None else high - most
     return isinstance(distance, int) and distance > 0
 
 
-def _low_slack(graph: Graph, least: str, lows: Sequence[Dim]) -> str:
-    """How far the smallest elements are above their bounds."""
+def _slack_above(graph: Graph, least: str, lows: Sequence[Dim]) -> str:
+    """Distances of the smallest elements above their bounds."""
     if list(lows) == [0]:
         return least
     near = graph.make_node("Min", [least, as_scalar(graph, _FARTHEST)])
-    return _joined(graph, "Sub", near, _bounds(graph, lows), len(lows))
+    return _smallest_difference(graph, "Sub", near, _bounds_tensor(graph, lows), len(lows))
 
 
-def _high_slack(graph: Graph, most: str, highs: Sequence[Dim]) -> str:
-    """How far the largest elements are below the last ones that their bounds allow."""
+def _slack_below(graph: Graph, most: str, highs: Sequence[Dim]) -> str:
+    """Distances of the largest elements below the last values that their bounds allow."""
     near = graph.make_node("Max", [most, as_scalar(graph, -_FARTHEST)])
-    return _joined(graph, "Sub", _bounds(graph, [high - 1 for high in highs]), near, len(highs))
+    return _smallest_difference(
+        graph, "Sub", _bounds_tensor(graph, [high - 1 for high in highs]), near, len(highs)
+    )
 
 
-def _joined(graph: Graph, operator: str, left: str, right: str, count: int) -> str:
-    """The smallest of the differences of two vectors, or the only one."""
+def _smallest_difference(graph: Graph, operator: str, left: str, right: str, count: int) -> str:
+    """The smallest difference of two vectors."""
     result = graph.make_node(operator, [left, right])
     return graph.make_node("ReduceMin", [result], keepdims=0) if count > 1 else result
 
 
-def _bounds(graph: Graph, bounds: Sequence[Dim]) -> str:
+def _bounds_tensor(graph: Graph, bounds: Sequence[Dim]) -> str:
     return as_scalar(graph, bounds[0]) if len(bounds) == 1 else as_vec(graph, list(bounds))
 
 
-def _extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
-    """The smallest or largest element of each tensor, as int64: a vector, of one tensor a scalar.
-    The smallest of no elements is the largest number of the type, and the other way round."""
+def _reduce_extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
+    """The smallest or largest element of each tensor as int64: a vector, or a scalar for one
+    tensor.
+
+    The smallest of no elements is the largest number of the type, and the other way round.
+    """
     if graph.get_type(tensors[0]) not in _REDUCED:
         tensors = [cast(graph, values, dtypes.int32) for values in tensors]
     if len(tensors) > 1:
@@ -198,7 +208,7 @@ def _extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
 
 
 def _stop_below_zero(graph: Graph, slacks: list[str]) -> None:
-    """Makes the output whose computation fails where one of the slacks is negative."""
+    """Make the output whose computation fails if a slack is negative."""
     least = graph.make_node("Min", [*slacks, as_scalar(graph, 0)])
     index = graph.make_node("Sub", [least, as_scalar(graph, 1)])  # -1 is the last element
     single = graph.make_initializer("", np.zeros(1, np.int64))
@@ -206,4 +216,4 @@ def _stop_below_zero(graph: Graph, slacks: list[str]) -> None:
     graph.make_tensor_output(DATA_CHECKS, dtypes.int64, (), indexed=False)
 
 
-_SLACK = (_low_slack, _high_slack)
+_SLACK = (_slack_above, _slack_below)

@@ -1,4 +1,4 @@
-"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become."""
+"""Roles of the placeholders of an ATen graph, and the ONNX inputs that they become."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ortable.interpreter.results import ELEMENT_TYPES
 from ortable.ir import editing
 
 from .argument_marks import argument_name, argument_strides
-from .strides import dense_order, inverse
+from .strides import dense_order, inverse_permutation
 
 _NO_DLPACK = (torch.complex32,)
 
@@ -36,10 +36,9 @@ def strides_of(value: torch.Tensor) -> tuple[Dim, ...]:
 
 
 class InputPlan:
-    """The arguments of one graph: placeholders in order, and where the value of each symbol is
-    found.
+    """The placeholders of one graph in order, and the source of each symbol's value.
 
-    An int argument that is a bare symbol is the first choice, a dimension of a tensor the second.
+    An int argument that is a bare symbol is preferred to a dimension of a tensor.
     """
 
     def __init__(self, graph_module: GraphModule) -> None:
@@ -71,10 +70,15 @@ class InputPlan:
 
 
 def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
-    """Refuses arguments that ONNX Runtime cannot take through dlpack, by name.
+    """Refuse arguments that ONNX Runtime cannot take through dlpack.
 
-    :raises ConversionError: layout, dtype or kind of an argument, or one without data
-    :raises ProviderError: a tensor on a device that no provider takes
+    Args:
+        plan: the arguments.
+        provider_names: those that run the graph.
+
+    Raises:
+        ConversionError: layout, dtype or kind of an argument, or one without data.
+        ProviderError: a tensor on a device that no provider takes.
     """
     for index, node in enumerate(plan.nodes):
         value = node.meta.get("val")
@@ -87,13 +91,13 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
             )
         where = f"Argument {index} ({node.name})"
         if value.device.type == "meta" and any(user.op != "output" for user in node.users):
-            raise no_data(where)
+            raise no_data_error(where)
         check_type(where, value)
         check_argument(where, value.device, provider_names)
 
 
-def no_data(where: str) -> ConversionError:
-    """The error for a tensor on the device meta: ONNX Runtime reads data, and makes some."""
+def no_data_error(where: str) -> ConversionError:
+    """The error for a tensor on the device meta, which has no data."""
     return ConversionError(
         f"{where} is on device meta, which has no data, and ONNX Runtime computes with data: move "
         'model and inputs to the CPU, or give options={"fallback": "eager"}.'
@@ -101,7 +105,7 @@ def no_data(where: str) -> ConversionError:
 
 
 def check_type(where: str, value: torch.Tensor) -> None:
-    """:raises ConversionError: a dtype that ONNX Runtime does not take, on the tensor's device"""
+    """Raise ConversionError for a dtype that ONNX Runtime does not take on the tensor's device."""
     if value.dtype in _NO_DLPACK or value.dtype not in ELEMENT_TYPES:
         raise ConversionError(
             f"{where} has dtype {value.dtype}, which ONNX Runtime cannot take; convert the tensor "
@@ -117,24 +121,29 @@ def check_type(where: str, value: torch.Tensor) -> None:
 def declare_inputs(
     builder: Any, plan: InputPlan, interpreter: Any, copies: Mapping[Node, Node]
 ) -> tuple[InputRole, ...]:
-    """Makes the ONNX inputs, binds the placeholders of the converted graph (`copies` of the
-    original ones) to them, and returns the roles in the order of the arguments.
+    """Make the ONNX inputs, bind the converted placeholders to them, and return the roles in order.
 
     Tensors that no converted node reads get no ONNX input.  A tensor whose memory is a permutation
     of a contiguous one is taken in that permutation and transposed in the graph, without a copy.
+
+    Args:
+        builder: the graph that gets the inputs.
+        plan: the arguments.
+        interpreter: gets the values of the placeholders.
+        copies: the converted copies of the original placeholders.
     """
     roles = []
     for index, node in enumerate(plan.nodes):
         builder.origin = node
-        role, bound = _declare(builder, index, node, node in copies)
+        role, bound = _declare_role(builder, index, node, node in copies)
         roles.append(role)
         if node in copies:
             interpreter.values[copies[node]] = interpreter.note_complex(bound)
     return tuple(roles)
 
 
-def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRole, Any]:
-    """The role of one argument, and what the interpreter sees in its place."""
+def _declare_role(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRole, Any]:
+    """Return the role of one argument and the value that the interpreter sees for it."""
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):
         dim = dims.from_torch(value)
@@ -167,7 +176,7 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
         )
         return role, bound
     declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
-    bound = transpose_parts(builder, declared, inverse(order))
+    bound = transpose_parts(builder, declared, inverse_permutation(order))
     if isinstance(bound, str):
         readable = builder.unique_name(f"{name}.transpose")
         editing.rename_new(builder, bound, readable, len(builder.nodes) - 1)

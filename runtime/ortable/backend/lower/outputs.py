@@ -1,5 +1,7 @@
-"""Results of an ATen graph: which ones ONNX Runtime computes, and which ones are handed back by
-torch. Arguments, ints, None, duplicates and views never pass through ONNX Runtime."""
+"""Decide which results of an ATen graph ONNX Runtime computes, and which torch returns.
+
+Arguments, ints, None, duplicates and views never pass through ONNX Runtime.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from ortable.interpreter.control_flow import is_token_result
 
 from .aot_graph import AotGraph
 from .argument_marks import has_other_strides
-from .inputs import InputPlan, no_data, shape_of, strides_of
-from .strides import contiguous_strides, leaves_gaps
+from .inputs import InputPlan, no_data_error, shape_of, strides_of
+from .strides import contiguous_strides, has_gaps
 from .views import DETACH, is_view, trace_views
 
 aten = torch.ops.aten
@@ -31,9 +33,11 @@ _SAVED = "SavedForBackwardsAOTOutput"
 
 @dataclass
 class OutputPlan:
-    """Roles of the results, then of the values that `mutations` copy into arguments; `checks` are
-    the assertions; `fetched` are the nodes that ONNX Runtime must return, in order; `kept` says
-    whose strides are promised."""
+    """Roles of the results, then of the values that `mutations` copy into arguments.
+
+    `checks` are the assertions; `fetched` are the nodes that ONNX Runtime must return, in order;
+    `promised` are those whose strides are promised.
+    """
 
     roles: list[OutputRole] = field(default_factory=list)
     n_results: int = 0
@@ -41,12 +45,14 @@ class OutputPlan:
     checks: list[Check] = field(default_factory=list)
     fetched: list[Node] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    kept: set[Node] = field(default_factory=set)
+    promised: set[Node] = field(default_factory=set)
 
 
 def promise_strides(graph_module: GraphModule) -> None:
-    """Keep the traced strides of all results of a graph, of those saved for the backward, too: the
-    backward may be compiled by a backend that relies on them."""
+    """Keep the traced strides of all results, also of those saved for the backward.
+
+    The backward may be compiled by a backend that relies on them.
+    """
     graph_module.graph.output_node().meta[_PROMISED] = True
 
 
@@ -56,10 +62,11 @@ def has_promised_strides(output: Node) -> bool:
 
 
 def plan_outputs(graph: AotGraph) -> OutputPlan:
-    """Decides the role of every result and of every `copy_` into an argument.
+    """Decide the role of every result and of every `copy_` into an argument.
 
-    :raises ConversionError: a result that is neither a tensor, an int, a Python constant nor None
-    :raises UnsupportedCase: a view of an argument whose place in memory depends on data
+    Raises:
+        ConversionError: a result that is neither a tensor, an int, a Python constant nor None.
+        UnsupportedCase: a view of an argument whose offset depends on data.
     """
     _refuse_other_writes(graph)
     plan, inputs = OutputPlan(), graph.inputs
@@ -68,25 +75,25 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
     described = graph.output.meta.get("desc") or []
     described = described if isinstance(described, list | tuple) else ()
     kinds = [type(description).__name__ for description in described]
-    # what only the compiler's own backward, or a copy into an argument, reads
+    # read only by the compiled backward, or by a copy into an argument
     saved = [kind in (_SAVED, "InputMutationAOTOutput") for kind in kinds] + [False] * len(results)
     copies = {n: n.args[0] for n in graph.module.graph.nodes if graph.is_mutation(n)}
     builder = _RoleBuilder(plan, inputs, copies)
-    builder.note_bases(results)
+    builder.collect_bases(results)
     builder.keeps_strides = has_promised_strides(graph.output)
     if not builder.keeps_strides:
         pairs = zip(results, kinds, strict=False)
         builder.dense = {n for n, kind in pairs if isinstance(n, Node) and kind == _SAVED}
     for index, result in enumerate(results):
-        plan.roles.append(builder.role(index, result, promised=not saved[index]))
+        plan.roles.append(builder.make_role(index, result, promised=not saved[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
     plan.n_results = len(plan.roles)
     for node, target in copies.items():
         index = len(plan.roles)
         plan.mutations.append(Mutation(inputs.position[target], index))
-        plan.roles.append(builder.role(index, node.args[1], promised=False))
+        plan.roles.append(builder.make_role(index, node.args[1], promised=False))
     for number, assertion in enumerate(run_time_checks(graph.module.graph)):
-        fetch = builder.fetch(assertion.condition, f"assertion_{number}")
+        fetch = builder.add_fetch(assertion.condition, f"assertion_{number}")
         plan.checks.append(Check(fetch, assertion.message))
     shared = Counter(role.fetch for role in plan.roles)
     plan.roles = [
@@ -99,7 +106,7 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
 
 
 def _refuse_other_writes(graph: AotGraph) -> None:
-    """Torch writes into arguments by `copy_` alone, but for what changes their memory."""
+    """Refuse writes into arguments other than `copy_`, which change their memory."""
     for node in graph.module.graph.nodes:
         schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable or graph.is_mutation(node):
@@ -114,8 +121,8 @@ def _refuse_other_writes(graph: AotGraph) -> None:
 
 
 def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
-    """Notes the strides of a contiguous result where torch traced others and does not insist."""
-    if role.kind is not OutputRoleKind.TENSOR or plan.fetched[role.fetch] in plan.kept:
+    """Set the strides of a contiguous result that torch traced with other, unpromised strides."""
+    if role.kind is not OutputRoleKind.TENSOR or plan.fetched[role.fetch] in plan.promised:
         return role
     traced = strides_of(plan.fetched[role.fetch].meta["val"])
     assert role.shape is not None
@@ -126,7 +133,7 @@ def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
 
 
 class _RoleBuilder:
-    """The running state of `plan_outputs`: what was returned already, and by which position."""
+    """The running state of `plan_outputs`: the values returned so far, by position."""
 
     def __init__(self, plan: OutputPlan, inputs: InputPlan, copies: dict[Node, Any]) -> None:
         self.plan = plan
@@ -138,16 +145,16 @@ class _RoleBuilder:
         self.keeps_strides = False
         self.shared: Counter[Node] = Counter()  # results by the tensor that they are, or view
 
-    def note_bases(self, results: Sequence[Any]) -> None:
-        """Looks at all results, before their roles are decided one by one."""
-        self.results = {self.copies.get(each, each) for each in results if isinstance(each, Node)}
+    def collect_bases(self, results: Sequence[Any]) -> None:
+        """Collect the bases of all results before their roles are decided one by one."""
+        self.results = {self.copies.get(node, node) for node in results if isinstance(node, Node)}
         for result in self.results:
             if isinstance(result.meta.get("val"), torch.Tensor):
-                traced = trace_views(result, self.inputs.is_computable)
-                base = traced[0] if traced is not None else result
+                views = trace_views(result, self.inputs.is_computable)
+                base = views[0] if views is not None else result
                 self.shared[self.copies.get(base, base)] += 1
 
-    def role(self, index: int, result: Any, promised: bool) -> OutputRole:
+    def make_role(self, index: int, result: Any, promised: bool) -> OutputRole:
         if result is None:
             return OutputRole(index, OutputRoleKind.NONE, f"output_NONE_{index}")
         if isinstance(result, Node) and is_token_result(result):
@@ -163,21 +170,21 @@ class _RoleBuilder:
         value = result.meta.get("val")
         if isinstance(value, torch.Tensor):
             if value.device.type == "meta" and result not in self.inputs.position:
-                raise no_data(f"Result {index} ({result.name}) of the graph")
-            return self._tensor(index, result, value, promised)
+                raise no_data_error(f"Result {index} ({result.name}) of the graph")
+            return self._tensor_role(index, result, value, promised)
         if result in self.inputs.position:
-            word = "output_dim" if isinstance(value, torch.SymInt) else "output"
+            prefix = "output_dim" if isinstance(value, torch.SymInt) else "output"
             source = self.inputs.position[result]
-            return OutputRole(index, OutputRoleKind.INPUT, f"{word}_{index}", source=source)
+            return OutputRole(index, OutputRoleKind.INPUT, f"{prefix}_{index}", source=source)
         if value is None:
             return OutputRole(index, OutputRoleKind.NONE, f"output_NONE_{index}")
-        return self._number(index, result, value)
+        return self._number_role(index, result, value)
 
-    def _number(self, index: int, result: Node, value: Any) -> OutputRole:
+    def _number_role(self, index: int, result: Node, value: Any) -> OutputRole:
         if isinstance(value, int | float | bool):
             return OutputRole(index, OutputRoleKind.CONSTANT, f"output_{index}", value=value)
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            fetch = self.fetch(result, f"output_{index}")
+            fetch = self.add_fetch(result, f"output_{index}")
             return OutputRole(index, OutputRoleKind.NUMBER, f"output_{index}", fetch=fetch)
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
@@ -190,27 +197,29 @@ class _RoleBuilder:
             return OutputRole(index, OutputRoleKind.CONSTANT, name, value=dim)
         if self.inputs.is_computable(dim):
             return OutputRole(index, OutputRoleKind.DIMENSION, name, value=dim)
-        fetch = self.fetch(result, name)
+        fetch = self.add_fetch(result, name)
         return OutputRole(index, OutputRoleKind.DIMENSION, name, fetch=fetch, value=dim)
 
-    def _tensor(self, index: int, result: Node, value: torch.Tensor, promised: bool) -> OutputRole:
+    def _tensor_role(
+        self, index: int, result: Node, value: torch.Tensor, promised: bool
+    ) -> OutputRole:
         elem_type, shape = dtypes.from_torch(value.dtype), shape_of(value)
         name = f"output_{index}"
-        traced = trace_views(result, self.inputs.is_computable)
-        base, steps = traced if traced is not None else (result, ())
-        if traced is None:
-            self._check_place(result, value)
+        views = trace_views(result, self.inputs.is_computable)
+        base, steps = views if views is not None else (result, ())
+        if views is None:
+            self._check_offset(result, value)
         base = self.copies.get(base, base)
         dense = not promised and result in self.dense
-        if dense and base not in self.inputs.position and leaves_gaps(value):
+        if dense and base not in self.inputs.position and has_gaps(value):
             base, steps = result, ()  # ONNX Runtime copies a part sooner than torch would for it
-        given = base in self.inputs.position and not has_other_strides(base)
-        if base in self.inputs.position and not given:
+        is_argument = base in self.inputs.position and not has_other_strides(base)
+        if base in self.inputs.position and not is_argument:
             base, steps = result, ()  # a view of other memory has other strides, or cannot be made
         # what is saved needs no relation to others; of arguments, AOTAutograd makes views anew
-        if not promised or given:
+        if not promised or is_argument:
             steps = tuple(step for step in steps if step.op is not DETACH)
-        if given:
+        if is_argument:
             kind = OutputRoleKind.INPUT if base is result else OutputRoleKind.VIEW
             steps = () if base is result else steps or _ALIAS
             source = self.inputs.position[base]
@@ -218,18 +227,21 @@ class _RoleBuilder:
         if result is not base and all(step.op is DETACH for step in steps):
             # the tensor itself under another name: a view of it, or a tensor over its memory,
             # where somebody gets it too
-            seen = base in self.results or self.shared[base] > 1
-            steps = (steps or _ALIAS) if seen else ()
-        fetch = self.fetch(base, name)
+            is_shared = base in self.results or self.shared[base] > 1
+            steps = (steps or _ALIAS) if is_shared else ()
+        fetch = self.add_fetch(base, name)
         kind = OutputRoleKind.VIEW if steps else OutputRoleKind.TENSOR
-        known = all(isinstance(size, int) for size in shape)
-        if promised or steps or self.keeps_strides or not known:
-            self.plan.kept.add(base)
+        is_static = all(isinstance(size, int) for size in shape)
+        if promised or steps or self.keeps_strides or not is_static:
+            self.plan.promised.add(base)
         return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
 
-    def _check_place(self, result: Node, value: torch.Tensor) -> None:
-        """AOTAutograd makes a view of an argument anew, from where the result that it is given
-        begins in its memory; one that ONNX Runtime computes begins at 0."""
+    def _check_offset(self, result: Node, value: torch.Tensor) -> None:
+        """Refuse a view of an argument with a symbolic offset.
+
+        AOTAutograd recreates such a view from the offset of the result in its memory, and a result
+        that ONNX Runtime computes begins at 0.
+        """
         base = result
         while is_view(base):
             base = base.args[0]  # type: ignore[assignment]
@@ -239,8 +251,10 @@ class _RoleBuilder:
                 f"{result.name}: a view of an argument that begins where only the data say"
             )
 
-    def fetch(self, node: Node, name: str) -> int:
-        """Position of a node among those that ONNX Runtime returns; it is one from now on."""
+    def add_fetch(self, node: Node, name: str) -> int:
+        """Return the position of a node among those that ONNX Runtime returns; add it if it is
+        new.
+        """
         if node not in self.plan.fetched:
             self.plan.fetched.append(node)
             self.plan.names.append(name)

@@ -1,5 +1,7 @@
-"""Memory layouts: which permutation of a tensor is contiguous, from sizes and strides that may
-be symbolic. A dense layout costs a permuted view; any other one costs a copy."""
+"""Memory layouts: which permutation of a tensor is contiguous, from possibly symbolic strides.
+
+A dense layout costs a permuted view; any other one costs a copy.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from ortable import dims
 from ortable.dims import Dim
 
 
-def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
     """The permutation that undoes `permutation`."""
     result = [0] * len(permutation)
     for position, axis in enumerate(permutation):
@@ -20,10 +22,10 @@ def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
 
 
 def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
-    """Axes from the outermost to the innermost in memory, so that `t.permute(order)` is contiguous;
-    None when elements overlap or leave gaps, or when symbolic strides do not tell.
+    """Axes from the outermost to the innermost in memory: `t.permute(order)` is contiguous.
 
-    Axes of size 1 have no meaningful stride: the identity is returned when the others are in order.
+    None if elements overlap or leave gaps, or if symbolic strides do not decide it. Axes of size 1
+    have no meaningful stride: returns the identity if the others are in order.
     """
     rank = len(shape)
     if any(size == 0 for size in shape):
@@ -33,15 +35,15 @@ def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...]
     order: list[int] = []
     expected: list[Dim] = [1]
     while remaining:
-        found = [a for a in remaining if strides[a] in expected]
-        if not found:
+        candidates = [a for a in remaining if strides[a] in expected]
+        if not candidates:
             return None
-        axis = found[-1]
+        axis = candidates[-1]
         remaining.remove(axis)
         order.insert(0, axis)
         # torch writes max(1, s) in strides, but for sizes of which it can tell that they are not 0
         sizes = (shape[axis], dims.max_of(1, shape[axis]))
-        expected = list(dict.fromkeys(each * size for each in expected for size in sizes))
+        expected = list(dict.fromkeys(stride * size for stride in expected for size in sizes))
     if order == sorted(order):
         return tuple(range(rank))
     return (*ones, *order)
@@ -57,11 +59,13 @@ def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(result)
 
 
-def leaves_gaps(tensor: torch.Tensor) -> bool:
-    """Whether a tensor of known sizes is a part of a larger one, so that no order of its axes is
-    dense, though no element is read twice."""
+def has_gaps(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of known sizes is a part of a larger one: dense in no order of its axes.
+
+    False where elements are repeated.
+    """
     shape, strides = tuple(tensor.shape), tensor.stride()
-    if not all(isinstance(each, int) for each in (*shape, *strides)):
+    if not all(isinstance(number, int) for number in (*shape, *strides)):
         return False
     repeated = any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True))
     return not repeated and dense_order(shape, strides) is None
@@ -77,9 +81,8 @@ def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor
     try:
         return strided.copy_(tensor)
     except RuntimeError:
-        # elements that share memory, as only `empty_strided` hands them out: torch copies nothing
-        # into them
+        # elements share memory, as only `empty_strided` makes them: torch copies nothing into them
         memory = tensor.new_empty(strided.untyped_storage().nbytes() // tensor.itemsize)
-        places = torch.arange(memory.numel(), device=tensor.device)
-        memory[places.as_strided(strided.shape, strides)] = tensor
+        indices = torch.arange(memory.numel(), device=tensor.device)
+        memory[indices.as_strided(strided.shape, strides)] = tensor
         return memory.as_strided(strided.shape, strides)

@@ -1,6 +1,7 @@
-"""Results that are views: the chain of torch view operators between a result and the tensor it
-views. They stay in torch, where they cost nothing and keep the aliasing and the strides that
-eager has."""
+"""Results that are views: the chain of torch view operators from a base tensor to a result.
+
+Views stay in torch, where they cost nothing and preserve eager's aliasing and strides.
+"""
 
 from __future__ import annotations
 
@@ -31,30 +32,32 @@ def is_view(node: Node) -> bool:
     if not isinstance(target, OpOverload):
         return False
     if target.name() in traits.UNSAFE_VIEW:
-        # promises a tensor of its own: shares memory with one that is computed for it alone
+        # promises new storage: shares memory with a tensor that only this view reads
         source = node.args[0]
         return source.op == "call_function" and len(source.users) == 1 and not is_view(source)
     return bool(target.is_view)
 
 
 def trace_views(
-    node: Node, known: Callable[[dims.Dim], bool]
+    node: Node, is_known: Callable[[dims.Dim], bool]
 ) -> tuple[Node, tuple[ViewStep, ...]] | None:
-    """The tensor that `node` views and the steps from it to `node`; `(node, ())` for a tensor that
-    is computed; None when an argument of a step is not `known` at call time.
+    """Find the base that `node` views and the steps from it to `node`.
+
+    Returns `(node, ())` for a tensor that is computed, and None if an argument of a step is unknown
+    at call time.
     """
     steps: list[ViewStep] = []
     while is_view(node):
-        step = _step(node, known)
+        step = _make_step(node, is_known)
         if step is None:
             return None
         steps.insert(0, step)
         node = node.args[0]  # type: ignore[assignment]
-    return node, _shorten(steps)
+    return node, _simplify_steps(steps)
 
 
-def _step(node: Node, known: Callable[[dims.Dim], bool]) -> ViewStep | None:
-    permutation = _permutation(node)
+def _make_step(node: Node, is_known: Callable[[dims.Dim], bool]) -> ViewStep | None:
+    permutation = _find_permutation(node)
     if permutation is not None:
         return ViewStep(aten.permute.default, (permutation,), {})
     symbolic = False
@@ -69,7 +72,7 @@ def _step(node: Node, known: Callable[[dims.Dim], bool]) -> ViewStep | None:
         dim = dims.from_torch(value)
         if not isinstance(dim, int):
             symbolic = True
-            missing = missing or not known(dim)
+            missing = missing or not is_known(dim)
         return dim
 
     args = map_arg(node.args[1:], value_of)
@@ -77,8 +80,8 @@ def _step(node: Node, known: Callable[[dims.Dim], bool]) -> ViewStep | None:
     return None if missing else ViewStep(node.target, tuple(args), dict(kwargs), symbolic)
 
 
-def _permutation(node: Node) -> tuple[int, ...] | None:
-    """The permutation that a `t`, `transpose` or `permute` stands for."""
+def _find_permutation(node: Node) -> tuple[int, ...] | None:
+    """The permutation of a `t`, `transpose` or `permute`."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return None
@@ -96,9 +99,8 @@ def _permutation(node: Node) -> tuple[int, ...] | None:
     return None
 
 
-def _shorten(steps: list[ViewStep]) -> tuple[ViewStep, ...]:
-    """Consecutive permutations become one, those that change nothing and aliases are dropped; of
-    what detaches, once is enough."""
+def _simplify_steps(steps: list[ViewStep]) -> tuple[ViewStep, ...]:
+    """Merge consecutive permutations, and drop identities, aliases and repeated detaches."""
     result: list[ViewStep] = []
     for step in steps:
         if step.op is aten.alias.default:

@@ -1,2 +1,1 @@
-"""Which operators torch runs: placement, partition of the graph, absorption of small parts,
-draws, fallback."""
+"""Decide which operators torch runs: placement, partitions, small parts, RNG, fallback."""

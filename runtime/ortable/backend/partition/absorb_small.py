@@ -1,7 +1,10 @@
-"""What is not worth a session of its own: a few cheap operators between operators that the table
-places in torch, and small graphs that train and that a graph break cuts off, the embedding
-before a recurrent network that dynamo leaves to eager, the head after it. The threads of torch
-and of ONNX Runtime would wait for each other at their ends."""
+"""Move partitions to torch that are too small to be worth a session.
+
+They are a few cheap operators between operators that the tables place in torch, and small
+training graphs at graph breaks (the embedding before a recurrent network that dynamo leaves to
+eager, the head after it). The threads of torch and ONNX Runtime would wait for each other at
+their ends.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,22 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.backend.lower.work import LONG, MANY, count_small, operator_name, products_of
+from ortable.backend.lower.cost_model import (
+    LONG_FLOPS,
+    MAX_SMALL_OPS,
+    count_flops,
+    count_operators,
+    torch_operator_key,
+)
 from ortable.compat.torch import OpOverload
 from ortable.compat.torch_logging import compiled_code
 from ortable_generated.aten import traits
 
 from .partition import Partition, partition_graph
-from .placement import is_draw, is_placed_by_choice, mixes_dtypes
+from .placement import has_mixed_floats, is_placed_by_choice, is_rng_call
 
-_LONG_AMONG_MANY = 2e8  # as LONG, for one of many partitions
-_FEW = 2
+_LONG_FLOPS_OF_MANY = 2e8  # as LONG, for one of many partitions
+_FEW_PARTITIONS = 2
 _MARK = "ortable_cut_off"
 _RESUMED = "torch_dynamo_resume_in_"
 _BETWEEN = "too little between operators that run in torch to be worth a session"
@@ -34,79 +43,98 @@ def absorb_small_partitions(
 ) -> dict[Node, str]:
     """Add the partitions that are too small to `in_torch`, with the reason.
 
-    Only neighbours of operators that torch runs because it is faster, unless `everywhere`: around
-    those that it must run the user wants sessions, and around draws, too.  Partitions merge and
-    vanish as nodes change sides, so this repeats until nothing changes; each round takes at least
-    one partition away.
+    Considers only neighbours of operators that torch runs because it is faster, unless
+    `everywhere`: around those that torch must run the user wants sessions, and around RNG calls,
+    too.  Partitions merge and vanish as nodes change sides, so this repeats until nothing changes;
+    each round removes at least one partition.
+
+    Args:
+        graph: the graph.
+        in_torch: nodes that torch runs, with reasons.
+        everywhere: consider partitions next to any of them.
+
+    Returns:
+        All nodes that torch runs, with reasons.
     """
-    found = dict(in_torch)
+    reasons = dict(in_torch)
     faster = {
-        node for node in found if not is_draw(node) and (everywhere or is_placed_by_choice(node))
+        node
+        for node in reasons
+        if not is_rng_call(node) and (everywhere or is_placed_by_choice(node))
     }
     trains = graph.kind != "inference" and graph.device == "cpu"
-    chosen = {node for node in faster if is_placed_by_choice(node)} if trains else set()
+    by_choice = {node for node in faster if is_placed_by_choice(node)} if trains else set()
     while faster:
         small: set[Node] = set()
-        partitions = partition_graph(graph, found).partitions
-        enough = LONG if len(partitions) <= _FEW else _LONG_AMONG_MANY
-        for each in partitions:
-            trained = _is_beside(each, chosen)
-            if _is_beside(each, faster) and not _is_worth_a_session(each, trained, enough):
-                small.update(each.nodes)
-                chosen.update(each.nodes if trained else ())
+        partitions = partition_graph(graph, reasons).partitions
+        min_flops = LONG_FLOPS if len(partitions) <= _FEW_PARTITIONS else _LONG_FLOPS_OF_MANY
+        for partition in partitions:
+            trains_here = _is_adjacent(partition, by_choice)
+            if _is_adjacent(partition, faster) and not _is_worth_a_session(
+                partition, trains_here, min_flops
+            ):
+                small.update(partition.nodes)
+                by_choice.update(partition.nodes if trains_here else ())
         if not small:
             break
-        found.update(dict.fromkeys(small, _BETWEEN))
+        reasons.update(dict.fromkeys(small, _BETWEEN))
         faster.update(small)
-    return found
+    return reasons
 
 
-def _is_beside(partition: Partition, faster: set[Node]) -> bool:
-    """Whether one of `faster` gives something to a partition, or takes something from it."""
+def _is_adjacent(partition: Partition, faster: set[Node]) -> bool:
+    """Whether a partition reads a value of one of `faster`, or computes one for it."""
     ends = [n for node in (*partition.inputs, *partition.outputs) for n in (node, *node.users)]
     sources = [node.args[0] for node in partition.inputs if node.target is operator.getitem]
     return not faster.isdisjoint([*ends, *(n for n in sources if isinstance(n, Node))])
 
 
-def _is_worth_a_session(partition: Partition, trains: bool, enough: float) -> bool:
-    """Whether a partition has a heavy operator, or many small ones, or something that torch cannot
-    run from a graph of AOTAutograd as it stands there. Where it trains, its products must be worth
-    that the threads of both libraries wait for each other at its ends."""
-    names = [operator_name(node) for node in partition.nodes]
-    if "" in names or any("drawn" in n.kwargs or mixes_dtypes(n) for n in partition.nodes):
+def _is_worth_a_session(partition: Partition, trains: bool, min_flops: float) -> bool:
+    """Whether a partition has a heavy operator, many small ones, or one that torch cannot run as
+    is.
+
+    In training, its products must outweigh that the threads of both libraries wait for each other
+    at its ends.
+    """
+    names = [torch_operator_key(node) for node in partition.nodes]
+    if "" in names or any("drawn" in n.kwargs or has_mixed_floats(n) for n in partition.nodes):
         return True
     if trains:
-        return products_of(partition.nodes) > enough
-    return not traits.COMPUTE_BOUND.isdisjoint(names) or count_small(names) > MANY
+        return count_flops(partition.nodes) > min_flops
+    return not traits.COMPUTE_BOUND.isdisjoint(names) or count_operators(names) > MAX_SMALL_OPS
 
 
-def is_cut_off(graph_module: GraphModule) -> bool:
-    """Whether a graph of dynamo ends at a graph break, or goes on after one."""
+def is_graph_break_fragment(graph_module: GraphModule) -> bool:
+    """Whether a graph of dynamo ends at a graph break, or resumes after one."""
     reason = getattr(graph_module, "compile_subgraph_reason", None)
     code = compiled_code()
     resumed = code is not None and code.co_name.startswith(_RESUMED)
     return resumed or bool(getattr(reason, "graph_break", False))
 
 
-def mark_cut_off(graph_module: GraphModule) -> None:
-    """Tell `left_to_torch` that a graph of AOTAutograd comes from such a graph of dynamo."""
+def mark_graph_break_fragment(graph_module: GraphModule) -> None:
+    """Mark an AOTAutograd graph as a fragment, for `place_graph_break_fragment`."""
     graph_module.meta[_MARK] = True
 
 
-def left_to_torch(graph: AotGraph) -> dict[Node, str]:
-    """The calls of a graph, with the reason, where all of it is better left to torch; none where it
-    stays with ONNX Runtime."""
+def place_graph_break_fragment(graph: AotGraph) -> dict[Node, str]:
+    """The calls of a graph with the reason why torch runs all of them; empty if ONNX Runtime
+    does.
+    """
     if _MARK not in graph.module.meta or graph.kind == "inference" or graph.device != "cpu":
         return {}
     calls = [node for node in graph.module.graph.nodes if node.op == "call_function"]
-    if not all(map(_is_torchs, calls)) or count_small(map(operator_name, calls)) > MANY:
+    if (
+        not all(map(_can_run_in_torch, calls))
+        or count_operators(map(torch_operator_key, calls)) > MAX_SMALL_OPS
+    ):
         return {}
-    return {} if products_of(calls) > LONG else dict.fromkeys(calls, _BESIDE)
+    return {} if count_flops(calls) > LONG_FLOPS else dict.fromkeys(calls, _BESIDE)
 
 
-def _is_torchs(node: Node) -> bool:
-    """Whether torch can run a node as it stands in a graph of AOTAutograd."""
+def _can_run_in_torch(node: Node) -> bool:
+    """Whether torch can run a node of an AOTAutograd graph unchanged."""
     target: Any = node.target
     number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
-    known = isinstance(target, OpOverload) or target is operator.getitem or number
-    return known and not mixes_dtypes(node)
+    is_operator = isinstance(target, OpOverload) or target is operator.getitem or number
+    return is_operator and not has_mixed_floats(node)

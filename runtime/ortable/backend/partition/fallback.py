@@ -1,6 +1,8 @@
-"""What ONNX Runtime cannot run, found before or while a graph is converted, and left to torch
-unless `fallback="error"`; a refusal over a symbolic size becomes a guard of torch on its value,
-and dynamo compiles anew for another one."""
+"""Find what ONNX Runtime cannot run, before or during a conversion, and leave it to torch.
+
+With `fallback="error"` it is an error. If a conversion needs the value of a symbolic size,
+torch guards on that value, and dynamo recompiles for another one.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +34,22 @@ from ortable_generated.aten import traits
 
 _log = logging.getLogger(__name__)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_PATIENCE = 3  # calls of one operator that may fail before all its calls are left to torch
+_MAX_FAILURES = 3  # calls of one operator that may fail before all its calls are left to torch
 
 
 def unsupported_nodes(graph: AotGraph, raise_on: Sequence[str]) -> dict[Node, str]:
-    """Calls that cannot be converted, with the reasons that can be told before trying."""
-    found: dict[Node, str] = {}
+    """Map the calls that cannot be converted to reasons known before a conversion."""
+    reasons: dict[Node, str] = {}
     for node in graph.module.graph.nodes:
         if node.op == "call_function" and not graph.is_mutation(node):
-            why = _reason(graph.module, node, raise_on)
+            why = _unsupported_reason(graph.module, node, raise_on)
             if why is not None:
-                found[node] = why
-    return found
+                reasons[node] = why
+    return reasons
 
 
 def refused_error(graph_module: GraphModule, raise_on: Sequence[str]) -> OrtableError | None:
-    """The error for a graph that calls an operator which option `raise_on` names, wherever it would
-    run; None where it calls none."""
+    """The error for a graph that calls an operator in option `raise_on`; None if it calls none."""
     for node in graph_module.graph.nodes if raise_on else ():
         if node.op == "call_function" and _is_named(node, raise_on):
             return FunctionNotFoundError(
@@ -65,32 +66,44 @@ def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
 
 
 def refuse_missing(graph: AotGraph, in_torch: Collection[Node]) -> None:
-    """Raise one error for every operator without a converter that is not in `in_torch`."""
+    """Raise one error for all operators without a converter that are not in `in_torch`."""
     tables = generated_tables()
-    missing = missing_nodes(graph.module, tables, _converter, lambda module: module)
+    missing = missing_nodes(graph.module, tables, _find_converter, lambda module: module)
     missing = [n for n in missing if n not in in_torch and not graph.is_mutation(n)]
     if missing:
         raise not_found_error(group_missing(missing), tables, "")
 
 
-def culprits(error: OrtableError, nodes: Sequence[Node], tried: dict[str, int]) -> dict[Node, str]:
-    """The nodes of a partition to leave to torch after `error`, with the reason: the one that it
-    names; all calls of its operator after a few failed; all of them where it names none."""
+def find_culprits(
+    error: OrtableError, nodes: Sequence[Node], failures: dict[str, int]
+) -> dict[Node, str]:
+    """The nodes of a partition to move to torch after `error`, with the reason.
+
+    It is the node that the error names; after a few failures all calls of its operator; and all
+    nodes if the error names none.
+
+    Args:
+        error: the failed conversion.
+        nodes: those of the partition.
+        failures: failures by operator, updated here.
+    """
     why = error.message.strip().splitlines()[0]
     for node in nodes:
         if node.name == error.fx_node:
             name = operator_key(node)
-            tried[name] = tried.get(name, 0) + 1
-            same = [each for each in nodes if operator_key(each) == name]
-            return dict.fromkeys(same if tried[name] >= _PATIENCE else [node], why)
+            failures[name] = failures.get(name, 0) + 1
+            same = [candidate for candidate in nodes if operator_key(candidate) == name]
+            return dict.fromkeys(same if failures[name] >= _MAX_FAILURES else [node], why)
     return dict.fromkeys(nodes, why)
 
 
-def _converter(target: Any) -> Any:
+def _find_converter(target: Any) -> Any:
     return generated_tables().converters.get(target.name())
 
 
-def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> str | None:
+def _unsupported_reason(
+    graph_module: GraphModule, node: Node, raise_on: Sequence[str]
+) -> str | None:
     tables, name = generated_tables(), operator_key(node)
     if _is_named(node, raise_on):
         return "option raise_on names it"
@@ -103,13 +116,17 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     written = mutation.write_reason(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"
-    if not is_known(node, tables, _converter):
+    if not is_known(node, tables, _find_converter):
         return "no entry of the specs converts it"
-    for inner in _graphs(graph_module, node):
-        missing = group_missing(missing_nodes(inner, tables, _converter, lambda module: module))
+    for inner in _inner_graphs(graph_module, node):
+        missing = group_missing(
+            missing_nodes(inner, tables, _find_converter, lambda module: module)
+        )
         if missing:
             return f"no entry of the specs converts {missing[0].name} in a graph that it calls"
-    for value in tensors_in([each.meta.get("val") for each in (node, *node.all_input_nodes)]):
+    for value in tensors_in(
+        [value_node.meta.get("val") for value_node in (node, *node.all_input_nodes)]
+    ):
         if value.layout is not torch.strided:
             return f"a tensor with layout {value.layout}, and ONNX Runtime takes dense ones"
         if value.dtype not in ELEMENT_TYPES or value.dtype is torch.complex32:
@@ -119,32 +136,40 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     return None
 
 
-def _graphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
-    """Graphs that a higher-order operator is given."""
-    for each in node.all_input_nodes:
-        if each.op == "get_attr":
-            inner = find_attribute(graph_module, str(each.target), None)
+def _inner_graphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
+    """Yield the subgraphs that are operands of a higher-order operator."""
+    for input_node in node.all_input_nodes:
+        if input_node.op == "get_attr":
+            inner = find_attribute(graph_module, str(input_node.target), None)
             if isinstance(inner, GraphModule):
                 yield inner
 
 
-def specialize(
+def specialize_sizes(
     graph_module: GraphModule, error: OrtableError, verbose: int = 0, *, must_convert: bool
 ) -> bool:
-    """Guards on the sizes that a failed conversion asks for: those that the error names, otherwise
-    all that its node reads. False when there is none, or none that torch knows before the call.
+    """Guard on the sizes that made a conversion fail.
 
-    :param must_convert: whether nothing but ONNX Runtime may run the node. Otherwise sizes that
-        the user marked as dynamic stay so, and those of tensors, unless the error names them
+    These are the sizes that the error names, otherwise all that its node reads.
+
+    Args:
+        graph_module: the graph.
+        error: why its conversion failed.
+        verbose: print what is specialized.
+        must_convert: only ONNX Runtime may run the node. Otherwise sizes that the user marked as
+            dynamic stay dynamic, and so do those of tensors unless the error names them.
+
+    Returns:
+        False if there is no such size, or none that torch knows before the call.
     """
     if not isinstance(error, UnsupportedCase | ConversionError):
         return False
     node = next((n for n in graph_module.graph.nodes if n.name == error.fx_node), None)
     if node is None:
         return False
-    wanted = {name for dim in error.sizes for name in dims.free_symbols(dim)}
-    found = False
-    for symbol, value in _symbols(graph_module, node, wanted, must_convert):
+    requested = {name for dim in error.sizes for name in dims.free_symbols(dim)}
+    specialized = False
+    for symbol, value in _symbols_to_specialize(graph_module, node, requested, must_convert):
         env = value.node.shape_env
         if env.frozen or symbol not in env.backed_var_to_val:
             continue
@@ -158,29 +183,31 @@ def specialize(
         _log.info("compiled for %s = %s alone, and anew for another value: %s", symbol, size, why)
         if verbose:
             print(f"[ortable] compiled for {symbol} = {size} alone: {why}")
-        found = True
-    return found
+        specialized = True
+    return specialized
 
 
-def _symbols(
-    graph_module: GraphModule, node: Node, wanted: set[str], must_convert: bool
+def _symbols_to_specialize(
+    graph_module: GraphModule, node: Node, requested: set[str], must_convert: bool
 ) -> Iterator[tuple[Any, Any]]:
-    """The symbols of torch that are asked for, each with a number that is the symbol alone."""
-    asked: set[Any] = set()
+    """Yield the symbols of torch to specialize, each with a number whose expression is the
+    symbol.
+    """
+    symbols: set[Any] = set()
     nodes = [node, *node.all_input_nodes]
-    if not wanted and not must_convert:
-        nodes = [each for each in nodes if isinstance(each.meta.get("val"), _SYMBOLIC)]
-    for number in _numbers(nodes):
+    if not requested and not must_convert:
+        nodes = [item for item in nodes if isinstance(item.meta.get("val"), _SYMBOLIC)]
+    for number in _symbolic_numbers(nodes):
         free = getattr(number.node.expr, "free_symbols", ())
-        asked.update(each for each in free if not wanted or each.name in wanted)
-    alone = {n.node.expr: n for n in _numbers(graph_module.graph.nodes)}
-    for symbol in sorted(asked, key=str):
+        symbols.update(item for item in free if not requested or item.name in requested)
+    alone = {n.node.expr: n for n in _symbolic_numbers(graph_module.graph.nodes)}
+    for symbol in sorted(symbols, key=str):
         if symbol in alone:
             yield symbol, alone[symbol]
 
 
-def _numbers(nodes: Any) -> Iterator[Any]:
-    """The symbolic numbers among the values of nodes and in their shapes."""
+def _symbolic_numbers(nodes: Any) -> Iterator[Any]:
+    """Yield the symbolic numbers among the values of nodes and in their shapes."""
     for node in nodes:
         for value in pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, _SYMBOLIC):

@@ -1,6 +1,8 @@
-"""A graph that runs partly in torch: the straight-line code around its partitions, as a callable,
-and as JSON and back with operators by name. Nothing that is read is executed or imported: names are
-looked up among torch's own operators and in a table of Python's."""
+"""The host graph of a partitioned graph: code around its partitions, as a callable and as JSON.
+
+Operators are stored by name. Reading executes and imports nothing: names are looked up among
+torch's operators and in a table of Python functions.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,7 @@ _NAMES = {function: name for name, function in _PYTHON.items()}
 
 @dataclass(frozen=True)
 class HostGraph:
-    """What a graph is besides its partitions: the code that calls them, which kind of graph it is,
-    and what runs where in it."""
+    """The code that calls the partitions of a graph, the graph's kind, and what runs where."""
 
     graph: Graph
     kind: str
@@ -46,11 +47,12 @@ class HostGraph:
 
 
 class PartitionedGraph:
-    """One compiled graph, of sessions and torch operators.  Called with a list of arguments, which
-    it clears; returns a list of results.
+    """One compiled graph of sessions and torch operators.
 
-    `partitions` are the callables of its partitions; a call is safe from several threads if theirs
-    are. `text` is what other processes rebuild the code from, None where they cannot.
+    Called with a list of arguments, which it clears; returns a list of results.
+
+    `partitions` are the callables of its partitions; a call is thread-safe if theirs are. `text` is
+    what other processes rebuild the code from, None if they cannot.
     """
 
     def __init__(
@@ -77,10 +79,13 @@ def join_partitions(
     constants: torch.nn.Module | None = None,
     text: str | None = None,
 ) -> PartitionedGraph:
-    """The callable of a graph whose partitions run as `callables`, by their names.
+    """Make the callable of a graph whose partitions run as `callables`.
 
-    :param constants: the module that has what the host graph reads besides its arguments
-    :param text: what other processes rebuild the host graph from
+    Args:
+        host: the host graph.
+        callables: the partitions by name.
+        constants: the module with what the host graph reads besides its arguments.
+        text: what other processes rebuild the host graph from.
     """
     root = torch.nn.Module()
     for node in host.nodes:
@@ -92,83 +97,93 @@ def join_partitions(
         object.__setattr__(root, name, function)
     host.set_codegen(BoxedCodeGen())
     code: Any = type(GraphModule(root, host, "HostGraph")).forward
-    # bound to the constants and the partitions alone: the graph and its fake tensors may go
+    # bound to the constants and partitions only, so that the graph and its fake tensors are freed
     return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)
 
 
 def partition_name(index: int) -> str:
-    """The attribute that a rebuilt graph calls for its partition `index`."""
+    """The attribute by which a rebuilt graph calls its partition `index`."""
     return f"partition_{index}"
 
 
 def encode_host_graph(host: HostGraph, partitions: Sequence[str]) -> str:
-    """The text that `decode_host_graph` reads.
+    """Encode a host graph as the text that `decode_host_graph` reads.
 
-    :param partitions: names of the partitions in the graph, in their order
-    :raises Unserializable: a constant, or an operator or argument that has no form in a file
+    Args:
+        host: the host graph.
+        partitions: names of the partitions in the graph, in their order.
+
+    Raises:
+        Unserializable: a constant, operator or argument that cannot be stored.
     """
     numbers: dict[Node, int] = {}
     rows = []
 
-    def reference(node: Node) -> Any:
+    def make_reference(node: Node) -> Any:
         return NodeRef(numbers[node])
 
     for node in host.graph.nodes:
-        kind, target = _target(node, partitions)
-        given = () if kind == "in" else map_arg((node.args, dict(node.kwargs)), reference)
-        rows.append([kind, target, encode_value(given)])
+        kind, target = _encode_target(node, partitions)
+        operands = () if kind == "in" else map_arg((node.args, dict(node.kwargs)), make_reference)
+        rows.append([kind, target, encode_value(operands)])
         numbers[node] = len(numbers)
     content = {
         "kind": host.kind,
         "partitions": len(partitions),
-        "placement": [dataclasses.astuple(each) for each in host.placement],
+        "placement": [dataclasses.astuple(record) for record in host.placement],
         "nodes": rows,
     }
     return json.dumps(content, separators=(",", ":"))
 
 
 def decode_host_graph(text: str, partitions: int) -> HostGraph:
-    """What `encode_host_graph` was given, with partitions named by `partition_name`; nodes have no
-    `meta`.
+    """Rebuild what `encode_host_graph` encoded; partitions are named by `partition_name`.
 
-    :param partitions: how many there are
-    :raises Exception: any, when the text was not made by `encode_host_graph` for a graph of so many
-        partitions
+    Nodes have no `meta`.
+
+    Args:
+        text: the encoded graph.
+        partitions: how many there are.
+
+    Raises:
+        Exception: any, if `encode_host_graph` did not make the text for so many partitions.
     """
     content = json.loads(text)
     if content["partitions"] != partitions:
-        wanted = content["partitions"]
-        raise ValueError(f"code for {wanted} partitions, of which {partitions} are there")
+        expected = content["partitions"]
+        raise ValueError(f"code for {expected} partitions, of which {partitions} are there")
     graph = Graph()
     nodes: list[Node] = []
 
-    def resolve(value: Any) -> Any:
+    def resolve_reference(value: Any) -> Any:
         return nodes[value.number] if isinstance(value, NodeRef) else value
 
-    for kind, target, given in content["nodes"]:
-        values = map_aggregate(decode_value(given), resolve)
-        nodes.append(_add(graph, kind, target, values, len(nodes), partitions))
+    for kind, target, encoded in content["nodes"]:
+        values = map_aggregate(decode_value(encoded), resolve_reference)
+        nodes.append(_add_node(graph, kind, target, values, len(nodes), partitions))
     if not nodes or nodes[-1].op != "output":
         raise ValueError("a graph without results")
-    placement = [Placement(*map(str, each)) for each in content["placement"]]
+    placement = [Placement(*map(str, fields)) for fields in content["placement"]]
     return HostGraph(graph, str(content["kind"]), placement)
 
 
-def _add(graph: Graph, kind: str, target: Any, values: Any, number: int, partitions: int) -> Node:
-    """Adds a node to a graph; names are ours, since they become source text."""
+def _add_node(
+    graph: Graph, kind: str, target: Any, values: Any, number: int, partitions: int
+) -> Node:
+    """Add a node; names are chosen here, since they become source text."""
     if kind == "in":
         return graph.placeholder(f"arg{number}")
     args, kwargs = values
     if kind == "out":
         return graph.output(args[0])
     if kind == "call":
-        return graph.call_function(_function(target), args, kwargs)
+        return graph.call_function(_find_function(target), args, kwargs)
     if kind != "partition" or target not in range(partitions):
         raise ValueError(f"{kind!r} {target!r} is no node")
     return graph.call_module(partition_name(int(target)), args)
 
 
-def _target(node: Node, partitions: Sequence[str]) -> tuple[str, Any]:
+def _encode_target(node: Node, partitions: Sequence[str]) -> tuple[str, Any]:
     """The kind of a node, and what it calls."""
     if node.op == "placeholder":
         return "in", None
@@ -191,17 +206,17 @@ def _function_name(target: Any) -> str:
     raise Unserializable(f"{target!r}, a {type(target).__name__}")
 
 
-def _function(name: str) -> Callable[..., Any]:
-    """What `_function_name` named."""
+def _find_function(name: str) -> Callable[..., Any]:
+    """The function that `_function_name` named."""
     if name in _PYTHON:
         return _PYTHON[name]
     namespace, *path = name.split(".")
     if namespace in NAMESPACES and len(path) in (1, 2):
-        found: Any = getattr(torch.ops, namespace)
+        function: Any = getattr(torch.ops, namespace)
         for part in path:
-            found = getattr(found, part, None)
+            function = getattr(function, part, None)
         # an attribute of another kind, or an alias, has another name
         kinds = OpOverload | OpOverloadPacket
-        if isinstance(found, kinds) and str(found) == name:
-            return found
+        if isinstance(function, kinds) and str(function) == name:
+            return function
     raise ValueError(f"{name!r} is no operator of torch")

@@ -1,5 +1,7 @@
-"""Partition of a graph that is not run by ONNX Runtime whole: partitions, each a graph of its
-own for one session, and a host graph that calls them and runs the nodes in between with torch."""
+"""Cut a graph into partitions for ONNX Runtime and a host graph that calls them.
+
+Each partition is a graph for one session; the host graph runs the other nodes with torch.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from ortable.backend.lower.argument_marks import (
     mark_any_strides,
     mark_inner_name,
 )
+from ortable.backend.lower.cost_model import torch_operator_key
 from ortable.backend.lower.inputs import shape_of
 from ortable.backend.lower.strides import contiguous_strides, with_strides
 from ortable.backend.lower.views import is_view
-from ortable.backend.lower.work import operator_name
 from ortable.compat.torch import OpOverload, pytree
 from ortable.dims import Dim, SymDim
 from ortable.interpreter.assertions import run_time_checks
@@ -30,23 +32,26 @@ from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 from ortable_generated.aten import traits
 
-from .draws import SymbolNodes
 from .placement import is_ordered
+from .rng import SymbolNodes
 
 aten = torch.ops.aten
-_NEED = {
+_STRIDE_TAGS = {
     torch.Tag.needs_exact_strides,
     torch.Tag.needs_contiguous_strides,
     torch.Tag.needs_fixed_stride_order,
     torch.Tag.nondeterministic_seeded,  # numbers are drawn in the order of the memory
 }
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
+_NUMBER_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A part of a graph for ONNX Runtime: its name in the host graph, its own graph, the nodes of
-    the original graph that it computes, and those that it takes and returns."""
+    """A part of a graph for ONNX Runtime: its name in the host graph and its own graph.
+
+    `nodes` are the original nodes that it computes, `inputs` and `outputs` those that it takes and
+    returns.
+    """
 
     name: str
     graph: AotGraph
@@ -57,89 +62,90 @@ class Partition:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """The host graph, which calls attributes named as the partitions with one list of arguments,
-    and the partitions."""
+    """The partitions, and the host graph, which calls each by its name with a list of arguments."""
 
     host: Graph
     partitions: tuple[Partition, ...]
 
 
 def partition_graph(graph: AotGraph, in_torch: Collection[Node]) -> Partitioning:
-    """Cuts a graph of AOTAutograd into as few partitions as its alternation asks for.
+    """Cut a graph of AOTAutograd into as few partitions as the placement of its nodes allows.
 
-    :param in_torch: nodes that torch runs; those that draw random numbers or have effects run in
-        the order of the graph
+    Args:
+        graph: the graph.
+        in_torch: nodes that torch runs; those that draw random numbers or have effects keep their
+            order.
     """
-    return _Partitioner(graph, in_torch).partitioning()
+    return _Partitioner(graph, in_torch).make_partitioning()
 
 
 class _Partitioner:
     """The running state of `partition_graph`.
 
-    Every node has a phase: torch runs the even ones, each odd one is a partition.  A node comes as
-    early as its arguments allow, so an edge never leads back and partitions are few; what the first
-    partition computes for later ones waits for its first reader, so that nothing is kept for it in
-    between.
+    Every node has a phase: torch runs the even ones, each odd one is a partition.  A node is as
+    early as its arguments allow, so an edge never leads back and partitions are few; nodes of the
+    first partition that only later ones read move to their first reader, so that no value is kept
+    in between.
     """
 
     def __init__(self, graph: AotGraph, in_torch: Collection[Node]) -> None:
         self.graph = graph
         self.nodes = list(graph.module.graph.nodes)
-        self.checks = {each.node for each in run_time_checks(graph.module.graph)}
+        self.checks = {check.node for check in run_time_checks(graph.module.graph)}
         self.in_torch = in_torch
-        self.sizes = self._sizes()
+        self.sizes = self._find_sizes()
         self.last = [n for n in self.nodes if graph.is_mutation(n)]
-        self.phases = self._phases({node for node in in_torch if is_ordered(node)})
-        # A product does not wait, where the first partition stays: it would often be all that a
-        # later session has, which begins while the threads of torch's operator before it still want
-        # the processors.
-        sunk = self._sink(set())
+        self.phases = self._assign_phases({node for node in in_torch if is_ordered(node)})
+        # Products are not moved if the first partition remains: often they would be all that a
+        # later session has, which begins while the threads of torch's preceding operator still
+        # occupy the processors.
+        sunk = self._sink_nodes(set())
         if 1 in sunk.values():
-            sunk = self._sink(
-                {node for node in self.nodes if operator_name(node) in traits.COMPUTE_BOUND}
+            sunk = self._sink_nodes(
+                {node for node in self.nodes if torch_operator_key(node) in traits.COMPUTE_BOUND}
             )
         self.phases = sunk
         self.host = Graph()
-        self.made: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
-        # nodes whose memory may lie otherwise than torch traced: their strides, where known
+        self.host_nodes: dict[Node, Node] = {}  # nodes of the original graph -> of the host graph
+        # nodes whose strides may differ from the traced ones: their strides, where known
         self.other_strides = {
             node: argument_strides(node) for node in graph.inputs.nodes if has_other_strides(node)
         }
-        self.restored: dict[Node, Node] = {}  # those of them that are copied where need be
-        self.symbols = SymbolNodes(self.host, graph.inputs, self.made)
+        self.restored: dict[Node, Node] = {}  # their copies with the traced strides
+        self.symbols = SymbolNodes(self.host, graph.inputs, self.host_nodes)
 
-    def partitioning(self) -> Partitioning:
+    def make_partitioning(self) -> Partitioning:
         for node in self.graph.inputs.nodes:
-            self.made[node] = self.host.node_copy(node)
+            self.host_nodes[node] = self.host.node_copy(node)
         partitions: list[Partition] = []
         for phase in range(max(self.phases.values(), default=0) + 1):
             nodes = [n for n in self.nodes if self.phases.get(n) == phase]
             if phase % 2 == 0:
                 for node in nodes:
-                    self.made[node] = self._in_torch(node)
+                    self.host_nodes[node] = self._emit_torch_node(node)
             elif nodes:
-                partition = self._partition(f"partition_{len(partitions)}", nodes)
+                partition = self._make_partition(f"partition_{len(partitions)}", nodes)
                 if partition is not None:
                     partitions.append(partition)
         for node in self.last:
-            self.made[node] = self.host.node_copy(node, self._value)
-        self._in_torch(self.graph.output)
+            self.host_nodes[node] = self.host.node_copy(node, self._host_node)
+        self._emit_torch_node(self.graph.output)
         return Partitioning(self.host, tuple(partitions))
 
     # -- phases
 
-    def _sizes(self) -> set[Node]:
-        """Numbers computed from nothing but arguments: whoever needs one gets it at once."""
-        found: set[Node] = set()
+    def _find_sizes(self) -> set[Node]:
+        """Numbers computed from arguments only, which every reader computes immediately."""
+        sizes: set[Node] = set()
         for node in self.nodes:
-            is_number = isinstance(node.meta.get("val"), _NUMBERS)
+            is_number = isinstance(node.meta.get("val"), _NUMBER_TYPES)
             if node.op == "call_function" and is_number and node not in self.in_torch:
                 inputs = node.all_input_nodes
-                if all(n.op == "placeholder" or n in found for n in inputs):
-                    found.add(node)
-        return found
+                if all(n.op == "placeholder" or n in sizes for n in inputs):
+                    sizes.add(node)
+        return sizes
 
-    def _phases(self, ordered: set[Node]) -> dict[Node, int]:
+    def _assign_phases(self, ordered: set[Node]) -> dict[Node, int]:
         phases: dict[Node, int] = {}
         reached = 0
         skipped = self.sizes.union(self.last)
@@ -155,120 +161,124 @@ class _Partitioner:
             phases[node] = phase
         return phases
 
-    def _sink(self, stay: Collection[Node]) -> dict[Node, int]:
-        """The phases when nodes of the first partition, but for `stay`, are in the partition of
-        their first reader."""
+    def _sink_nodes(self, stay: Collection[Node]) -> dict[Node, int]:
+        """The phases after nodes of the first partition, except `stay`, move to their first
+        reader.
+        """
         phases = dict(self.phases)
         for node in reversed(self.nodes):
-            if phases.get(node) != 1 or node in self.in_torch or node in stay or _is_item(node):
+            if phases.get(node) != 1 or node in self.in_torch or node in stay or _is_getitem(node):
                 continue
-            items = [user for user in node.users if _is_item(user)]
+            items = [user for user in node.users if _is_getitem(user)]
             users = {u for n in (node, *items) for u in n.users if u not in items}
-            # 1 for the output and for writes: nothing is gained by waiting for the end
-            wanted = [phases.get(u, 1) - (u in self.in_torch) for u in users]
-            later = min(wanted, default=1)
+            # 1 for the output and for writes: moving to the end gains nothing
+            reader_phases = [phases.get(u, 1) - (u in self.in_torch) for u in users]
+            later = min(reader_phases, default=1)
             for moved in (node, *items):
                 phases[moved] = max(later, 1)
         return phases
 
     # -- the host graph and the partitions
 
-    def _value(self, node: Node) -> Node:
-        """What stands for a node in the host graph: constants and sizes are made when asked
-        for."""
-        if node not in self.made:
-            self.made[node] = self.host.node_copy(node, self._value)
-        return self.made[node]
+    def _host_node(self, node: Node) -> Node:
+        """The host node of a node; constants and sizes are copied on first use."""
+        if node not in self.host_nodes:
+            self.host_nodes[node] = self.host.node_copy(node, self._host_node)
+        return self.host_nodes[node]
 
-    def _in_torch(self, node: Node) -> Node:
-        """What stands in the host graph for a node that torch runs. What it reads has the strides
-        that were traced, or the node computes the same of any."""
-        others = {each for each in node.all_input_nodes if each in self.other_strides}
-        if _is_idle_detach(node):
+    def _emit_torch_node(self, node: Node) -> Node:
+        """Add a node that torch runs to the host graph.
+
+        Its arguments get their traced strides, unless it computes the same with any.
+        """
+        others = {source for source in node.all_input_nodes if source in self.other_strides}
+        if _is_redundant_detach(node):
             if others:
                 self.other_strides[node] = self.other_strides[others.pop()]
-            return self._value(node.args[0])  # type: ignore[arg-type]
+            return self._host_node(node.args[0])  # type: ignore[arg-type]
         traced = others
         if others and _has_known_strides(node):
-            traced = {n for n in others if not _takes_strides(node, n, self.other_strides[n])}
+            traced = {n for n in others if not _accepts_strides(node, n, self.other_strides[n])}
             if traced != others:
                 self.other_strides[node] = None
         copy = self.host.node_copy(
-            node, lambda n: self._traced(n) if n in traced else self._value(n)
+            node, lambda n: self._restore_strides(n) if n in traced else self._host_node(n)
         )
         if node in self.other_strides:
             copy.target = _layout_free_target(node)
         return copy
 
-    def _traced(self, node: Node) -> Node:
-        """What stands for a node in the host graph, with the strides that were traced."""
+    def _restore_strides(self, node: Node) -> Node:
+        """The host node of a node, with the strides that were traced."""
         if node not in self.restored:
             strides = tuple(node.meta["val"].stride())
             self.restored[node] = self.host.call_function(
-                with_strides, (self._value(node), strides)
+                with_strides, (self._host_node(node), strides)
             )
             self.restored[node].meta = dict(node.meta)
         return self.restored[node]
 
-    def _partition(self, name: str, nodes: list[Node]) -> Partition | None:
+    def _make_partition(self, name: str, nodes: list[Node]) -> Partition | None:
         inside = set(nodes)
         outputs = [n for n in nodes if any(user not in inside for user in n.users)]
         if not outputs and inside.isdisjoint(self.checks):
             return None
         graph = Graph()
         copies: dict[Node, Node] = {}
-        inputs = self._inputs(nodes, inside)
+        inputs = self._find_inputs(nodes, inside)
         for node in inputs:
             copies[node] = graph.placeholder(node.name)
             copies[node].meta = dict(node.meta)
             mark_inner_name(copies[node], self.graph.inputs.nodes)
             if node in self.other_strides:
                 mark_any_strides(copies[node])
-        passed = [self._value(node) for node in inputs]
+        passed = [self._host_node(node) for node in inputs]
         for symbol, value in self._missing_symbols(inputs, nodes):
             passed.append(value)
             graph.placeholder(f"size_{symbol}").meta = {"val": value.meta["val"]}
 
-        def operand(node: Node) -> Node:
+        def copy_operand(node: Node) -> Node:
             if node not in copies:  # a constant, or a number that is no int
-                copies[node] = graph.node_copy(node, operand)
+                copies[node] = graph.node_copy(node, copy_operand)
             return copies[node]
 
         for node in nodes:
-            copies[node] = graph.node_copy(node, operand)
+            copies[node] = graph.node_copy(node, copy_operand)
         graph.output([copies[node] for node in outputs])
         call = self.host.call_module(name, (passed,))
         for index, node in enumerate(outputs):
-            self.made[node] = self.host.call_function(operator.getitem, (call, index))
-            self.made[node].meta = dict(node.meta)
-        own = AotGraph(GraphModule(self.graph.module, graph))
-        return Partition(name, own, tuple(nodes), tuple(inputs), tuple(outputs))
+            self.host_nodes[node] = self.host.call_function(operator.getitem, (call, index))
+            self.host_nodes[node].meta = dict(node.meta)
+        inner = AotGraph(GraphModule(self.graph.module, graph))
+        return Partition(name, inner, tuple(nodes), tuple(inputs), tuple(outputs))
 
-    def _inputs(self, nodes: Iterable[Node], inside: Collection[Node]) -> list[Node]:
-        """What a partition takes: tensors and ints.  Constants, and numbers that are no ints, are
-        made inside."""
-        found: dict[Node, None] = {}
+    def _find_inputs(self, nodes: Iterable[Node], inside: Collection[Node]) -> list[Node]:
+        """The tensors and ints that a partition takes; other numbers and constants are copied
+        into it.
+        """
+        inputs: dict[Node, None] = {}
         stack = [n for node in reversed(list(nodes)) for n in reversed(node.all_input_nodes)]
         while stack:
             node = stack.pop()
-            if node in inside or node in found or node.op == "get_attr":
+            if node in inside or node in inputs or node.op == "get_attr":
                 continue
             if node in self.sizes and not isinstance(node.meta["val"], torch.SymInt):
                 stack.extend(node.all_input_nodes)
             else:
-                found[node] = None
-        return list(found)
+                inputs[node] = None
+        return list(inputs)
 
     def _missing_symbols(
         self, inputs: Iterable[Node], nodes: Iterable[Node]
     ) -> list[tuple[str, Node]]:
-        """Symbols in sizes of a partition that none of its inputs has as a size of its own, and the
-        nodes of the host graph that have their values."""
+        """Symbols in sizes of a partition that are no size of its inputs, with host nodes for
+        them.
+        """
         inputs = list(inputs)
         needed: dict[str, None] = {}
         own: set[str] = set()
         for node in (*inputs, *nodes):
-            for dim in _dims_in(node.meta.get("val")):
+            for dim in _symbolic_dims(node.meta.get("val")):
                 needed.update(dict.fromkeys(sorted(dims.free_symbols(dim))))
         # a tensor of which a partition returns views alone is no input of its session
         read = {n for node in nodes if not is_view(node) for n in node.all_input_nodes}
@@ -277,45 +287,47 @@ class _Partitioner:
             if isinstance(value, torch.Tensor) and node not in read:
                 continue
             sizes = value.shape if isinstance(value, torch.Tensor) else [value]
-            found = [dims.from_torch(s) for s in sizes if isinstance(s, torch.SymInt)]
-            own.update(str(d) for d in found if isinstance(d, SymDim) and dims.is_symbol(d))
+            symbolic = [dims.from_torch(s) for s in sizes if isinstance(s, torch.SymInt)]
+            own.update(str(d) for d in symbolic if isinstance(d, SymDim) and dims.is_symbol(d))
         return [(s, self.symbols[s]) for s in needed if s not in own and s in self.symbols]
 
 
-def _is_idle_detach(node: Node) -> bool:
-    """Whether a node detaches what no autograd watches, for others than the results."""
+def _is_redundant_detach(node: Node) -> bool:
+    """Whether a node detaches a value that autograd does not track, and is no result."""
     detaches = node.target is torch.ops.aten.detach.default
     return detaches and all(user.op != "output" for user in node.users)
 
 
-def _is_item(node: Node) -> bool:
-    """Whether a node takes one result out of several."""
+def _is_getitem(node: Node) -> bool:
+    """Whether a node takes one of several results."""
     return node.target is operator.getitem and isinstance(node.args[0], Node)
 
 
-def _dims_in(value: Any) -> list[Dim]:
+def _symbolic_dims(value: Any) -> list[Dim]:
     """Symbolic sizes and strides of the value of a node."""
     if isinstance(value, list | tuple):
-        return [dim for item in value for dim in _dims_in(item)]
-    found: list[Any] = [value]
+        return [dim for item in value for dim in _symbolic_dims(item)]
+    sizes: list[Any] = [value]
     if isinstance(value, torch.Tensor):
-        found = list(value.shape)
+        sizes = list(value.shape)
         if value.layout is torch.strided:
-            found += value.stride()
-    return [dims.from_torch(each) for each in found if isinstance(each, torch.SymInt)]
+            sizes += value.stride()
+    return [dims.from_torch(size) for size in sizes if isinstance(size, torch.SymInt)]
 
 
-def _takes_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -> bool:
-    """Whether an operator computes the same where the memory of an argument lies otherwise than it
-    was traced: a view, with the target of `_layout_free_target`, an operator that works element by
-    element, and for contiguous arguments any that ortable knows."""
+def _accepts_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) -> bool:
+    """Whether an operator computes the same if an argument has other strides than traced.
+
+    True for a view (with the target of `_layout_free_target`) and for pointwise operators, and for
+    contiguous arguments for every operator with a converter.
+    """
     if node.target is operator.getitem:
         return True
     target = node.target
     if not isinstance(target, OpOverload) or target.namespace != "aten":
         return False
     name = operator_key(node)
-    if name in traits.READS_STRIDES or not _NEED.isdisjoint(target.tags):
+    if name in traits.READS_STRIDES or not _STRIDE_TAGS.isdisjoint(target.tags):
         return False
     if target.is_view or name in traits.UNSAFE_VIEW or torch.Tag.pointwise in target.tags:
         return True
@@ -324,7 +336,7 @@ def _takes_strides(node: Node, argument: Node, strides: tuple[int, ...] | None) 
 
 
 def _layout_free_target(node: Node) -> Any:
-    """The target of a node for any layout of its arguments: a view copies where it must."""
+    """The target of a node for any layout of its arguments: `reshape` for `view`."""
     if node.target is aten.view.default or operator_key(node) in traits.UNSAFE_VIEW:
         return aten.reshape.default
     return node.target

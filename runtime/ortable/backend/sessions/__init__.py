@@ -1,1 +1,1 @@
-"""ONNX Runtime sessions: options, execution providers, devices."""
+"""Create ONNX Runtime sessions: options, execution providers, devices."""

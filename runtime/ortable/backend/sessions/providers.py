@@ -1,5 +1,8 @@
-"""Which execution providers run a graph: those asked for, or what serves the device of its
-tensors, checked against the installed ONNX Runtime; and which kernels they have."""
+"""Select the execution providers of a graph, and the kernels that they have.
+
+They are the requested ones, or those for the device of the graph's tensors, checked against the
+installed ONNX Runtime.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from ortable.compat.providers import CUDA, PACKAGES, provider_names
 from ortable.errors import ProviderError
 
 CPU = ("CPUExecutionProvider",)
-_PLAIN = ("CPUExecutionProvider", "AzureExecutionProvider")  # their kernels are those of the CPU
+_CPU_KERNEL_PROVIDERS = (
+    "CPUExecutionProvider",
+    "AzureExecutionProvider",
+)  # their kernels are those of the CPU
 # Providers that take torch's memory on a device as it is, and run on a stream of torch's.
 SERVES = {
     "cuda": (
@@ -29,7 +35,7 @@ SERVES = {
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a result of a node, which may be several."""
+    """Yield the tensors of a node's value, which may be a list."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
@@ -37,31 +43,38 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(item)
 
 
-def _devices(graph_module: GraphModule) -> dict[torch.device, str]:
-    """Devices other than the CPU in a graph, each with a place where it is met first."""
-    found: dict[torch.device, str] = {}
+def _find_accelerators(graph_module: GraphModule) -> dict[torch.device, str]:
+    """Devices other than the CPU in a graph, each with the first place where it occurs."""
+    accelerators: dict[torch.device, str] = {}
     position = 0
     for node in graph_module.graph.nodes:
-        what = f"Argument {position} ({node.name})" if node.op == "placeholder" else node.name
+        location = f"Argument {position} ({node.name})" if node.op == "placeholder" else node.name
         position += node.op == "placeholder"
         for value in tensors_in(node.meta.get("val")):
             if value.device.type not in ("cpu", "meta"):
-                found.setdefault(value.device, what)
-    return found
+                accelerators.setdefault(value.device, location)
+    return accelerators
 
 
 def graph_device(graph_module: GraphModule) -> str:
     """Where a graph runs: `cpu`, or the accelerator of its tensors, `cuda:0`."""
-    return next((device_text(device) for device in _devices(graph_module)), "cpu")
+    return next((device_text(device) for device in _find_accelerators(graph_module)), "cpu")
 
 
 def resolve_providers(graph_module: GraphModule, options: OrtOptions) -> OrtOptions:
-    """The options with the providers that this graph runs with: those asked for, or what serves the
-    device of its tensors. A provider of an accelerator is told which one the tensors are on.
+    """Return the options with the providers of this graph.
 
-    :raises ProviderError: tensors on two accelerators, or on one that no provider serves
+    These are the requested ones, or those for the device of its tensors. A provider of an
+    accelerator gets the index of the tensors' device.
+
+    Args:
+        graph_module: the graph.
+        options: those of the backend.
+
+    Raises:
+        ProviderError: tensors on two accelerators, or on one that no provider serves.
     """
-    devices = _devices(graph_module)
+    devices = _find_accelerators(graph_module)
     if not devices:
         return options if options.providers is not None else replace(options, providers=CPU)
     if len(devices) > 1:
@@ -80,14 +93,16 @@ def resolve_providers(graph_module: GraphModule, options: OrtOptions) -> OrtOpti
     return replace(
         options,
         providers=tuple(
-            _with_index(given, device, where) if provider_names([given])[0] in served else given
-            for given in providers
+            _with_index(provider, device, where)
+            if provider_names([provider])[0] in served
+            else provider
+            for provider in providers
         ),
     )
 
 
 def _need_provider(device: torch.device, where: str) -> None:
-    """Fails when the installed ONNX Runtime has no provider for a device."""
+    """Raise ProviderError if the installed ONNX Runtime has no provider for a device."""
     import onnxruntime
 
     served = SERVES.get(device.type)
@@ -104,7 +119,7 @@ def _need_provider(device: torch.device, where: str) -> None:
 
 
 def check_argument(where: str, device: torch.device, names: Sequence[str]) -> None:
-    """Fails when no provider in `names` takes memory of `device`."""
+    """Raise ProviderError if no provider in `names` takes memory of `device`."""
     if device.type in ("cpu", "meta"):
         return
     served = SERVES.get(device.type, ())
@@ -120,9 +135,9 @@ def check_argument(where: str, device: torch.device, names: Sequence[str]) -> No
         )
 
 
-def _with_index(given: Any, device: torch.device, where: str) -> Any:
-    """The provider with option `device_id` of the tensors."""
-    name, settings = (given, {}) if isinstance(given, str) else given
+def _with_index(provider: Any, device: torch.device, where: str) -> Any:
+    """The provider with the `device_id` of the tensors."""
+    name, settings = (provider, {}) if isinstance(provider, str) else provider
     index = device.index or 0
     if int(settings.get("device_id", index)) != index:
         raise ProviderError(
@@ -133,7 +148,7 @@ def _with_index(given: Any, device: torch.device, where: str) -> Any:
 
 
 def device_of(value: Any) -> str:
-    """Where an argument or a result of the graph is: `cpu`, `cuda:0` ..."""
+    """The device of an argument or result: `cpu`, `cuda:0`, ..."""
     return device_text(value.device) if isinstance(value, torch.Tensor) else "cpu"
 
 
@@ -144,30 +159,32 @@ def device_text(device: torch.device) -> str:
 
 
 def kernel_table(names: Sequence[str]) -> Mapping[str, Any]:
-    """The kernels that decide where casts are needed: those of the CPU, those of CUDA with the
-    CPU's behind them, or, for another provider with kernels of its own, the CPU's with 16-bit
-    floats wherever there is float32.
+    """The kernels that decide where casts are needed.
 
-    ONNX Runtime refuses a node that has no kernel in the end, by name.
+    They are those of the CPU, those of CUDA with the CPU's as fallback, or, for another provider
+    with kernels of its own, the CPU's with 16-bit floats wherever there is float32. ONNX Runtime
+    refuses a node without any kernel, by name.
     """
     from ortable_generated.kernels import KERNELS_CPU
 
-    if set(names) <= set(_PLAIN):
+    if set(names) <= set(_CPU_KERNEL_PROVIDERS):
         return KERNELS_CPU
-    if CUDA in names and set(names) <= {CUDA, *_PLAIN}:
+    if CUDA in names and set(names) <= {CUDA, *_CPU_KERNEL_PROVIDERS}:
         from ortable_generated.kernels_cuda import KERNELS_CUDA
 
         return KERNELS_CUDA
-    return _accelerated()
+    return _accelerator_kernels()
 
 
 @functools.cache
-def _accelerated() -> Mapping[str, Any]:
+def _accelerator_kernels() -> Mapping[str, Any]:
     from ortable_generated.kernels import KERNELS_CPU
 
     halves = (dtypes.float16, dtypes.bfloat16)
 
-    def widened(kernel: Mapping[str, Any], legal: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    def widen_types(
+        kernel: Mapping[str, Any], legal: Mapping[str, Any]
+    ) -> dict[str, tuple[int, ...]]:
         return {
             param: (*types, *(h for h in halves if h in legal.get(param, ()) and h not in types))
             if dtypes.float32 in types
@@ -177,7 +194,7 @@ def _accelerated() -> Mapping[str, Any]:
 
     return {
         key: tuple(
-            (since, inputs, outputs, legal, tuple(widened(kernel, legal) for kernel in kernels))
+            (since, inputs, outputs, legal, tuple(widen_types(kernel, legal) for kernel in kernels))
             for since, inputs, outputs, legal, kernels in entries
         )
         for key, entries in KERNELS_CPU.items()

@@ -1,5 +1,4 @@
-"""Sessions of ONNX Runtime: threads as torch has them, settings applied by name, providers
-checked when it runs."""
+"""Create sessions of ONNX Runtime: torch's thread count, settings by name, checked providers."""
 
 from __future__ import annotations
 
@@ -9,25 +8,29 @@ from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from ortable.compat.bisector import optimizers_off
+from ortable.compat.bisector import disabled_optimizers
 from ortable.compat.providers import apply_settings, check_providers
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import locate_error
 
-# Providers that ONNX Runtime asks for all their options; others may report a part of them.
-_REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
+# Providers that report all their options; others may report a part of them.
+_REPORTING_PROVIDERS = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
 
 
 def check_session(session: Any, providers: Sequence[Any]) -> None:
-    """Refuses what ONNX Runtime only warns of or ignores: a provider that could not start (its
-    libraries are missing), an option that it does not know.
+    """Refuse what ONNX Runtime only warns of or ignores.
 
-    :raises ProviderError: a provider did not start
-    :raises OptionError: an option that a provider does not have
+    Args:
+        session: the new session.
+        providers: the requested ones.
+
+    Raises:
+        ProviderError: a provider did not start (its libraries are missing).
+        OptionError: an option that a provider does not have.
     """
     running = session.get_providers()
-    for given in providers:
-        name, settings = (given, {}) if isinstance(given, str) else given
+    for provider in providers:
+        name, settings = (provider, {}) if isinstance(provider, str) else provider
         if name not in running:
             raise ProviderError(
                 f"Execution provider {name!r} could not start; the session has "
@@ -35,45 +38,50 @@ def check_session(session: Any, providers: Sequence[Any]) -> None:
                 "is no such device: what ONNX Runtime wrote to the error stream tells which. "
                 "onnxruntime.preload_dlls() loads CUDA and cuDNN from their Python packages."
             )
-        known = session.get_provider_options().get(name, {})
-        _check_stream(name, settings, known)
-        unknown = sorted(set(settings) - set(known))
-        if unknown and name in _REPORT_ALL:
-            listed = f"known: {', '.join(sorted(known))}" if known else "it has none"
+        reported = session.get_provider_options().get(name, {})
+        _check_stream(name, settings, reported)
+        unknown = sorted(set(settings) - set(reported))
+        if unknown and name in _REPORTING_PROVIDERS:
+            listed = f"known: {', '.join(sorted(reported))}" if reported else "it has none"
             raise OptionError(
                 f"Execution provider {name!r} has no option {', '.join(unknown)}; {listed}."
             )
 
 
 def _check_stream(name: str, settings: Mapping[str, Any], reported: Mapping[str, str]) -> None:
-    """Fails when a session does not run on the stream it was given: nothing would be ordered."""
-    wanted, got = settings.get("user_compute_stream"), reported.get("user_compute_stream")
-    if wanted is not None and got is not None and int(got) != int(wanted):
+    """Raise if a session does not run on the requested stream: its results would be unordered."""
+    requested, actual = settings.get("user_compute_stream"), reported.get("user_compute_stream")
+    if requested is not None and actual is not None and int(actual) != int(requested):
         raise ProviderError(
-            f"Execution provider {name!r} did not take torch's stream {wanted}, but {got}: its "
-            "results would not be ordered with torch's. Update onnxruntime, or move model and "
+            f"Execution provider {name!r} did not take torch's stream {requested}, but {actual}: "
+            "its results would not be ordered with torch's. Update onnxruntime, or move model and "
             "inputs to the CPU."
         )
 
 
-def make_run_options(given: Any) -> Any:
+def make_run_options(settings: Any) -> Any:
     """The RunOptions of every call: the user's object, or a new one with the user's settings."""
     import onnxruntime
 
-    if given is None or isinstance(given, Mapping):
+    if settings is None or isinstance(settings, Mapping):
         options = onnxruntime.RunOptions()
-        apply_settings(options, given or {}, "run_options", options.add_run_config_entry)
+        apply_settings(options, settings or {}, "run_options", options.add_run_config_entry)
         return options
-    return given
+    return settings
 
 
 def _has_double(part: GraphProto | FunctionProto) -> bool:
-    """Whether a value of float64, whose factors MatMulScaleFusion would round, stands anywhere in a
-    graph or function, or is made there by a cast, a constant or a random operator."""
+    """Whether a graph or function has a float64 value, whose factors MatMulScaleFusion would round.
+
+    A cast, a constant or a random operator may make it.
+    """
     if isinstance(part, GraphProto):
         values = [*part.input, *part.output, *part.value_info]
         types = [value.type.tensor_type.elem_type for value in values]
-        if TensorProto.DOUBLE in (*types, *(each.data_type for each in part.initializer)):
+        if TensorProto.DOUBLE in (
+            *types,
+            *(initializer.data_type for initializer in part.initializer),
+        ):
             return True
     return any(_makes_double(att) for node in part.node for att in node.attribute)
 
@@ -87,45 +95,43 @@ def _makes_double(attribute: AttributeProto) -> bool:
     return attribute.name in ("to", "dtype") and attribute.i == TensorProto.DOUBLE
 
 
-def _harmful_optimizers(model: ModelProto) -> list[str]:
-    """Optimizers of ONNX Runtime that do not keep the meaning of this model, by name: see
-    docs/optimizers.md."""
+def _unsafe_optimizers(model: ModelProto) -> list[str]:
+    """Names of the optimizers of ONNX Runtime that are wrong for this model: docs/optimizers.md."""
     from ortable_generated.optimizers import DISABLED, DISABLED_FOR
 
-    found = list(DISABLED)
+    names = list(DISABLED)
     if any(map(_has_double, (model.graph, *model.functions))):
-        found += DISABLED_FOR["float64"]
+        names += DISABLED_FOR["float64"]
     # The passes leave no signed codes of activations; without them they are there.
-    if _has_signed(model):
-        found += DISABLED_FOR["int8 activations"]
-    return found
+    if _has_int8_activations(model):
+        names += DISABLED_FOR["int8 activations"]
+    return names
 
 
-def _has_signed(model: ModelProto) -> bool:
-    """Whether activations are quantized to int8, or to codes of a dtype that the model does not
-    say."""
+def _has_int8_activations(model: ModelProto) -> bool:
+    """Whether activations are quantized to int8, or to a dtype that the model does not state."""
     graph = model.graph
-    known = {each.name: each.data_type for each in graph.initializer}
+    dtypes = {initializer.name: initializer.data_type for initializer in graph.initializer}
     for value in (*graph.input, *graph.value_info):
-        known[value.name] = value.type.tensor_type.elem_type
+        dtypes[value.name] = value.type.tensor_type.elem_type
     for node in graph.node:
         if node.op_type == "Constant":
-            known.update((node.output[0], att.t.data_type) for att in node.attribute)
+            dtypes.update((node.output[0], att.t.data_type) for att in node.attribute)
     return any(
-        _codes(node, known) in (TensorProto.INT8, TensorProto.UNDEFINED)
+        _code_dtype(node, dtypes) in (TensorProto.INT8, TensorProto.UNDEFINED)
         for node in graph.node
         if node.op_type == "QuantizeLinear"
     )
 
 
-def _codes(node: NodeProto, known: Mapping[str, int]) -> int:
+def _code_dtype(node: NodeProto, dtypes: Mapping[str, int]) -> int:
     """The dtype of the codes of a QuantizeLinear: `output_dtype`, or that of its zero point."""
     for att in node.attribute:
         if att.name == "output_dtype" and att.i:
             return int(att.i)
     if len(node.input) < 3 or not node.input[2]:
         return int(TensorProto.UINT8)
-    return known.get(node.input[2], TensorProto.UNDEFINED)
+    return dtypes.get(node.input[2], TensorProto.UNDEFINED)
 
 
 def make_session(
@@ -134,26 +140,33 @@ def make_session(
     session_options: Any,
     *,
     training: bool,
-    alone: bool = False,
+    single_thread: bool = False,
     constants: Mapping[str, Any] | None = None,
 ) -> Any:
-    """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
+    """Create an `onnxruntime.InferenceSession` from the bytes of `model`.
 
-    Threads equal torch's.  They spin for microseconds: torch needs the processors in between.  A
-    SessionOptions object of the user is used as it is.
+    It has as many threads as torch.  They spin for microseconds only: torch needs the processors in
+    between.  A SessionOptions object of the user is used unchanged.
 
-    :param alone: one thread, unless the user asks for more: others would be late for what there is
-        to do, behind those of torch that still look for work
-    :param constants: OrtValues of the initializers whose data are not in the model
-    :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
+    Args:
+        model: the model.
+        providers: those that run it.
+        session_options: the user's object or settings.
+        training: use the defaults for training.
+        single_thread: one thread, unless the user requests more: others would start too late for
+            the little work there is, behind threads of torch that still spin.
+        constants: OrtValues of the initializers whose data are not in the model.
+
+    Raises:
+        ProviderError: a provider is missing, or ONNX Runtime refuses the model.
     """
     import onnxruntime
 
     from ortable_generated.optimizers import ENABLED
 
     check_providers(providers)
-    harmful = _harmful_optimizers(model)
-    options = _session_options(session_options, training, alone)
+    unsafe = _unsafe_optimizers(model)
+    options = _session_options(session_options, training, single_thread)
     if constants:
         values = [onnxruntime.OrtValue(value) for value in constants.values()]
         options.add_external_initializers(list(constants), values)
@@ -162,30 +175,30 @@ def make_session(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=[*harmful, *optimizers_off(ENABLED)],
-            enable_fallback=0,  # what another provider than the one asked for would run is an error
+            disabled_optimizers=[*unsafe, *disabled_optimizers(ENABLED)],
+            enable_fallback=0,  # running on another provider is an error
         )
     except Exception as exc:
-        raise _refusal(model, providers, exc) from exc
+        raise _session_error(model, providers, exc) from exc
     check_session(session, providers)
     return session
 
 
-_MEMORY = (
+_MEMORY_ADVICE = (
     "What to do: option freeze='off' keeps weights in torch alone, weights='int8' or 'int4' makes "
     "them smaller; or give the process more memory and call again."
 )
 
 
-def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> ProviderError:
-    """ONNX Runtime does not take a model."""
+def _session_error(model: ModelProto, providers: Sequence[Any], error: Exception) -> ProviderError:
+    """The error for a model that ONNX Runtime refuses."""
     import onnxruntime
 
     words, lines = locate_error(error, model)
     if isinstance(error, MemoryError) or "bad_alloc" in words or "bad allocation" in words:
         missing = "There is not enough memory for a session of ONNX Runtime"
-        said = words or type(error).__name__
-        return ProviderError(f"{missing}: {said}", details=str(error)).with_advice(_MEMORY)
+        cause = words or type(error).__name__
+        return ProviderError(f"{missing}: {cause}", details=str(error)).with_advice(_MEMORY_ADVICE)
     headline = (
         f"ONNX Runtime {onnxruntime.__version__} refuses the model converted for opset "
         f"{model.opset_import[0].version} with providers {list(providers)}: {words}"
@@ -195,31 +208,32 @@ def _refusal(model: ModelProto, providers: Sequence[Any], error: Exception) -> P
     )
 
 
-def _session_options(given: Any, training: bool, alone: bool) -> Any:
+def _session_options(user_options: Any, training: bool, single_thread: bool) -> Any:
     """The user's object, or a new one with the defaults and the user's settings."""
     import onnxruntime
     import torch
 
     from ortable_generated.sessions import INFERENCE, TRAINING
 
-    if given is not None and not isinstance(given, Mapping):
-        return given
+    if user_options is not None and not isinstance(user_options, Mapping):
+        return user_options
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what fails is raised, with the same words
     settings: dict[str, Any] = {**(TRAINING if training else INFERENCE)}  # docs/sessions.md
     if settings["intra_op_num_threads"] == "torch":
-        settings["intra_op_num_threads"] = 1 if alone else torch.get_num_threads()
+        settings["intra_op_num_threads"] = 1 if single_thread else torch.get_num_threads()
     if share_arena():
         settings["session.use_env_allocators"] = "1"
-    settings.update(given or {})
+    settings.update(user_options or {})
     apply_settings(options, settings, "session_options", options.add_session_config_entry)
     return options
 
 
 @functools.cache
 def share_arena() -> bool:
-    """Registers one arena for the whole process, which sessions share instead of growing one each;
-    False when ONNX Runtime has none to share.  One that somebody else registered serves as well.
+    """Register one arena for the whole process, which sessions share instead of growing their own.
+
+    False if ONNX Runtime has none to share.  An arena that other code registered is used as well.
     """
     from ortable.compat.onnxruntime import register_arena
 

@@ -1,4 +1,4 @@
-"""Settings of a session that are best for one model on this machine, found by trying."""
+"""Search the session settings that run one model fastest on this machine, by measuring."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ortable.backend.timing import median_ratio, time_block, time_interleaved
 
 _log = logging.getLogger("ortable.tune")
 
-_BLOCK = 0.01  # seconds that calls in a row take
-_FEW, _MANY = 3, 9  # rounds that a candidate needs to go on, and to be taken
-_BETTER = 0.97  # of the time of what is best so far
+_BLOCK_SECONDS = 0.01  # seconds that calls in a row take
+_FEW_ROUNDS, _MANY_ROUNDS = 3, 9  # rounds that a candidate needs to go on, and to be taken
+_MAX_RATIO = 0.97  # of the time of what is best so far
 _TOLERANCE = 1e-4  # of the largest value of an output
 
 Make = Callable[[Mapping[str, Any]], Any]
@@ -31,10 +31,12 @@ Call = Callable[[], list[Any]]
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What a search found: ``settings`` beside the usual ones, ``ratio`` of the time of the usual
-    session, ``tried`` candidates, ``found`` as said in a record: searched, memory, disk, or why
-    nothing was tried."""
+class SessionTuning:
+    """The result of a search: ``settings`` beside the usual ones, and ``ratio`` of the usual time.
+
+    ``tried`` counts candidates; ``found`` is as in a record: searched, memory, disk, or why nothing
+    was tried.
+    """
 
     settings: dict[str, int]
     ratio: float
@@ -48,41 +50,41 @@ _warned = False  # in this process
 def tuned_settings(
     model: ModelProto,
     make: Make,
-    given: Mapping[str, Any],
+    user_settings: Mapping[str, Any],
     seconds: float,
     folder: str | None = None,
-) -> Tuned:
-    """The best settings for a model that so many seconds find.
+) -> SessionTuning:
+    """Search the best settings for a model within a time limit.
 
     Args:
         model: what the sessions run; its weights may be outside.
-        make: a session with these settings beside the usual ones.
-        given: the user's own settings, which stay as they are.
+        make: makes a session with these settings beside the usual ones.
+        user_settings: the user's own settings, which are not searched.
         seconds: how long to search.
-        folder: where results of other processes are, and this one goes.
+        folder: where processes share results.
     """
-    feeds = made_up_inputs(model)
+    feeds = make_sample_inputs(model)
     if isinstance(feeds, str):
-        return _said(Tuned({}, 1.0, 0, feeds))
-    key = _key(model, given)
-    kept = STORE.get(key) or STORE.load(folder, key)
-    if kept is None:
-        kept = _search(make, feeds, set(given), seconds)
-        STORE.save(folder, key, kept)
-    STORE.put(key, replace(kept, found="memory"))
-    return _said(kept)
+        return _log_tuning(SessionTuning({}, 1.0, 0, feeds))
+    key = _tuning_key(model, user_settings)
+    tuning = STORE.get(key) or STORE.load(folder, key)
+    if tuning is None:
+        tuning = _search_settings(make, feeds, set(user_settings), seconds)
+        STORE.save(folder, key, tuning)
+    STORE.put(key, replace(tuning, found="memory"))
+    return _log_tuning(tuning)
 
 
-def _said(found: Tuned) -> Tuned:
+def _log_tuning(tuning: SessionTuning) -> SessionTuning:
     _log.info(
         "settings %s take %.3f of the usual time (%s, %d tried)",
-        found.settings, found.ratio, found.found, found.tried,
+        tuning.settings, tuning.ratio, tuning.found, tuning.tried,
     )  # fmt: skip
-    return found
+    return tuning
 
 
 def warn_not_tuned(label: str, why: str) -> None:
-    """Warn, once in a process, that a graph for which option `tune` was given was not searched."""
+    """Warn once per process that a graph with option `tune` was not searched."""
     global _warned
     if _warned:
         return
@@ -95,12 +97,14 @@ def warn_not_tuned(label: str, why: str) -> None:
     )
 
 
-def made_up_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
-    """Inputs of the sizes that the model says: random floats, zeros that are indices everywhere,
-    True; or why there are none."""
-    inner = {each.name for each in model.graph.initializer}
+def make_sample_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
+    """Make inputs of the model's sizes, or say why that is impossible.
+
+    Floats are random, integers 0 (a valid index everywhere), bools True.
+    """
+    inner = {initializer.name for initializer in model.graph.initializer}
     random = np.random.default_rng(0)
-    found: dict[str, np.ndarray] = {}
+    inputs: dict[str, np.ndarray] = {}
     for value in model.graph.input:
         if value.name in inner:
             continue
@@ -112,68 +116,81 @@ def made_up_inputs(model: ModelProto) -> dict[str, np.ndarray] | str:
         shape = [dim.dim_value for dim in tensor.shape.dim]
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
         if dtype.kind == "f":
-            found[value.name] = random.standard_normal(shape).astype(dtype)
+            inputs[value.name] = random.standard_normal(shape).astype(dtype)
         elif dtype.kind in "iu":
-            found[value.name] = np.zeros(shape, dtype)
+            inputs[value.name] = np.zeros(shape, dtype)
         elif dtype.kind == "b":
-            found[value.name] = np.ones(shape, dtype)
+            inputs[value.name] = np.ones(shape, dtype)
         else:
             return f"not tuned: {value.name} is of {dtype}"
-    return found
+    return inputs
 
 
 # -- the search
 
 
-def _search(make: Make, feeds: Mapping[str, Any], fixed: set[str], seconds: float) -> Tuned:
-    """Setting by setting, again and again in another order, until the time is up; what is not
-    clearly faster after a few rounds is dropped."""
+def _search_settings(
+    make: Make, feeds: Mapping[str, Any], fixed: set[str], seconds: float
+) -> SessionTuning:
+    """Try setting by setting, repeatedly in random order, until the time is up.
+
+    A candidate that is not clearly faster after a few rounds is dropped.
+    """
     from ortable_generated.sessions import SEARCHED
 
     end = time.monotonic() + seconds
-    usual = _call(make, {}, feeds)
-    wanted = usual()
+    usual = _bind_session(make, {}, feeds)
+    expected = usual()
     best, tried = usual, 0
     settings: dict[str, int] = {}
-    steps = [(name, each) for name in SEARCHED if name not in fixed for each in SEARCHED[name]]
+    steps = [
+        (name, candidate) for name in SEARCHED if name not in fixed for candidate in SEARCHED[name]
+    ]
     order = np.random.default_rng(0)
     improved = True
     while improved and time.monotonic() < end:
         improved = False
-        for place in order.permutation(len(steps)):
-            name, value = steps[place]
+        for index in order.permutation(len(steps)):
+            name, value = steps[index]
             if time.monotonic() >= end:
                 break
             if settings.get(name) == value:
                 continue
             tried += 1
             with contextlib.suppress(Exception):  # a value that this ONNX Runtime does not take
-                other = _call(make, {**settings, name: value}, feeds)
-                better = _equal(other(), wanted) and _ratio(other, best, _FEW) <= _BETTER
-                if better and time.monotonic() < end and _ratio(other, best, _MANY) < _BETTER:
+                other = _bind_session(make, {**settings, name: value}, feeds)
+                better = (
+                    _are_close(other(), expected)
+                    and _time_ratio(other, best, _FEW_ROUNDS) <= _MAX_RATIO
+                )
+                if (
+                    better
+                    and time.monotonic() < end
+                    and _time_ratio(other, best, _MANY_ROUNDS) < _MAX_RATIO
+                ):
                     best, settings, improved = other, {**settings, name: value}, True
-    ratio = _ratio(best, usual, _MANY) if settings else 1.0
-    if ratio > _BETTER:  # chance, or gains that do not add up
-        return Tuned({}, 1.0, tried, "searched")
-    return Tuned(settings, ratio, tried, "searched")
+    ratio = _time_ratio(best, usual, _MANY_ROUNDS) if settings else 1.0
+    if ratio > _MAX_RATIO:  # chance, or gains that do not add up
+        return SessionTuning({}, 1.0, tried, "searched")
+    return SessionTuning(settings, ratio, tried, "searched")
 
 
-def _call(make: Make, settings: Mapping[str, int], feeds: Mapping[str, Any]) -> Call:
+def _bind_session(make: Make, settings: Mapping[str, int], feeds: Mapping[str, Any]) -> Call:
     session = make(settings)
     names = [value.name for value in session.get_inputs()]
     return functools.partial(session.run, None, {name: feeds[name] for name in names})
 
 
-def _ratio(other: Call, base: Call, rounds: int) -> float:
-    """Median over rounds in which both take turns at the first place."""
+def _time_ratio(other: Call, base: Call, rounds: int) -> float:
+    """The median ratio over rounds in which both run first alternately."""
     once = dict.fromkeys(("base", "other"), time_block(base, 1))
-    found = time_interleaved({"base": base, "other": other}, rounds, _BLOCK, once)
-    return median_ratio(found, "other", "base")
+    times = time_interleaved({"base": base, "other": other}, rounds, _BLOCK_SECONDS, once)
+    return median_ratio(times, "other", "base")
 
 
-def _equal(values: list[Any], wanted: list[Any]) -> bool:
+def _are_close(values: list[Any], expected: list[Any]) -> bool:
     """Whether outputs are within tolerance of those of the usual session."""
-    for value, base in zip(values, wanted, strict=True):
+    for value, base in zip(values, expected, strict=True):
         if not isinstance(base, np.ndarray):
             return False
         if base.dtype.kind != "f":
@@ -190,24 +207,24 @@ def _equal(values: list[Any], wanted: list[Any]) -> bool:
 # -- results of other times
 
 
-def _key(model: ModelProto, given: Mapping[str, Any]) -> str:
+def _tuning_key(model: ModelProto, user_settings: Mapping[str, Any]) -> str:
     import onnxruntime
     import torch
 
     from ortable_generated.sessions import INFERENCE, SEARCHED, TRAINING
 
     digest = hashlib.sha256()
-    for each in (*model.graph.node, *model.graph.input, *model.opset_import):
-        digest.update(each.SerializeToString(deterministic=True))
+    for proto in (*model.graph.node, *model.graph.input, *model.opset_import):
+        digest.update(proto.SerializeToString(deterministic=True))
     for weight in model.graph.initializer:  # where they lie is another place in each process
         digest.update(repr((weight.name, list(weight.dims), weight.data_type)).encode())
     versions = (onnxruntime.__version__, torch.get_num_threads(), describe_processor())
     tables = (sorted(SEARCHED.items()), sorted(INFERENCE.items()), sorted(TRAINING.items()))
-    digest.update(repr((versions, tables, sorted(given.items()))).encode())
+    digest.update(repr((versions, tables, sorted(user_settings.items()))).encode())
     return digest.hexdigest()
 
 
-def _decode(_: str, file: bytes) -> Tuned:
+def _decode_tuning(_: str, file: bytes) -> SessionTuning:
     from ortable_generated.sessions import RANGES
 
     content = json.loads(file)
@@ -215,7 +232,7 @@ def _decode(_: str, file: bytes) -> Tuned:
     for name, value in settings.items():
         if not RANGES[name][0] <= value <= RANGES[name][1]:
             raise ValueError(f"{name} is {value}")
-    return Tuned(settings, float(content["ratio"]), int(content["tried"]), "disk")
+    return SessionTuning(settings, float(content["ratio"]), int(content["tried"]), "disk")
 
 
-STORE: Store[Tuned] = Store(SETTINGS, encode_measured, _decode)
+STORE: Store[SessionTuning] = Store(SETTINGS, encode_measured, _decode_tuning)

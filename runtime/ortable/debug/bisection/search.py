@@ -21,8 +21,8 @@ from ortable.backend.aot.build import compile_aot_graph
 from ortable.backend.aot.entry import compile_with_autograd
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
-from ortable.compat.bisector import Application, judged_by
-from ortable.compat.torch_explain import innermost
+from ortable.compat.bisector import Application, filter_applications
+from ortable.compat.torch_explain import original_callable
 from ortable.debug.comparing.call_effects import Call, CallEffects, describe_difference
 from ortable.debug.comparing.source_locations import (
     SourceLocation,
@@ -128,7 +128,7 @@ class CallRunner:
     ) -> RunResult:
         expected = self.expected_effects
         self.count += 1
-        judged = nullcontext() if switches is None else judged_by(switches)
+        judged = nullcontext() if switches is None else filter_applications(switches)
         try:
             with warnings.catch_warnings(), judged:
                 warnings.simplefilter("ignore")
@@ -211,7 +211,7 @@ def bisect(
     if not export:
         OrtOptions.from_mapping(call_options)  # validates them
     call = Call(
-        innermost(model), args, kwargs or {}, train, dynamic,
+        original_callable(model), args, kwargs or {}, train, dynamic,
         times=1 if export else 2, state=not export, parameters=False,
     )  # fmt: skip
     return _Search(

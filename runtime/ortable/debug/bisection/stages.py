@@ -1,7 +1,7 @@
 """The stages of a search, the switches that disable parts, and advice for each kind of fault.
 
-A `Stage` removes a part of a compilation; `Switches` implement the `Judge` of `compat.bisector`;
-`search` tries the options of the advice.
+A `Stage` removes a part of a compilation; `Switches` implement the `BisectionFilter` of
+`compat.bisector`; `search` tries the options of the advice.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ OPERATORS: tuple[Stage, ...] = (
 
 
 class Switches:
-    """The judge of one run: disables whole subsystems, and limits one to its first applications.
+    """Disable whole subsystems in one run, and limit one to its first applications.
 
     Args:
         off: disabled subsystems.
@@ -138,11 +138,11 @@ class Switches:
         self.counts: Counter[str] = Counter()  # of applications, by subsystem
         self.last: Application | None = None  # the last enabled one
 
-    def searches(self, subsystem: str) -> bool:
+    def is_searching(self, subsystem: str) -> bool:
         """Whether applications of a subsystem must keep their order."""
         return subsystem == self.searching or subsystem in self.off
 
-    def disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
+    def is_disabled(self, subsystem: str, about: Callable[[], Application]) -> bool:
         """Whether the next application of a subsystem is disabled."""
         self.counts[subsystem] += 1
         if subsystem in self.off:

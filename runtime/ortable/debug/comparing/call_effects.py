@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ortable.compat.torch import pytree
-from ortable.compat.torch_explain import compiled_apart
+from ortable.compat.torch_explain import compile_isolated
 from ortable.exporter.reporting.numeric_diff import NumericDiff, ToleranceOverride, compare_tensors
 from ortable.interpreter.complex_numbers import real_tensor
 
@@ -59,7 +59,7 @@ class Call:
 
     def record_compiled(self, backend: Any) -> CallEffects:
         """Record the effects of the calls compiled by a backend, or by one of torch by its name."""
-        return self.record_effects(lambda: compiled_apart(self.function, backend, self.dynamic))
+        return self.record_effects(lambda: compile_isolated(self.function, backend, self.dynamic))
 
     def record_effects(self, make: Callable[[], Callable[..., Any]] | None = None) -> CallEffects:
         """Record the effects of what `make` returns, or of eager.

@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 
 from ortable.backend.options import OrtOptions
 from ortable.compat.providers import CPU, check_providers
-from ortable.compat.torch_explain import innermost
+from ortable.compat.torch_explain import original_callable
 from ortable.errors import OptionError
 
 from .models import is_onnx_model, record_model
@@ -104,7 +104,7 @@ def profile(
         raise OptionError("sizes are for inputs that are made, of an exported model.")
     ort_options = OrtOptions.from_mapping(options)
     check_providers(ort_options.providers)
-    function = innermost(model)
+    function = original_callable(model)
     recording = record_call(
         function, (args, kwargs), ort_options, train=train, dynamic=dynamic, calls=calls
     )

@@ -29,7 +29,7 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.partition.host_graph import PartitionedGraph
 from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.providers import CPU, CUDA, provider_names
-from ortable.compat.torch_explain import OperatorClock, compiled_apart
+from ortable.compat.torch_explain import OperatorClock, compile_isolated
 from ortable.debug.explain_state import copy_arguments, find_modules, isolated_call, run_call
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.origin import module_path
@@ -172,7 +172,7 @@ def record_call(
         recorder = _ProfileRecorder(options, folder)
         stack.callback(recorder.release_sessions)
         stack.enter_context(isolated_call(function, copy_arguments(*call), train))
-        compiled = compiled_apart(function, recorder.compile_dynamo_graph, dynamic)
+        compiled = compile_isolated(function, recorder.compile_dynamo_graph, dynamic)
         modules = find_modules(function)
 
         def prepare_call() -> tuple[Any, ...]:

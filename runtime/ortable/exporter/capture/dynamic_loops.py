@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import base_of, check, pytree, statically_known_true
-from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.capture.export_failures import calling_line, is_user_file
 from ortable.exporter.frontend.export_request import UserLine
@@ -524,7 +524,7 @@ def intercept_loops(session: LoopSession, module: torch.nn.Module) -> Iterator[N
         for namespace, name in placed:
             namespace.pop(name, None)
 
-    with undone(undo):
+    with restore_on_exit(undo):
         for file_globals in _module_namespaces(module):
             for name, value in replaced.items():
                 if name not in file_globals:

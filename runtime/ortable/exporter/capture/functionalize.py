@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx.node import map_arg
 
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import (
     HigherOrderOperator,
     OperatorBase,
@@ -31,7 +32,6 @@ from ortable.compat.torch import (
     set_constants,
     set_example_inputs,
 )
-from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, own_converter
 from ortable.exporter.frontend.export_request import ExportOptions
@@ -98,7 +98,7 @@ def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
         for user, target, args, kwargs in reversed(changed):
             user.target, user.args, user.kwargs = target, args, kwargs
 
-    with undone(undo):
+    with restore_on_exit(undo):
         for node in operators_of(graph_module):
             target: Any = node.target
             plain = traits.HIDDEN_VIEW.get(target.name())
@@ -357,7 +357,7 @@ def scalars_as_operators(graph_module: GraphModule) -> Iterator[None]:
         for owner, name, inner in replaced:
             setattr(owner, name, inner)
 
-    with undone(undo):
+    with restore_on_exit(undo):
         for owner, name, inner in reversed(replaced):  # the innermost first: copies hold copies
             setattr(owner, name, _without_scalars(inner))
         yield
@@ -411,7 +411,7 @@ def marked_regions(graph_module: GraphModule) -> Iterator[None]:
         for path, original in replaced.items():
             setattr(graph_module, path, original)
 
-    with undone(undo):
+    with restore_on_exit(undo):
         _mark_regions(graph_module, replaced)
         yield
 
@@ -498,7 +498,7 @@ def _flat_call_spec(program: ExportedProgram) -> Iterator[Any]:
             entry.in_spec, entry.out_spec, entry.forward_arg_names = saved
             set_example_inputs(exported, examples)
 
-    with undone(lambda: restore_call_spec(program)):
+    with restore_on_exit(lambda: restore_call_spec(program)):
         signature.in_spec = pytree.tree_structure(((0,) * len(users), {}))
         signature.out_spec = pytree.tree_structure((0,) * signature.out_spec.num_leaves)
         signature.forward_arg_names = names
@@ -527,5 +527,8 @@ def _preserve_constants(program: ExportedProgram) -> Iterator[None]:
 
         return lift_constants
 
-    with undone(lambda: set_constants(program, own_constants)), constants_lifted_through(wrap_lift):
+    with (
+        restore_on_exit(lambda: set_constants(program, own_constants)),
+        constants_lifted_through(wrap_lift),
+    ):
         yield

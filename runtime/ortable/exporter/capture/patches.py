@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ortable.compat.scoped_patch import apply_or_undo
 from ortable.compat.torch import (
     DispatchKey,
     FakeTensor,
@@ -27,7 +28,6 @@ from ortable.compat.torch import (
     get_proxy_mode,
     script_method,
 )
-from ortable.compat.undone import whole
 from ortable.exporter.frontend.export_request import Undo, active_patches
 from ortable.exporter.signature import caches
 
@@ -60,7 +60,7 @@ class Patch:
 
 def _assign_attribute(owner: Any, attribute: str, value: Any) -> Undo:
     before = getattr(owner, attribute)
-    return whole(
+    return apply_or_undo(
         lambda: setattr(owner, attribute, value), lambda: setattr(owner, attribute, before)
     )
 
@@ -231,7 +231,7 @@ def _patch_nms_owners() -> Undo:
         for restore in undo:
             restore()
 
-    return whole(replace_all, undo_all)
+    return apply_or_undo(replace_all, undo_all)
 
 
 _NO_SHAPE = torch.Size()
@@ -315,7 +315,7 @@ def preserve_lengths(applies: Callable[[], bool]) -> Undo:
             operator.py_kernels[key] = original
             forget_dispatch(operator)
 
-    return whole(replace_kernels, undo)
+    return apply_or_undo(replace_kernels, undo)
 
 
 def _recurrent_operators() -> tuple[Any, ...]:

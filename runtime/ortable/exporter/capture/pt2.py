@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from ortable.compat.undone import undone
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.errors import ExportError
 from ortable.exporter.signature import caches
 from ortable.ir.proto.atomic_files import FolderLock
@@ -149,7 +149,7 @@ def save_program(exported: ExportedProgram, path: str | os.PathLike[str]) -> Non
         text.write_text(str(exported), encoding="utf-8")
         # A crash in between leaves a program without a text, never with that of another program.
         lock = FolderLock(target.parent)
-        with undone(lock.release):
+        with restore_on_exit(lock.release):
             lock.acquire()
             Path(f"{target}.graph").unlink(missing_ok=True)
             os.replace(program, target)

@@ -22,8 +22,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
+from ortable.compat.scoped_patch import set_context_var
 from ortable.compat.torch import pytree
-from ortable.compat.undone import value_set
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import UserLine
 from ortable.exporter.frontend.module_state import clone_with_forward, restore_state
@@ -306,7 +306,7 @@ def _deciding_forward(forward: Any, decisions: Decisions, module: torch.nn.Modul
         decisions.reset_run()
         mode = ConcreteValues(buffers_of(module), real, decisions.answers)
         try:
-            with value_set(_CURRENT_RUN, decisions), _DecisionMode(decisions), mode:
+            with set_context_var(_CURRENT_RUN, decisions), _DecisionMode(decisions), mode:
                 returned = forward(*args, **kwargs)
         except Exception as error:  # forward is any Python code
             line = None if isinstance(error, _TooManyDecisions) else _raised_at(error)

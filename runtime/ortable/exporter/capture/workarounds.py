@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ortable.compat.undone import undone, value_set
+from ortable.compat.scoped_patch import restore_on_exit, set_context_var
 from ortable.errors import OptionError
 from ortable.exporter.frontend.export_request import ACTIVE_PATCHES, Undo
 from ortable.exporter.frontend.module_state import exclusive_export
@@ -115,9 +115,9 @@ def bypass_export_some_errors(
     region = object()
     outer = ACTIVE_PATCHES.get() or ()
     inside = (*outer, *(name for name in names if name not in outer))
-    with undone(partial(_REGISTRY.remove_patches, region, shared)):
+    with restore_on_exit(partial(_REGISTRY.remove_patches, region, shared)):
         _REGISTRY.install_patches(region, shared)
-        with _apply_in_thread(thread_patches), value_set(ACTIVE_PATCHES, inside):
+        with _apply_in_thread(thread_patches), set_context_var(ACTIVE_PATCHES, inside):
             yield names
 
 
@@ -131,7 +131,7 @@ def _apply_in_thread(patches: Sequence[Patch]) -> Iterator[None]:
             if restore is not None:
                 restore()
 
-    with undone(undo):
+    with restore_on_exit(undo):
         for patch in patches:
             undo_by_name[patch.name] = patch.apply()
         yield

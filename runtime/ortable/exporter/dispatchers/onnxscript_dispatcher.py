@@ -19,8 +19,8 @@ import torch
 from torch.fx import Node
 
 from ortable import dims, dtypes
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import OpOverload
-from ortable.compat.undone import undone
 from ortable.errors import ConversionError, OptionError, UnsupportedCase
 from ortable.interpreter.diagnostics.origin import metadata_of
 from ortable.ir.schemas import since_version
@@ -252,7 +252,7 @@ def _silence_torch_onnx() -> Iterator[None]:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
-    with undone(undo), warnings.catch_warnings():
+    with restore_on_exit(undo), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for logger in loggers:
             logger.setLevel(logging.ERROR)

@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
+from ortable.compat.scoped_patch import restore_on_exit, set_context_var
 from ortable.compat.torch import onnx_export_answers, pytree, set_onnx_export_answers
-from ortable.compat.undone import undone, value_set
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import Request
 from ortable.ir.initializers import is_fake
@@ -47,7 +47,7 @@ def restore_state(module: torch.nn.Module, call: Any) -> Iterator[None]:
         snapshot.add(vars(submodule))
     for leaf in pytree.tree_leaves(call):
         snapshot.add_tensor(leaf)
-    with undone(snapshot.restore):
+    with restore_on_exit(snapshot.restore):
         yield
 
 
@@ -64,7 +64,7 @@ def replace_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Ite
         else:
             attributes["forward"] = before
 
-    with undone(undo):
+    with restore_on_exit(undo):
         attributes["forward"] = forward
         yield
 
@@ -94,7 +94,7 @@ def replace_tensors(
         for holder, name, tensor in slots:
             holder[name] = tensor
 
-    with undone(undo):
+    with restore_on_exit(undo):
         for holder, name, tensor in slots:
             holder[name] = make_tensor(tensor)
         yield
@@ -129,7 +129,7 @@ def discard_new_buffers(module: torch.nn.Module) -> Iterator[None]:
 
     attributes = vars(module)
     with (
-        undone(lambda: attributes.pop("register_buffer", None)),
+        restore_on_exit(lambda: attributes.pop("register_buffer", None)),
         replace_forward(module, call_forward),
     ):
         attributes["register_buffer"] = register_buffer
@@ -263,7 +263,7 @@ def suspend_autocast() -> Iterator[None]:
     if not around:
         yield
         return
-    with value_set(_CALLER_AUTOCAST, around), ExitStack() as stack:
+    with set_context_var(_CALLER_AUTOCAST, around), ExitStack() as stack:
         for region in around:
             stack.enter_context(torch.autocast(region.device, enabled=False))
         yield
@@ -290,7 +290,7 @@ def use_autocast_regions(around: tuple[AutocastRegion, ...]) -> Iterator[None]:
     """Make ``caller_autocast`` open these regions in the block, to compare under an export's
     autocast.
     """
-    with value_set(_CALLER_AUTOCAST, around):
+    with set_context_var(_CALLER_AUTOCAST, around):
         yield
 
 
@@ -366,7 +366,7 @@ def in_onnx_export() -> Iterator[None]:
     This is so in other threads too, until the last such block ends.
     """
     capture = object()
-    with undone(lambda: _ACTIVE_EXPORTS.end_export(capture)):
+    with restore_on_exit(lambda: _ACTIVE_EXPORTS.end_export(capture)):
         _ACTIVE_EXPORTS.begin_export(capture)
         yield
 
@@ -441,7 +441,7 @@ def silence_loggers(*names: str) -> Iterator[None]:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
 
-    with undone(undo):
+    with restore_on_exit(undo):
         for logger in loggers:
             logger.disabled = True
         yield

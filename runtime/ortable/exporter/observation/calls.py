@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import forget_pre_hook, pytree
-from ortable.compat.undone import undone
 from ortable.errors import InputError
 from ortable.exporter.frontend.module_state import copy_call
 from ortable.exporter.signature import pytrees
@@ -141,7 +141,7 @@ class CallRecorder:
 def record_calls(recorder: CallRecorder) -> Iterator[None]:
     """Record the calls of the module in the block; the hook is always removed."""
     note = partial(recorder.record_call)
-    with undone(lambda: forget_pre_hook(recorder.module, note)):
+    with restore_on_exit(lambda: forget_pre_hook(recorder.module, note)):
         recorder.module.register_forward_pre_hook(note, with_kwargs=True, prepend=False)
         yield
 

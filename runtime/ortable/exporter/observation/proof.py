@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 
 import torch
 
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.compat.torch import pytree
-from ortable.compat.undone import undone
 from ortable.errors import ExportError
 from ortable.exporter.frontend.module_state import copy_call, restore_state
 from ortable.exporter.observation.call_resizing import (
@@ -300,5 +300,5 @@ def preserve_state(module: torch.nn.Module, call: Any) -> Iterator[None]:
                 if not torch.equal(buffer, before):
                     buffer.copy_(before)
 
-    with undone(undo), restore_state(module, call):
+    with restore_on_exit(undo), restore_state(module, call):
         yield

@@ -15,7 +15,7 @@ import onnx
 import torch
 
 from ortable import dtypes
-from ortable.compat.bisector import optimizers_off
+from ortable.compat.bisector import disabled_optimizers
 from ortable.compat.providers import CPU, apply_settings, check_providers, provider_names
 from ortable.errors import ExportError, OptionError, ProviderError
 from ortable.interpreter.complex_numbers import real_tensor
@@ -62,7 +62,7 @@ def make_session(
         source,
         options,
         providers=requested,
-        disabled_optimizers=optimizers_off((*ENABLED, *DISABLED)),  # while a fault is searched
+        disabled_optimizers=disabled_optimizers((*ENABLED, *DISABLED)),  # while a fault is searched
     )
     failed = [name for name in provider_names(requested) if name not in session.get_providers()]
     if failed:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from ortable.compat.scoped_patch import apply_or_undo
 from ortable.compat.torch import fx_pytree, pytree, unregister_pytree
-from ortable.compat.undone import whole
 from ortable.errors import InputError
 from ortable.exporter.frontend.module_state import exclusive_export
 
@@ -32,7 +32,9 @@ def register_cache_classes(static: bool = True) -> Callable[[], None] | None:
     if all(cls in pytree.SUPPORTED_NODES for cls in classes):
         return None  # a call of a program, which asks each time, waits for no export
     added: list[type] = []
-    return whole(lambda: _register_missing(classes, added), lambda: unregister_classes(added))
+    return apply_or_undo(
+        lambda: _register_missing(classes, added), lambda: unregister_classes(added)
+    )
 
 
 @exclusive_export()

@@ -14,7 +14,7 @@ from typing import IO
 
 from onnx import ModelProto
 
-from ortable.compat.undone import undone
+from ortable.compat.scoped_patch import restore_on_exit
 
 from .tensor_proto import external_tensors
 
@@ -98,7 +98,7 @@ class FileSet:
             _flush_file(stream)  # may be the write that does not fit on the disk
             stream.close()
         lock = FolderLock(self.target.parent)
-        with undone(lock.release):
+        with restore_on_exit(lock.release):
             lock.acquire()
             self._move_into_place(content)
         _flush_folder(self.target.parent)

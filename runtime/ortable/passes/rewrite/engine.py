@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import Any
 
-from ortable.compat.bisector import Application, disabled
+from ortable.compat.bisector import Application, is_disabled
 from ortable.errors import BuilderError, OrtableError, RewriteError
 from ortable.ir import editing
 from ortable.ir.captures import find_subgraphs
@@ -150,7 +150,7 @@ class _GraphRewrite:
             match = done = None
             try:
                 match = rule.match(matcher, node)
-                if match is not None and disabled(
+                if match is not None and is_disabled(
                     "rewrites", partial(_describe_application, rule, match)
                 ):
                     match = None  # disabled by the bisector

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ortable.backend.lower.undecompose import undecompose
+from ortable.backend.lower.recompose import recompose_operators
 from ortable.compat.torch import get_decompositions
 
 
@@ -208,7 +208,7 @@ def upsampled(factor, change=None):
     )
     if change is not None:
         change(corners, module.graph.find_nodes(op="placeholder")[1])
-    return undecompose(module)
+    return recompose_operators(module)
 
 
 @pytest.mark.parametrize(("factor", "count"), [(2, 1), (8, 1), (3, 0), ((1, 2), 0)])

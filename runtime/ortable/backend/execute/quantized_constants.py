@@ -1,5 +1,7 @@
-"""Weights as integer codes in a session: those that option `weights` rounds, and those of a
-model that arrives quantised."""
+"""Quantized weights as constants of a session.
+
+Option `weights` quantizes them, or the model has quantized weights already.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from ortable.errors import OptionError
 from ortable.ir import initializers
 from ortable.passes.weight_quantization import WeightOptions
 
-from .feeds import feed_any, in_order
+from .feeds import feed_any, to_input_layout
 from .frozen import with_constants
 
 if TYPE_CHECKING:
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
 # Codes of weights: a byte each, two in a byte, or eight packed into an int.
 _CODES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
-# What is told of the codes in a session, as long as it lives.
-_told: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+# What was quantized for each living session.
+_session_records: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def has_codes(roles: Iterable[InputRole]) -> bool:
@@ -34,72 +36,78 @@ def has_codes(roles: Iterable[InputRole]) -> bool:
     return any(role.elem_type in _CODES and len(role.shape or ()) > 1 for role in roles)
 
 
-def with_arriving_codes(
+def with_prequantized_codes(
     model: ModelProto,
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """What `with_constants` makes, for kernels that read codes where weights are codes of 4 bits.
+    """Like `with_constants`, with kernels that read codes for weights of 4-bit codes.
 
-    :param weights: role and tensor by name of the input
-    :param record: is told the model, where kernels read codes
+    Args:
+        model: the model.
+        weights: role and tensor by name of the input.
+        record: gets the model, if kernels read codes.
     """
-    from ortable.passes.quantize_weights import pack_weight_codes  # of a process that converts
+    from ortable.passes.quantize_weights import pack_weight_codes  # only in a process that converts
 
     builder = _with_weights(model, weights)
     if not pack_weight_codes(builder):
         return with_constants(model, weights)
-    return _written(builder, weights, record)
+    return _to_session_model(builder, weights, record)
 
 
-def with_rounded_constants(
+def with_quantized_constants(
     model: ModelProto,
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     options: WeightOptions,
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """What `with_constants` makes, with the weights that the options choose as codes.
+    """Like `with_constants`, with the weights that the options select as codes.
 
-    :param weights: role and tensor by name of the input
-    :param record: is told which were rounded, the operators that read codes, and the model
+    Args:
+        model: the model.
+        weights: role and tensor by name of the input.
+        options: of the quantization.
+        record: gets the names of the quantized weights and the model.
     """
     from ortable.passes.quantize_weights import pack_weight_codes, quantize_weights
 
     builder = _with_weights(model, weights)
     if has_codes(role for role, _ in weights.values()):
         pack_weight_codes(builder)
-    rounding = quantize_weights(builder, options)
-    record["rounded"] = tuple(rounding.rounded.values())
-    return _written(builder, weights, record)
+    quantization = quantize_weights(builder, options)
+    record["rounded"] = tuple(quantization.rounded.values())
+    return _to_session_model(builder, weights, record)
 
 
-def tell_of_shared(session: Any, record: dict[str, Any]) -> None:
-    """Write into a graph's record what was rounded for its session, which another graph with the
-    same weights may have made.
+def record_shared_session(session: Any, record: dict[str, Any]) -> None:
+    """Copy what was quantized for a session into the record of a graph that shares it.
 
-    :param record: what was written while the session was made; empty if that was for another graph
+    Args:
+        session: created for this graph, or for another with the same weights.
+        record: filled while the session was created; empty if that was for another graph.
     """
-    told = _told.get(session)
-    if told is None:
-        _told[session] = dict(record)
-    elif told:
-        record.update(told)
+    recorded = _session_records.get(session)
+    if recorded is None:
+        _session_records[session] = dict(record)
+    elif recorded:
+        record.update(recorded)
 
 
 def _with_weights(
     model: ModelProto, weights: Mapping[str, tuple[InputRole, torch.Tensor]]
 ) -> GraphBuilder:
-    """The graph of a model whose weights are initializers."""
-    from ortable.builder import GraphBuilder  # of a process that converts, or rounds
+    """The graph of a model with its weights as initializers."""
+    from ortable.builder import GraphBuilder  # only in a process that converts or quantizes
 
     plain, _ = with_constants(model, weights, values=False)
     builder = GraphBuilder(plain, target="onnxruntime")
     for name, (role, tensor) in weights.items():
-        builder.initializers_dict[name] = in_order(role, tensor.data)
+        builder.initializers_dict[name] = to_input_layout(role, tensor.data)
     return builder
 
 
-def _written(
+def _to_session_model(
     builder: GraphBuilder,
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     record: dict[str, Any],
@@ -116,8 +124,8 @@ def _written(
     return large.session_proto(), constants
 
 
-def needs_constants(reason: str) -> OptionError:
-    """Why option `weights` cannot do what it says: no weight becomes a constant."""
+def needs_constants_error(reason: str) -> OptionError:
+    """The error for option `weights` of a graph whose weights do not become constants."""
     return OptionError(
         "Option 'weights' rounds weights that are constants of a session, and those of this graph "
         f"are not: {reason}."

@@ -1,15 +1,16 @@
-"""Puts together what AOTAutograd takes apart whatever its table of decompositions says.
+"""Recompose operators that AOTAutograd decomposes whatever its decomposition table says.
 
-Bilinear upsampling by whole factors arrives as indices into the image and is one Resize in ONNX; a
-match compares the indices and weights themselves, computed from the graph, with those of the
-operator. One-dimensional max pooling, differences of neighbors and rrelu in evaluation arrive as
-operators that take several times longer than they do.
+Bilinear upsampling by whole factors is traced as indices into the image and is one Resize in
+ONNX; a match compares the indices and weights themselves, computed from the graph, with those
+of the operator. One-dimensional max pooling, differences of neighbors and rrelu in evaluation
+are traced as operators that take several times longer.
 
-`linear` without bias, and `matmul`, of more than two dimensions arrive as view, mm, view: one
-MatMul does that without the two Reshapes, and fusions of attention and of gates see it. For
-inference graphs only: what trains saves the flat matrices for the backward. `linear` with a bias
-stays flat: Gemm adds the bias, and ONNX Runtime would make Reshape, Gemm, Reshape of a MatMul
-and an Add."""
+`linear` without bias, and `matmul`, of more than two dimensions are traced as view, mm, view:
+one MatMul does that without the two Reshapes, and fusions of attention and of gates match it.
+For inference graphs only: training saves the flat matrices for the backward. `linear` with a
+bias stays flat: Gemm adds the bias, and ONNX Runtime would make Reshape, Gemm, Reshape of a
+MatMul and an Add.
+"""
 
 from __future__ import annotations
 
@@ -45,33 +46,36 @@ _CONSTANT = frozenset(
 )
 
 
-def undecompose(graph_module: GraphModule) -> int:
-    """Replaces decomposed operators in an ATen graph, in place; the number of replacements."""
+def recompose_operators(graph_module: GraphModule) -> int:
+    """Replace decomposed operators in an ATen graph, in place.
+
+    Returns the number of replacements.
+    """
     constants = _Constants()
     count = 0
     for node in list(graph_module.graph.nodes):
         match = _MATCHERS.get(node.target) if node.op == "call_function" else None
-        found = match(node, constants) if match is not None else None
-        if found is not None:
-            target, arguments = found
+        call = match(node, constants) if match is not None else None
+        if call is not None:
+            target, arguments = call
             with graph_module.graph.inserting_before(node):
-                whole = graph_module.graph.call_function(target, arguments)
-            whole.meta = dict(node.meta)
-            node.replace_all_uses_with(whole)
-            _erase(node)
+                replacement = graph_module.graph.call_function(target, arguments)
+            replacement.meta = dict(node.meta)
+            node.replace_all_uses_with(replacement)
+            _erase_unused(node)
             count += 1
     if count:
         graph_module.recompile()
     return count
 
 
-def _erase(node: Node) -> None:
-    """Erase a node that nothing reads, and what only it read."""
+def _erase_unused(node: Node) -> None:
+    """Erase a node without users, and its inputs that become unused."""
     inputs = node.all_input_nodes
     node.graph.erase_node(node)
-    for each in inputs:
-        if not each.users and each.op == "call_function":
-            _erase(each)
+    for node_input in inputs:
+        if not node_input.users and node_input.op == "call_function":
+            _erase_unused(node_input)
 
 
 class _Constants:
@@ -80,40 +84,39 @@ class _Constants:
     def __init__(self) -> None:
         self._values: dict[Node, torch.Tensor | None] = {}
 
-    def get(self, node: Any) -> torch.Tensor | None:
-        """The value of a node; None when it depends on an argument or an operator that is no
-        arithmetic of indices."""
+    def value_of(self, node: Any) -> torch.Tensor | None:
+        """The value of a node; None if it depends on an argument or on an unlisted operator."""
         if not isinstance(node, Node):
             return None
         if node not in self._values:
-            self._values[node] = self._compute(node)
+            self._values[node] = self._compute_value(node)
         return self._values[node]
 
-    def _compute(self, node: Node) -> torch.Tensor | None:
+    def _compute_value(self, node: Node) -> torch.Tensor | None:
         value = node.meta.get("val")
         fixed = isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape)
         if node.target not in _CONSTANT or not fixed:
             return None
-        inputs = {each: self.get(each) for each in node.all_input_nodes}
-        if any(each is None for each in inputs.values()):
+        inputs = {argument: self.value_of(argument) for argument in node.all_input_nodes}
+        if any(argument is None for argument in inputs.values()):
             return None
-        arguments = map_arg(node.args, lambda each: inputs[each])
-        settings = map_arg(node.kwargs, lambda each: inputs[each])
+        arguments = map_arg(node.args, lambda argument: inputs[argument])
+        settings = map_arg(node.kwargs, lambda argument: inputs[argument])
         settings = {**settings, "device": "cpu"} if "device" in settings else settings
         return node.target(*arguments, **settings)  # type: ignore[operator, no-any-return]
 
-    def is_row(self, node: Any, wanted: torch.Tensor) -> bool:
+    def is_row(self, node: Any, expected: torch.Tensor) -> bool:
         """Whether a node has exactly these values along the last axis."""
-        value = self.get(node)
-        return value is not None and torch.equal(value, wanted)
+        value = self.value_of(node)
+        return value is not None and torch.equal(value, expected)
 
-    def is_column(self, node: Any, wanted: torch.Tensor) -> bool:
+    def is_column(self, node: Any, expected: torch.Tensor) -> bool:
         """Whether a node has exactly these values along the last but one of two axes."""
-        return self.is_row(node, wanted.unsqueeze(1))
+        return self.is_row(node, expected.unsqueeze(1))
 
 
-def _factors(image: Node, result: Node) -> tuple[int, int] | None:
-    """How often the rows and columns of a float32 `image` go into those of `result`."""
+def _scale_factors(image: Node, result: Node) -> tuple[int, int] | None:
+    """By which factors a float32 `image` is upsampled to `result`; None if they are not whole."""
     small, large = image.meta.get("val"), result.meta.get("val")
     if not isinstance(small, torch.Tensor) or not isinstance(large, torch.Tensor):
         return None
@@ -121,13 +124,13 @@ def _factors(image: Node, result: Node) -> tuple[int, int] | None:
     if not plain or not all(isinstance(n, int) for n in (*small.shape[2:], *large.shape[2:])):
         return None
     pairs = list(zip(small.shape[2:], large.shape[2:], strict=True))
-    if any(not have or wanted % have for have, wanted in pairs):
+    if any(not small_size or large_size % small_size for small_size, large_size in pairs):
         return None
     return pairs[0][1] // pairs[0][0], pairs[1][1] // pairs[1][0]
 
 
-def _indexed_image(node: Any) -> tuple[Node, Any, Any] | None:
-    """The parts of `image[:, :, rows, columns]`."""
+def _match_image_index(node: Any) -> tuple[Node, Any, Any] | None:
+    """Match `image[:, :, rows, columns]`."""
     if not isinstance(node, Node) or node.target is not aten._unsafe_index.Tensor:
         return None
     image, indices = node.args
@@ -136,8 +139,8 @@ def _indexed_image(node: Any) -> tuple[Node, Any, Any] | None:
     return (image, indices[2], indices[3]) if indices[0] is indices[1] is None else None
 
 
-def _lerp(node: Any) -> tuple[Any, Any, Any] | None:
-    """The parts of `a + (b - a) * weight`."""
+def _match_lerp(node: Any) -> tuple[Any, Any, Any] | None:
+    """Match `a + (b - a) * weight`."""
     if not _is_call(node, aten.add.Tensor) or not _is_call(node.args[1], aten.mul.Tensor):
         return None
     difference, weight = node.args[1].args
@@ -153,24 +156,27 @@ def _is_call(node: Any, target: Any) -> bool:
     )
 
 
-def _bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """`lerp(lerp(a, b, x), lerp(c, d, x), y)` of four neighbours, by factors that are powers of
-    two: for these, the coordinates of ONNX are torch's to the last bit."""
-    vertical = _lerp(node)
-    upper = _lerp(vertical[0]) if vertical is not None else None
-    lower = _lerp(vertical[1]) if vertical is not None else None
+def _match_bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """Match `lerp(lerp(a, b, x), lerp(c, d, x), y)` of four neighbours.
+
+    The factors must be powers of two: for these ONNX and torch compute the same coordinates to the
+    last bit.
+    """
+    vertical = _match_lerp(node)
+    upper = _match_lerp(vertical[0]) if vertical is not None else None
+    lower = _match_lerp(vertical[1]) if vertical is not None else None
     if vertical is None or upper is None or lower is None:
         return None
-    corners = [_indexed_image(each) for each in (upper[0], upper[1], lower[0], lower[1])]
+    corners = [_match_image_index(corner) for corner in (upper[0], upper[1], lower[0], lower[1])]
     if corners[0] is None:
         return None
     image = corners[0][0]
-    factors = _factors(image, node)
-    if factors is None or not all(each > 1 and each & (each - 1) == 0 for each in factors):
+    factors = _scale_factors(image, node)
+    if factors is None or not all(factor > 1 and factor & (factor - 1) == 0 for factor in factors):
         return None
     height, width = image.meta["val"].shape[2:]
-    *rows, down = _neighbours(height, factors[0])
-    *columns, right = _neighbours(width, factors[1])
+    *rows, down = _interpolation_points(height, factors[0])
+    *columns, right = _interpolation_points(width, factors[1])
     for index, corner in enumerate(corners):
         if corner is None or corner[0] is not image:
             return None
@@ -185,11 +191,11 @@ def _bilinear(node: Node, constants: _Constants) -> _OperatorCall | None:
     return aten.upsample_bilinear2d.default, (image, sizes, False)
 
 
-def _difference(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """`x[1:] - x[:-1]` along one axis."""
+def _match_diff(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """Match `x[1:] - x[:-1]` along one axis."""
     if not _is_call(node, aten.sub.Tensor) or not all(isinstance(x, Node) for x in node.args):
         return None
-    later, earlier = (_slice(each) for each in node.args)
+    later, earlier = (_match_slice(operand) for operand in node.args)
     if later is None or earlier is None or later[:2] != earlier[:2]:
         return None
     x, dim = later[:2]
@@ -199,8 +205,8 @@ def _difference(node: Node, constants: _Constants) -> _OperatorCall | None:
     return aten.diff.default, (x, 1, dim)
 
 
-def _slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
-    """The source, axis and bounds of a slice with a step of 1 along an axis of known size."""
+def _match_slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
+    """Match a slice with step 1 along an axis of known size: its source, axis and bounds."""
     if node.target is not aten.slice.Tensor or len(node.args) != 4 or node.kwargs:
         return None
     x, dim, *bounds = node.args
@@ -211,26 +217,26 @@ def _slice(node: Any) -> tuple[Node, int, tuple[int, int]] | None:
     return x, dim % x.meta["val"].dim(), (start, end)
 
 
-def _max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """Two-dimensional pooling of one row, without its indices."""
+def _match_max_pool1d(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """Match two-dimensional pooling of one row, without its indices."""
     pieces: Any = node.args[0]
     if node.args[1:] != (-2,) or not _is_first_result(pieces, aten.max_pool2d_with_indices.default):
         return None
     row, *settings = pieces.args[0].args
     if row.target is not aten.unsqueeze.default or row.args[1:] != (-2,):
         return None
-    windows = [each for each in settings if not isinstance(each, bool)]
-    if not all(isinstance(each, list | tuple) for each in windows):
+    windows = [setting for setting in settings if not isinstance(setting, bool)]
+    if not all(isinstance(setting, list | tuple) for setting in windows):
         return None
     heights = [window[0] if window else 1 for window in windows]
     if heights != [1, 1, 0, 1][: len(heights)] or not row.meta["val"].is_floating_point():
         return None
-    widths = (each if isinstance(each, bool) else list(each[1:]) for each in settings)
+    widths = (setting if isinstance(setting, bool) else list(setting[1:]) for setting in settings)
     return aten.max_pool1d.default, (row.args[0], *widths)
 
 
-def _rrelu(node: Node, constants: _Constants) -> _OperatorCall | None:
-    """The result of rrelu in evaluation, which reads no noise."""
+def _match_rrelu(node: Node, constants: _Constants) -> _OperatorCall | None:
+    """Match the result of rrelu in evaluation, which reads no noise."""
     if not _is_first_result(node, aten.rrelu_with_noise_functional.default):
         return None
     call: Any = node.args[0]
@@ -241,54 +247,61 @@ def _rrelu(node: Node, constants: _Constants) -> _OperatorCall | None:
 
 
 def _is_first_result(node: Any, target: Any) -> bool:
-    """Whether a node is the first result of a call, whose others nothing reads."""
+    """Whether a node is the only used result of a call, the first."""
     if node.target is not operator.getitem or node.args[1] != 0:
         return False
     return node.args[0].target is target and list(node.args[0].users) == [node]
 
 
-def _iota(size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+def _arange_on_cpu(size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
     """0, 1, ... on the CPU, whatever torch's default device is."""
     return torch.arange(size, dtype=dtype, device="cpu")
 
 
-def _neighbours(size: int, factor: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Index of the element before, of the one after, and the weight of the latter, for every index
-    along an axis that is expanded by `factor`."""
-    position = ((_iota(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
+def _interpolation_points(
+    size: int, factor: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Interpolation along an axis that is upsampled by `factor`.
+
+    For every index: the element before, the one after, and the weight of the latter.
+    """
+    position = ((_arange_on_cpu(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
     before = position.to(torch.int64)
     return before, (before + 1).clamp(max=size - 1), position - before
 
 
 _MATCHERS: dict[Any, Callable[[Node, _Constants], _OperatorCall | None]] = {
-    aten.add.Tensor: _bilinear,
-    aten.squeeze.dim: _max_pool1d,
-    aten.sub.Tensor: _difference,
-    operator.getitem: _rrelu,
+    aten.add.Tensor: _match_bilinear,
+    aten.squeeze.dim: _match_max_pool1d,
+    aten.sub.Tensor: _match_diff,
+    operator.getitem: _match_rrelu,
 }
 
 _VIEWS = (aten.view.default, aten._unsafe_view.default)
 _TRANSPOSES = (aten.t.default, aten.permute.default)  # the latter swaps the axes of a matrix
 
 
-def join_products(graph_module: GraphModule) -> int:
-    """Replaces view, mm, view by one operator, in place; the number of replacements."""
+def fuse_batched_matmul(graph_module: GraphModule) -> int:
+    """Replace view, mm, view by one operator, in place.
+
+    Returns the number of replacements.
+    """
     graph = graph_module.graph
     count = 0
     for node in graph.find_nodes(op="call_function", target=aten.mm.default, sort=False):
-        result = _only_reader(node)
-        factor = _unflattened(node.args[0], result) if result is not None else None
+        result = _sole_view_reader(node)
+        factor = _batched_operand(node.args[0], result) if result is not None else None
         if factor is None:
             continue
         assert result is not None
-        weight = _transposed(node.args[1])
+        weight = _transposed_weight(node.args[1])
         with graph.inserting_before(result):
             if weight is None:
-                whole = graph.call_function(aten.matmul.default, (factor, node.args[1]))
+                replacement = graph.call_function(aten.matmul.default, (factor, node.args[1]))
             else:
-                whole = graph.call_function(aten.linear.default, (factor, weight))
-        whole.meta = dict(result.meta)
-        result.replace_all_uses_with(whole)
+                replacement = graph.call_function(aten.linear.default, (factor, weight))
+        replacement.meta = dict(result.meta)
+        result.replace_all_uses_with(replacement)
         graph.erase_node(result)
         graph.erase_node(node)
         count += 1
@@ -297,26 +310,26 @@ def join_products(graph_module: GraphModule) -> int:
     return count
 
 
-def _only_reader(node: Node) -> Node | None:
-    """The view that alone reads a product."""
+def _sole_view_reader(node: Node) -> Node | None:
+    """The view that is the only user of a product."""
     readers = list(node.users)
     return readers[0] if len(readers) == 1 and readers[0].target in _VIEWS else None
 
 
-def _unflattened(rows: Any, result: Node) -> Node | None:
-    """The tensor of which `rows` are the last axis, where `result` has its leading axes again."""
+def _batched_operand(rows: Any, result: Node) -> Node | None:
+    """The tensor that `rows` flattens to its last axis, if `result` restores its leading axes."""
     if not isinstance(rows, Node) or rows.target not in _VIEWS:
         return None
     factor = rows.args[0]
     assert isinstance(factor, Node)
-    full, flat, wanted = (shape_of(each.meta["val"]) for each in (factor, rows, result))
-    whole = len(full) == len(wanted) > 2 and dims.always_equal(full[-1], flat[-1])
-    kept = whole and all(map(dims.always_equal, full[:-1], wanted[:-1]))
-    return factor if kept else None
+    full, flat, result_shape = (shape_of(node.meta["val"]) for node in (factor, rows, result))
+    same_rank = len(full) == len(result_shape) > 2 and dims.always_equal(full[-1], flat[-1])
+    same_shape = same_rank and all(map(dims.always_equal, full[:-1], result_shape[:-1]))
+    return factor if same_shape else None
 
 
-def _transposed(matrix: Any) -> Node | None:
-    """The weight that a factor transposes."""
+def _transposed_weight(matrix: Any) -> Node | None:
+    """The weight of which `matrix` is the transpose."""
     if not isinstance(matrix, Node) or matrix.target not in _TRANSPOSES:
         return None
     weight, *order = matrix.args

@@ -1,0 +1,106 @@
+"""Cost model of nodes, and whether torch can call them unchanged.
+
+Used by `partition` to decide what is worth a session, and by `compile` for the thread count.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_aggregate, map_arg
+from torch.utils.flop_counter import flop_registry
+
+from ortable.compat.torch import OpOverload, pytree
+from ortable.interpreter.operator_cost import traced_size
+from ortable_generated.aten import traits
+
+MAX_SMALL_OPS = 24  # more small operators than this cost more in torch's dispatcher than a session
+# Floating point operations of products that take several times as long as the threads of torch
+# and ONNX Runtime wait for each other at the two ends of a session.
+LONG_FLOPS = 2e7
+_MAX_SHORT_ELEMENTS = (
+    2.5e5  # numbers in arguments and results, of which all cost a few tenths of a millisecond
+)
+_ITEM = "operator.getitem"
+
+
+def torch_operator_key(node: Node) -> str:
+    """The key of an operator; "" for what torch cannot call by itself.
+
+    That is a Python function, or the rest of an operator whose random numbers another node draws.
+    """
+    if "drawn" in node.kwargs:
+        return ""
+    if node.target is operator.getitem:
+        return _ITEM
+    if isinstance(node.target, OpOverload):
+        return str(node.target.name())
+    return ""
+
+
+def count_operators(names: Iterable[str]) -> int:
+    """Count operators other than views."""
+    return sum(name not in traits.VIEW and name != _ITEM for name in names)
+
+
+def count_flops(nodes: Iterable[Node]) -> int:
+    """Count the floating point operations of products; dynamic sizes count as traced."""
+    counts = _flop_formulas()
+    total: int = 0
+    for node in nodes:
+        count = counts.get(_formula_name(node))
+        if count is not None:
+            args, kwargs = map_arg(
+                (node.args, node.kwargs), lambda n: _traced_shapes(n.meta["val"])
+            )
+            total += count(*args, **kwargs, out_val=_traced_shapes(node.meta["val"]))
+    return total
+
+
+def _flop_formulas() -> dict[str, Any]:
+    return {str(operator): count for operator, count in flop_registry.items()}
+
+
+def _formula_name(node: Node) -> str:
+    """The key of torch's FLOP formula; "" for overloads, whose arguments the formulas do not
+    take.
+    """
+    name, _, overload = str(node.target).rpartition(".")
+    return name if overload == "default" else ""
+
+
+def is_short(nodes: Iterable[Node]) -> bool:
+    """Whether one thread computes nodes about as fast as two, which must synchronize.
+
+    Operators without a FLOP formula in torch (fused attention, say) count as long.
+    """
+    ignored = {*traits.VIEW, _ITEM}
+    calls = [n for n in nodes if n.op == "call_function" and torch_operator_key(n) not in ignored]
+    arguments = [node for node in nodes if node.op == "placeholder"]
+    values = pytree.tree_leaves([node.meta.get("val") for node in (*arguments, *calls)])
+    if (
+        sum(math.prod(_traced_shape(v)) for v in values if isinstance(v, torch.Tensor))
+        > _MAX_SHORT_ELEMENTS
+    ):
+        return False
+    formulas = _flop_formulas()
+    if any(
+        _formula_name(x) not in formulas and torch_operator_key(x) in traits.COMPUTE_BOUND
+        for x in calls
+    ):
+        return False
+    return count_flops(calls) <= LONG_FLOPS
+
+
+def _traced_shapes(value: Any) -> Any:
+    """Replace tensors by the shapes that they were traced with."""
+    return map_aggregate(value, _traced_shape)
+
+
+def _traced_shape(value: Any) -> Any:
+    return tuple(map(traced_size, value.shape)) if isinstance(value, torch.Tensor) else value
