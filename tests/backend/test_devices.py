@@ -350,7 +350,7 @@ def test_a_vector_run_on_the_cpu_equals_the_session_s_own():
     x, y = torch.randn(2, 3), torch.randn(2, 3)
 
     def execute(session):
-        return device_run.DeviceRun(session, Stream(7, []), ["cpu", "cpu"])._run
+        return device_run.DeviceRun(session, Stream(7, []), ["cpu", "cpu"])._run_session
 
     other = OrtBackend(compiled, backend.session, backend.run_options, execute=execute)
     for a, b in zip(backend([x, y]), other([x, y]), strict=True):

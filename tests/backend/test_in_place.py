@@ -33,7 +33,7 @@ def run(function, *args):
     """The compiled function against eager, arguments included; the pairs of outputs and inputs that
     share memory."""
     seen = []
-    original = call.running_in_place
+    original = call.in_place_runner
 
     def noted(session, sources):
         seen.append(dict(sources))
@@ -41,7 +41,7 @@ def run(function, *args):
 
     ours, theirs = [[each.clone() for each in args] for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(call, "running_in_place", noted)
+        patch.setattr(call, "in_place_runner", noted)
         fn = compiled(function)
         for _ in range(3):
             found, wanted = fn(*ours), function(*theirs)

@@ -246,13 +246,13 @@ def test_tokens_of_generate(name) -> None:
     model.forward = torch.compile(model.forward, backend="ortable", options={"storage": storage})
     places = []
     with pytest.MonkeyPatch.context() as patch:
-        original = call.running_in_place
+        original = call.in_place_runner
 
         def noted(session, sources):
             places.append(len(sources))
             return original(session, sources)
 
-        patch.setattr(call, "running_in_place", noted)
+        patch.setattr(call, "in_place_runner", noted)
         assert torch.equal(generated(model, mask, ids), expected)
     layers = model.config.num_hidden_layers
     assert fired(storage["instance"][-1]) == layers

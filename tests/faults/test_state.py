@@ -103,7 +103,7 @@ def _state() -> dict[str, Any]:
         "lifting": [each._materialize_and_lift_constants for each in holders],
         "region": ACTIVE_PATCHES.get(),
         "autocast around": module_state.caller_autocast_regions(),
-        "judge": bisector._State.judge,
+        "judge": bisector._State.active,
         "profile": dict(compat.dynamo_profile.get_code_state()),
         "loggers": [(each.level, each.disabled) for each in loggers],
         "globals": set(globals()),

@@ -38,9 +38,9 @@ def missing_name_error(library: str, path: str, serves: str) -> VersionError:
     """The error for a name that the installed version of a library does not have."""
     tested = ", ".join(TESTED[library])
     return VersionError(
-        f"{library} {installed_version(library)} has no {path.replace(':', '.')}, which ortable uses "
-        f"to {serves}. ortable is tested with {library} {tested}: install one of these, or a newer "
-        "ortable."
+        f"{library} {installed_version(library)} has no {path.replace(':', '.')}, which "
+        f"ortable uses to {serves}. ortable is tested with {library} {tested}: install one of "
+        "these, or a newer ortable."
     )
 
 
