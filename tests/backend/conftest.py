@@ -31,7 +31,7 @@ def every_partition(monkeypatch):
     """Partitions of graphs that train keep their sessions however short their products are."""
     from ortable.backend.partition import absorb_small
 
-    for name in ("LONG", "_LONG_AMONG_MANY"):
+    for name in ("LONG_FLOPS", "_LONG_FLOPS_OF_MANY"):
         monkeypatch.setattr(absorb_small, name, -1)
 
 

@@ -170,7 +170,7 @@ def test_debug_adds_the_onnx_graph_and_the_caches(caplog):
     compiled(torch.relu)(torch.ones(3))
     text = "\n".join(record.getMessage() for record in caplog.records)
     assert re.search(r"^Relu\(.*\) -> output_0$", text, re.MULTILINE)
-    assert "no conversion of the inference graph is kept under" in text
+    assert "no conversion of the inference graph is stored under" in text
 
 
 def test_nothing_is_formatted_when_nobody_listens(monkeypatch):
@@ -179,7 +179,7 @@ def test_nothing_is_formatted_when_nobody_listens(monkeypatch):
     def unexpected(*args):
         raise AssertionError("called for nobody")
 
-    for name in ("pretty_onnx", "_report", "_log_compiled"):
+    for name in ("pretty_onnx", "_make_report", "_log_summary"):
         monkeypatch.setattr(events, name, unexpected)
     trace = logging.getLogger("torch.__trace")
     monkeypatch.setattr(trace, "handlers", [])

@@ -54,7 +54,7 @@ def test_the_error_names_the_operator_its_line_and_the_entry_to_add(soft_step) -
     assert "return self.activation(self.linear(x), 2.0)" in text
     assert f"- op: {LIBRARY}::soft_step(Tensor x, float slope=1.) -> Tensor" in text
     assert "out: {shape: same(x), dtype: same(x)}" in text
-    assert 'cases: [{x: "f32[5,1]", slope: 2.0}]' in text
+    assert 'samples: [{x: "f32[5,1]", slope: 2.0}]' in text
     assert "ortable.load_specs" in text and "dispatcher" in text
 
 

@@ -20,7 +20,7 @@ _MARGINS = (1.25, 1.1, 1.05, 1.0)
 _CLEARLY = 0.97  # and torch at the end, at most this much of ONNX Runtime's time
 _OBVIOUS = 1.5  # of ONNX Runtime's time: one long call of torch that took as much decides
 _LONG = 5e-3  # seconds of a long call, which a short interruption does not change much
-_LEAST_TURNS = 2  # of torch before it may be kept: one turn may fall into a bad moment
+_MIN_TURNS = 2  # of torch before it may be kept: one turn may fall into a bad moment
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class TimingTrial:
             return Decision("onnxruntime", ort_low, torch_low)
         wins = sum(theirs < own for own, theirs in zip(ort_lows, torch_lows, strict=True))
         clear = ratio < min(1 / margin, _CLEARLY) and 2 * wins > turns
-        if clear and turns >= _LEAST_TURNS:
+        if clear and turns >= _MIN_TURNS:
             return Decision("torch", ort_low, torch_low)
         if turns == len(_MARGINS):
             return Decision("onnxruntime", ort_low, torch_low)
