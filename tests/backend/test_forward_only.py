@@ -43,7 +43,7 @@ class Net(nn.Module):
 
 
 def infers(result):
-    return type(result.grad_fn).__name__ == "_InferredBackward"
+    return type(result.grad_fn).__name__ == "_InferenceFunctionBackward"
 
 
 def forwards(run, eager, x, calls=CALLS):
