@@ -140,4 +140,4 @@ def test_verbose_says_what_is_compiled_for_one_size(fresh_dynamo, capsys):
     with torch.no_grad():
         fast(torch.randn(3), 3)
     said = capsys.readouterr().out
-    assert " = 3 alone: test_known_sizes.py:" in said and "aten::linalg_vector_norm" in said
+    assert " = 3: test_known_sizes.py:" in said and "aten::linalg_vector_norm" in said

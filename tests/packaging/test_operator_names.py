@@ -93,7 +93,7 @@ TORCH_NAME = re.compile(r"(?:torch\.ops\.)?(?:aten|prims)\.\w|operator\.\w")
 TORCH_EXCEPTIONS = {
     "backend/execute/call_source.py": "the three views that a generated call makes itself",
     "backend/lower/aot_graph.py": "one operator, copy_, by its overload and its packet",
-    "backend/lower/undecompose.py": "patterns of torch's decompositions, matched node by node",
+    "backend/lower/recompose.py": "patterns of torch's decompositions, matched node by node",
     "backend/partition/placement.py": "the two nodes that stand for an uninitialized result",
     "exporter/capture/patches.py": "the operators whose shape functions are replaced",
     "interpreter/assertions.py": "the two comparisons that torch writes around a size",

@@ -268,7 +268,7 @@ def test_a_file_whose_loading_is_interrupted_is_not_loaded(tmp_path: Path) -> No
     it is loaded again."""
     path = _write(tmp_path, EVERY_TABLE)
     before = _tables()
-    own = ("user_specs.py", "undone.py")
+    own = ("user_specs.py", "scoped_patch.py")
     load = partial(load_specs, path, override=True)
     count = interrupted_at(-1, load, own).passed
     loaded = _tables()

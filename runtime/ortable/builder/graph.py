@@ -28,7 +28,8 @@ class Ops:
     """``op.X(*inputs, outputs=None, name=None, domain="", **attrs)`` adds a node X.
 
     An input is a result name, None or ``""`` (omitted), or a value that becomes an initializer.
-    Returns the name of the result, or a tuple of names when ``outputs`` asks for several."""
+    Returns the name of the result, or a tuple of names if ``outputs`` requests several.
+    """
 
     __slots__ = ("_builder",)
 

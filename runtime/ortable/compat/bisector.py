@@ -66,9 +66,7 @@ def is_disabled(subsystem: str, about: Callable[[], Application]) -> bool:
 
 
 def is_searching(subsystem: str) -> bool:
-    """Whether a bisection counts the applications of a subsystem, which must then keep their
-    order.
-    """
+    """Whether a bisection counts applications of a subsystem, which must keep their order."""
     if _State.active is not None:
         return _State.active.is_searching(subsystem)
     bisector = _torch_bisector()

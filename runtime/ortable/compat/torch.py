@@ -378,8 +378,7 @@ else:
     __getattr__ = module_getattr(__name__, NAMES)
 
 
-def _resolve(name: str) -> Any:
-    """Resolve a name of the table, for the functions below."""
+def _private_name(name: str) -> Any:
     return globals().get(name) or __getattr__(name)
 
 
@@ -402,17 +401,15 @@ def can_decompose(overload: Any) -> bool:
 
 
 def composite_kernel(overload: Any) -> Callable[..., Any]:
-    """The decomposition of a composite operator: its body in Python, or a call of the C++
-    kernel.
-    """
-    key = _resolve("DispatchKey").CompositeImplicitAutograd
+    """The decomposition of a composite operator: its Python body, or its C++ kernel."""
+    key = _private_name("DispatchKey").CompositeImplicitAutograd
     written: Any = overload.py_kernels.get(key)
     return written if callable(written) else functools.partial(overload._op_dk, key)
 
 
 def is_composite(overload: Any) -> bool:
     """Whether the operator is composed of others on every device."""
-    key = _resolve("DispatchKey").CompositeImplicitAutograd
+    key = _private_name("DispatchKey").CompositeImplicitAutograd
     return bool(overload.has_kernel_for_dispatch_key(key))
 
 
@@ -427,10 +424,8 @@ def op_of_custom(defined: Any) -> Any:
 
 
 def kernel_of_custom(name: str) -> Callable[..., Any] | None:
-    """The CPU function of an operator made by ``torch.library.custom_op``; None for other
-    operators.
-    """
-    defined = _resolve("custom_op_definitions").get(name)
+    """The CPU function of an operator made by ``torch.library.custom_op``, or None."""
+    defined = _private_name("custom_op_definitions").get(name)
     if defined is None:
         return None
     kernels = defined._backend_fns
@@ -440,22 +435,18 @@ def kernel_of_custom(name: str) -> Callable[..., Any] | None:
 
 def is_custom(name: str) -> bool:
     """Whether ``torch.library.custom_op`` made the operator."""
-    return name in _resolve("custom_op_definitions")
+    return name in _private_name("custom_op_definitions")
 
 
 # What torch keeps for other processes -------------------------------------------------------------
 
 
 def precompile_mode() -> str | None:
-    """What stores compiled graphs now: "aot_compile" for one function, "caching_precompile" for
-    all.
-
-    None if nothing does.
-    """
-    config = _resolve("functorch_config")
+    """What stores compiled graphs now: "aot_compile" or "caching_precompile"; None if nothing."""
+    config = _private_name("functorch_config")
     if config.bundled_autograd_cache and config.bypass_autograd_cache_key:
         return "aot_compile"
-    return "caching_precompile" if _resolve("dynamo_config").caching_precompile else None
+    return "caching_precompile" if _private_name("dynamo_config").caching_precompile else None
 
 
 def package_name(graph_module: Any) -> str | None:
@@ -466,7 +457,7 @@ def package_name(graph_module: Any) -> str | None:
 
 def forget_for_dynamo(name: str | None) -> None:
     """Drop what dynamo's packages store of a graph: its function is compiled again."""
-    _resolve("PrecompileContext")._backend_artifacts_by_key.pop(name, None)
+    _private_name("PrecompileContext")._backend_artifacts_by_key.pop(name, None)
 
 
 def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
@@ -476,7 +467,7 @@ def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
     """
     import sys
 
-    dynamo = _resolve("dynamo_eval_frame")
+    dynamo = _private_name("dynamo_eval_frame")
     code = dynamo._TorchDynamoContext.__call__.__code__
     frame = sys._getframe(1)
     while frame is not None and frame.f_code is not code:
@@ -490,8 +481,8 @@ def backend_of_install() -> tuple[Any, Mapping[str, Any]] | None:
 
 def record_cache_artifact(key: str, content: bytes) -> None:
     """Add bytes under a name to what ``torch.compiler.save_cache_artifacts`` returns."""
-    kind = _resolve("AOTAutogradCacheArtifact").type()
-    _resolve("CacheArtifactManager").record_artifact(kind, key, content)
+    kind = _private_name("AOTAutogradCacheArtifact").type()
+    _private_name("CacheArtifactManager").record_artifact(kind, key, content)
 
 
 def loaded_cache_artifacts(key: str) -> Any:
@@ -501,7 +492,7 @@ def loaded_cache_artifacts(key: str) -> Any:
     """
     from pathlib import Path
 
-    return Path(_resolve("AOTAutogradCache")._get_tmp_dir_for_key(key))
+    return Path(_private_name("AOTAutogradCache")._get_tmp_dir_for_key(key))
 
 
 # Tensors, modules and pytrees --------------------------------------------------------------------
@@ -535,13 +526,13 @@ def forget_pre_hook(module: Any, hook: Callable[..., Any] | None = None) -> None
 
 def node_type(value: Any) -> Any:
     """The pytree type of a container; all namedtuples have one."""
-    return _resolve("pytree")._get_node_type(value)
+    return _private_name("pytree")._get_node_type(value)
 
 
 def unregister_pytree(cls: type) -> None:
     """Remove the class from both pytrees."""
-    fx = _resolve("fx_pytree")
-    _resolve("pytree")._deregister_pytree_node(cls)
+    fx = _private_name("fx_pytree")
+    _private_name("pytree")._deregister_pytree_node(cls)
     fx.SUPPORTED_NODES.pop(cls, None)
     fx.SUPPORTED_NODES_EXACT_MATCH.pop(cls, None)
 
@@ -611,7 +602,7 @@ def constants_lifted_through(
 
     Two modules have the function by its name.
     """
-    holders = (_resolve("lift_constants_pass"), _resolve("export_trace"))
+    holders = (_private_name("lift_constants_pass"), _private_name("export_trace"))
     original = holders[0]._materialize_and_lift_constants
     through = wrapped(original)
 
@@ -630,18 +621,18 @@ def onnx_export_answers() -> tuple[bool, Any]:
     dynamo reads a table that it builds once.
     """
     answers = _dynamo_answers()
-    return _resolve("onnx_flags")._is_onnx_exporting, answers.get(_is_in_onnx_export())
+    return _private_name("onnx_flags")._is_onnx_exporting, answers.get(_is_in_onnx_export())
 
 
 def set_onnx_export_answers(outside: bool, inside: Any) -> None:
     """Set both results."""
-    _resolve("onnx_flags")._is_onnx_exporting = outside
+    _private_name("onnx_flags")._is_onnx_exporting = outside
     _dynamo_answers()[_is_in_onnx_export()] = inside
 
 
 def _dynamo_answers() -> dict[Any, Any]:
     table: Callable[[], dict[Any, Any]]
-    table = getattr(_resolve("dynamo_torch_functions"), "tracing_state_functions", dict)
+    table = getattr(_private_name("dynamo_torch_functions"), "tracing_state_functions", dict)
     return table()
 
 

@@ -46,11 +46,11 @@ def isolated_profile() -> Iterator[None]:
     state = dynamo_profile.get_code_state()
     before = dict(state)
 
-    def restore() -> None:
+    def restore_state() -> None:
         state.clear()
         state.update(before)
 
-    with restore_on_exit(restore):
+    with restore_on_exit(restore_state):
         state.clear()
         yield
 

@@ -31,7 +31,7 @@ def fresh_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from ortable.backend.cache.memory import clear_caches
     from ortable.backend.partition import absorb_small
 
-    for name in ("LONG", "_LONG_AMONG_MANY"):
+    for name in ("LONG_FLOPS", "_LONG_FLOPS_OF_MANY"):
         monkeypatch.setattr(absorb_small, name, -1)
     torch._dynamo.reset()
     clear_caches()

@@ -63,28 +63,27 @@ MakeSession = Callable[..., Any]
 
 
 class OrtBackend:
-    """One compiled graph.  Called with a list of arguments, which it clears; returns a list of
-    results.
+    """One compiled graph as a callable: takes a list of arguments and returns a list of results.
 
-    Tensors are on the CPU and dense; ints stand for symbolic dimensions.  Safe to call from
-    several threads: a call owns its feeds, and ONNX Runtime allocates its results.
+    A call clears the list of arguments. Tensors are on the CPU and dense; ints stand for symbolic
+    dimensions.  Safe to call from several threads: a call owns its feeds, and ONNX Runtime
+    allocates its results.
 
-    `compiled` holds the ONNX model and the roles; `session` is the
-    `onnxruntime.InferenceSession` that ran last or will run (None when no node is left, or
-    before the first call of a graph whose weights become constants); `source` is the text of the
-    function that runs; `frozen` names the inputs that become constants at the first call, or
-    says why none does.
+    `compiled` holds the ONNX model and the roles; `session` is the `onnxruntime.InferenceSession`
+    that ran last or will run (None if no node is left, or before the first call of a graph whose
+    weights become constants); `source` is the text of the function that runs; `frozen` names the
+    inputs that become constants at the first call, or says why none does.
 
     Args:
         compiled: the ONNX model, and the roles of its inputs and outputs.
-        session: runs the model with all weights as inputs; None: made by `make` when needed.
+        session: runs the model with all weights as inputs; None: created by `make` when needed.
         run_options: an `onnxruntime.RunOptions`, or None.
-        make: `make(model, constants)` makes a session.
-        execute: what runs a session (a `DeviceRun`); None: its `run_with_ort_values`.
+        make: `make(model, constants)` creates a session.
+        execute: makes the run function of a session (a `DeviceRun`); None: `run_with_ort_values`.
         frozen: positions of arguments that become constants, or why none does.
         key: sessions of graphs with the same key are shared; None: none is.
         resizable: results are copied into memory of torch, which can be resized.
-        trusted: what is written into constants shows after `refresh` only.
+        trusted: writes into constants take effect after `refresh` only.
         copies: how many sessions may have these weights as constants; None: any number.
         rounding: constants are weights as integer codes: no call takes them as inputs.
         codes: weights that are integer codes go to kernels for them once they are constants.
@@ -145,9 +144,14 @@ class OrtBackend:
         return self.compiled.label or repr(self)
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        """
-        :raises InputError: an argument that cannot be handed to ONNX Runtime
-        :raises ProviderError: ONNX Runtime fails, on an index out of range for one
+        """Run the graph.
+
+        Args:
+            args: the arguments; the list is cleared.
+
+        Raises:
+            InputError: an argument that cannot be passed to ONNX Runtime.
+            ProviderError: ONNX Runtime fails, on an index out of range for example.
         """
         call = self._call
         return call(args) if call is not None else self._select_and_call(args)
@@ -183,9 +187,7 @@ class OrtBackend:
         return self._source.text
 
     def _select_and_call(self, args: list[Any]) -> list[Any]:
-        """Select a call, while it is unknown whether a session has the current weights, and run
-        it.
-        """
+        """Select a call and run it, while no session is known to have the current weights."""
         if not self._memory_checked:  # dynamo's guards ensure it for all later calls
             check_memory(self.compiled.inputs, args)
             self._memory_checked = True
@@ -234,12 +236,12 @@ class OrtBackend:
         """
         if len(self._watchable_positions(args)) < len(self._constant):
             raise needs_constants_error(
-                "a write into one of them would not show (it was made under "
+                "a write into one of them would not be noticed (it was created under "
                 "torch.inference_mode(), say, or its memory is shared with another process)"
             )
         call = self._freeze_weights(key, args) or self._freeze_weights(key, args)
         if call is None:
-            raise needs_constants_error("somebody writes into them while their session is made")
+            raise needs_constants_error("they were written while their session was created")
         return call
 
     def _freeze_weights(self, key: tuple[int, ...], args: Sequence[Any]) -> CompiledCall | None:
@@ -300,7 +302,6 @@ class OrtBackend:
     def _make_constant_model(
         self, named: Mapping[str, tuple[InputRole, torch.Tensor]]
     ) -> tuple[ModelProto, dict[str, Any]]:
-        """The model with these weights as constants, and their values."""
         if self._rounding is None:
             if self._codes and has_codes(role for role, _ in named.values()):
                 return with_prequantized_codes(self.compiled.model, named, self.weights)
@@ -326,12 +327,10 @@ class OrtBackend:
         return self._make_function(self._call_source(positions, rest, len(fixed)), session, values)
 
     def _watchable_positions(self, args: Sequence[Any]) -> list[int]:
-        """Positions of the weights that may become constants: those whose writes are noticed."""
         gathered = fsdp_parameter_ids()
         return [i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered]
 
     def _use_frozen_call(self, frozen: FrozenWeights) -> None:
-        """Make the next call use these constants."""
         self.session = frozen.session
         if frozen.leaves_out:
             self._short = frozen.call
@@ -366,7 +365,6 @@ class OrtBackend:
             self.session = self._plain_session
 
     def _bindable_positions(self) -> tuple[int, ...]:
-        """Positions of the weights whose OrtValues are kept while they are inputs."""
         return tuple(
             role.index
             for role in self.compiled.inputs
@@ -475,9 +473,7 @@ def _run_error(compiled: CompiledGraph, error: Exception) -> Exception:
 def _violation_error(
     compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
 ) -> Exception:
-    """The error for a failed run of a graph with assertions or data checks: first what they
-    report.
-    """
+    """The error for a failed run of a graph with assertions or data checks, which come first."""
     violation = find_violation(compiled, args, make) if make is not None else None
     return _run_error(compiled, error) if violation is None else violation
 

@@ -116,8 +116,7 @@ class CallSource:
         return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
 
     def _check_lines(self) -> list[str]:
-        """Check that the weights are the objects, in the memory, with the versions that the session
-        has.
+        """Check that the objects, memory and versions of the weights are those of the session.
 
         Their values are compared too: small weights completely, of large ones samples, which miss a
         write elsewhere that torch does not count (`weights.refresh` is for that).
@@ -175,7 +174,6 @@ class CallSource:
         ]
 
     def _tensor_feed(self, role: InputRole) -> tuple[list[str], str]:
-        """The lines that prepare one tensor, and its entry among the feeds."""
         name = f"a{role.index}"
         lines = []
         if dtypes.is_float_type(role.elem_type):
@@ -240,7 +238,6 @@ class CallSource:
         return "".join(f"{name}, " for name in (*fixed, *rest))
 
     def _output_text(self, index: int, fetch: Fetch) -> str:
-        """One output as a tensor over its memory."""
         if fetch.float8 is None:
             return f"take(out.dlpack_at({index}))"
         self.values["float8_tensor"] = float8_tensor
@@ -249,9 +246,7 @@ class CallSource:
         return f"as_non_view(float8_tensor(out[{index}], dtype{index}))"
 
     def _returned_outputs(self) -> set[int]:
-        """Outputs whose memory the caller gets, unlike conditions of assertions, numbers and
-        mutations.
-        """
+        """Outputs whose memory the caller gets: no assertions, numbers or mutations."""
         tensors = (OutputRoleKind.TENSOR, OutputRoleKind.VIEW)
         results = self.compiled.outputs[: self.compiled.n_results]
         return {role.fetch for role in results if role.kind in tensors and role.fetch >= 0}
@@ -340,9 +335,7 @@ class CallSource:
         return f"values({name})"
 
     def _share_pieces(self, text: str, role: OutputRole, count: int) -> str:
-        """The name of a list of views that `text` makes, shared by all results that take an
-        item.
-        """
+        """Name a list of views that `text` makes, once for all results that take an item."""
         key = (role.fetch, role.source, repr(role.steps[:count]))
         if key not in self._pieces:
             self._pieces[key] = f"pieces{len(self._pieces)}"
@@ -350,7 +343,6 @@ class CallSource:
         return self._pieces[key]
 
     def _view_text(self, text: str, suffix: str, step: ViewStep) -> str:
-        """One torch view of what `text` computes."""
         if _is_getitem(step):
             return f"{text}[{step.args[0]}]"
         method = _METHODS.get(step.op)

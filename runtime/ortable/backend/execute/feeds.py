@@ -164,7 +164,7 @@ class BoundWeights(WeightSet):
             ordered = to_input_layout(
                 role, tensor.data
             )  # an alias without a reference to the tensor
-            is_alias = is_alias and ordered.data_ptr() == pointer  # a copy would grow stale
+            is_alias = is_alias and ordered.data_ptr() == pointer  # a copy would become stale
             feeds[role.name] = _make_value(role, ordered)
         if is_alias:
             self.tensors = list(tensors)

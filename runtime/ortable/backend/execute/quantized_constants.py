@@ -97,7 +97,6 @@ def record_shared_session(session: Any, record: dict[str, Any]) -> None:
 def _with_weights(
     model: ModelProto, weights: Mapping[str, tuple[InputRole, torch.Tensor]]
 ) -> GraphBuilder:
-    """The graph of a model with its weights as initializers."""
     from ortable.builder import GraphBuilder  # only in a process that converts or quantizes
 
     plain, _ = with_constants(model, weights, values=False)
@@ -112,7 +111,6 @@ def _to_session_model(
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """The model of a graph, and its constants."""
     large = builder.to_onnx(large_model=True, optimize=False)
     constants = {
         name: feed_any(weights[name][0], weights[name][1].data)
@@ -130,6 +128,6 @@ def needs_constants_error(reason: str) -> OptionError:
         "Option 'weights' rounds weights that are constants of a session, and those of this graph "
         f"are not: {reason}."
     ).with_advice(
-        "What to do: call the model under torch.no_grad(), with weights that nobody changes; or "
+        "What to do: call the model under torch.no_grad(), with weights that do not change; or "
         "leave the option out."
     )

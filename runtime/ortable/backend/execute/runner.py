@@ -123,7 +123,6 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
 def _requested_weights(
     compiled: CompiledGraph, options: OrtOptions, frozen: Sequence[int] | str
 ) -> WeightOptions | Stored | None:
-    """The value of option `weights` that applies to this graph."""
     requested = options.weights if compiled.fetches else None
     if requested in (None, "keep") or not isinstance(frozen, str):
         return requested
@@ -251,7 +250,6 @@ def without_waiting_threads(run: Run) -> Run:
 
 @functools.cache
 def _find_omp_pause() -> Callable[[int], int] | None:
-    """`omp_pause_resource_all` of the OpenMP library that torch has loaded."""
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).omp_pause_resource_all
     except (AttributeError, OSError, TypeError):  # the library or system has no such function

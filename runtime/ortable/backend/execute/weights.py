@@ -218,18 +218,18 @@ _COUNTING_OVERHEAD = _reference_counts([object()])[0]
 
 
 def refresh(target: torch.nn.Module | torch.Tensor | None = None) -> None:
-    """Makes compiled graphs read their weights again at the next call.
+    """Make compiled graphs read their weights again at the next call.
 
-    Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a
-    part of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`.  Of such a weight a
-    call compares four samples of 64 bytes, from the first element to the last; without `refresh`
-    a write that changes none of them is not noticed, and results are those of the weight before.
-    Changes that torch counts, assignments, optimizers' steps, and writes that change a whole
-    weight are noticed without it, unless rounding leaves all four samples as they were.
+    Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a part
+    of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`.  Of such a weight a call
+    compares four samples of 64 bytes, from the first element to the last; without `refresh` a write
+    that changes none of them is not noticed, and results are those of the old weight. Changes that
+    torch counts, assignments, optimizers' steps, and writes that change an entire weight are
+    noticed without it, unless rounding leaves all four samples unchanged.
 
     Args:
-        target: a module, compiled or not, or a tensor: only graphs that hold its memory as
-            constants are concerned; None: all graphs.
+        target: a module, compiled or not, or a tensor: refresh only graphs that have its memory as
+            constants; None: all graphs.
 
     Raises:
         TypeError: `target` is something else.
@@ -260,10 +260,11 @@ def _tensors_of(target: Any) -> list[torch.Tensor]:
 
 
 def subclass_arguments(graph_module: GraphModule) -> frozenset[int]:
-    """Positions of the arguments inside tensor subclasses (a DTensor's local part), unless
-    quantized.
+    """Positions of the arguments inside tensor subclasses that are not quantized.
 
-    A write into the outer tensor counts no version on the inner one. Quantized tensors are written
+    The local part of a DTensor is one.
+
+    A write into the outer tensor counts no version on the inner one.  Quantized tensors are written
     completely, if ever, and the values show it.
     """
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
@@ -282,7 +283,6 @@ def subclass_arguments(graph_module: GraphModule) -> frozenset[int]:
 
 
 def _are_quantized(parts: Sequence[Any]) -> bool:
-    """Whether a tensor consists of integer codes and scales."""
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     codes = any(part.dtype in _CODES and part.dim() > 1 for part in tensors)
     return codes and any(part.dtype.is_floating_point for part in tensors)

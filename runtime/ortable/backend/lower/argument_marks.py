@@ -19,13 +19,13 @@ from torch.fx import GraphModule, Node
 
 _NAME, _STRIDES, _WRITTEN = "ortable_argument", "ortable_strides", "ortable_untracked_writes"
 _PARTS = ("._modules[", "._parameters[", "._buffers[")
-# how dynamo writes where a value is, and what people call it
+# parts of dynamo's sources, and of the names for users
 _SPELLINGS = (
     ("._modules['", "."), ("._parameters['", "."), ("._buffers['", "."), ("['", "."), ("']", ""),
     ('["', "."), ('"]', ""), ("[", "."), ("]", ""),
 )  # fmt: skip
 _ROOTS = ("L.self.", "L.", "G.")
-_WRAPPED = "._modules['base_layer']"  # what every layer of PEFT calls the layer inside
+_WRAPPED = "._modules['base_layer']"  # the layer inside every PEFT layer
 _STALE_WARNING = (
     "ortable: freeze='on' (or 'trust') makes constants of weights of PEFT's layers, which PEFT "
     "writes without a trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after "
@@ -80,7 +80,6 @@ def _module_of(source: str) -> str:
 
 
 def _name_of_description(description: object, names: Sequence[str]) -> str | None:
-    """The name for a description of AOTAutograd."""
     target = getattr(description, "target", None)  # of a parameter or buffer
     if isinstance(target, str):
         return target

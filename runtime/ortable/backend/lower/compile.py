@@ -158,7 +158,6 @@ def _convert_graph(
 def _mark_weights(
     roles: Iterable[InputRole], graph: AotGraph, static: frozenset[int], outputs: OutputPlan
 ) -> tuple[InputRole, ...]:
-    """Set `static` on weights that the graph only reads, and `untracked_writes`."""
     written = {mutation.source for mutation in outputs.mutations}
     return tuple(
         replace(
@@ -266,8 +265,8 @@ def _declare_output(
     device = device_of(value)
     float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
     # an empty result as long as data says keeps the strides that it comes with
-    known = all(name in sized for stride in strides for name in dims.free_symbols(stride))
-    loses_strides = empty_loses_strides and 0 in shape and known
+    is_known = all(name in sized for stride in strides for name in dims.free_symbols(stride))
+    loses_strides = empty_loses_strides and 0 in shape and is_known
     if loses_strides or (order is None and strides != contiguous_strides(shape)):
         return Fetch(name, is_bool, None, strides, is_complex, device, float8)
     permutation = None if order in (None, identity) else inverse_permutation(order)

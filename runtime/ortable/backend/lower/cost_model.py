@@ -67,9 +67,7 @@ def _flop_formulas() -> dict[str, Any]:
 
 
 def _formula_name(node: Node) -> str:
-    """The key of torch's FLOP formula; "" for overloads, whose arguments the formulas do not
-    take.
-    """
+    """The key of torch's FLOP formula; "" for overloads, whose arguments it does not take."""
     name, _, overload = str(node.target).rpartition(".")
     return name if overload == "default" else ""
 
@@ -98,7 +96,6 @@ def is_short(nodes: Iterable[Node]) -> bool:
 
 
 def _traced_shapes(value: Any) -> Any:
-    """Replace tensors by the shapes that they were traced with."""
     return map_aggregate(value, _traced_shape)
 
 

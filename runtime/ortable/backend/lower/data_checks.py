@@ -125,7 +125,6 @@ def _open_bounds(graph: Graph, demand: DataCheck) -> tuple[bool, bool]:
 
 
 def _iterate_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, DataCheck]]:
-    """Yield every demand on one tensor, with its node."""
     for node, demand in interpreter.demands:
         if isinstance(demand.values, str):
             yield node, demand
@@ -136,7 +135,6 @@ def _iterate_demands(interpreter: CheckingInterpreter) -> Iterator[tuple[Node, D
 
 
 def _element_count(graph: Graph, name: str) -> int | None:
-    """The number of elements of a result, if known."""
     count = dims.product_of(graph.get_shape(name)) if graph.has_shape(name) else None
     return count if isinstance(count, int) else None
 
@@ -151,20 +149,17 @@ def _is_argument(graph: Graph, name: str) -> bool:
 
 
 def _is_above(graph: Graph, values: str, low: Dim) -> bool:
-    """Whether the graph proves that no element is below a bound: 0 or 1, or minus a size."""
     least = lower_bound(graph, values)
     return least is not None and (least >= low if isinstance(low, int) else least >= 0)
 
 
 def _is_below(graph: Graph, values: str, high: Dim) -> bool:
-    """Whether the graph proves that every element is below a bound."""
     most = upper_bound(graph, values)
     distance = None if most is None else high - most
     return isinstance(distance, int) and distance > 0
 
 
 def _slack_above(graph: Graph, least: str, lows: Sequence[Dim]) -> str:
-    """Distances of the smallest elements above their bounds."""
     if list(lows) == [0]:
         return least
     near = graph.make_node("Min", [least, as_scalar(graph, _FARTHEST)])
@@ -180,7 +175,6 @@ def _slack_below(graph: Graph, most: str, highs: Sequence[Dim]) -> str:
 
 
 def _smallest_difference(graph: Graph, operator: str, left: str, right: str, count: int) -> str:
-    """The smallest difference of two vectors."""
     result = graph.make_node(operator, [left, right])
     return graph.make_node("ReduceMin", [result], keepdims=0) if count > 1 else result
 
@@ -190,11 +184,7 @@ def _bounds_tensor(graph: Graph, bounds: Sequence[Dim]) -> str:
 
 
 def _reduce_extremes(graph: Graph, operator: str, tensors: Sequence[str]) -> str:
-    """The smallest or largest element of each tensor as int64: a vector, or a scalar for one
-    tensor.
-
-    The smallest of no elements is the largest number of the type, and the other way round.
-    """
+    """The smallest or largest element of each tensor, as int64; a scalar for one tensor."""
     if graph.get_type(tensors[0]) not in _REDUCED:
         tensors = [cast(graph, values, dtypes.int32) for values in tensors]
     if len(tensors) > 1:

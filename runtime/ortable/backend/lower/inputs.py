@@ -143,7 +143,6 @@ def declare_inputs(
 
 
 def _declare_role(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRole, Any]:
-    """Return the role of one argument and the value that the interpreter sees for it."""
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):
         dim = dims.from_torch(value)

@@ -106,7 +106,6 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
 
 
 def _refuse_other_writes(graph: AotGraph) -> None:
-    """Refuse writes into arguments other than `copy_`, which change their memory."""
     for node in graph.module.graph.nodes:
         schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable or graph.is_mutation(node):
@@ -216,7 +215,7 @@ class _RoleBuilder:
         is_argument = base in self.inputs.position and not has_other_strides(base)
         if base in self.inputs.position and not is_argument:
             base, steps = result, ()  # a view of other memory has other strides, or cannot be made
-        # what is saved needs no relation to others; of arguments, AOTAutograd makes views anew
+        # saved results need not alias others; AOTAutograd recreates views of arguments
         if not promised or is_argument:
             steps = tuple(step for step in steps if step.op is not DETACH)
         if is_argument:
@@ -225,8 +224,7 @@ class _RoleBuilder:
             source = self.inputs.position[base]
             return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
         if result is not base and all(step.op is DETACH for step in steps):
-            # the tensor itself under another name: a view of it, or a tensor over its memory,
-            # where somebody gets it too
+            # an alias of the base: a view, if the base or another alias is a result too
             is_shared = base in self.results or self.shared[base] > 1
             steps = (steps or _ALIAS) if is_shared else ()
         fetch = self.add_fetch(base, name)
@@ -252,9 +250,7 @@ class _RoleBuilder:
             )
 
     def add_fetch(self, node: Node, name: str) -> int:
-        """Return the position of a node among those that ONNX Runtime returns; add it if it is
-        new.
-        """
+        """Return the position of a node among those that ONNX Runtime returns; add new ones."""
         if node not in self.plan.fetched:
             self.plan.fetched.append(node)
             self.plan.names.append(name)

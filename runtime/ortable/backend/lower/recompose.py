@@ -70,7 +70,6 @@ def recompose_operators(graph_module: GraphModule) -> int:
 
 
 def _erase_unused(node: Node) -> None:
-    """Erase a node without users, and its inputs that become unused."""
     inputs = node.all_input_nodes
     node.graph.erase_node(node)
     for node_input in inputs:
@@ -311,7 +310,6 @@ def fuse_batched_matmul(graph_module: GraphModule) -> int:
 
 
 def _sole_view_reader(node: Node) -> Node | None:
-    """The view that is the only user of a product."""
     readers = list(node.users)
     return readers[0] if len(readers) == 1 and readers[0].target in _VIEWS else None
 
@@ -329,7 +327,6 @@ def _batched_operand(rows: Any, result: Node) -> Node | None:
 
 
 def _transposed_weight(matrix: Any) -> Node | None:
-    """The weight of which `matrix` is the transpose."""
     if not isinstance(matrix, Node) or matrix.target not in _TRANSPOSES:
         return None
     weight, *order = matrix.args

@@ -41,7 +41,7 @@ def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...]
         axis = candidates[-1]
         remaining.remove(axis)
         order.insert(0, axis)
-        # torch writes max(1, s) in strides, but for sizes of which it can tell that they are not 0
+        # torch writes max(1, s) in strides, except for sizes that it can prove not to be 0
         sizes = (shape[axis], dims.max_of(1, shape[axis]))
         expected = list(dict.fromkeys(stride * size for stride in expected for size in sizes))
     if order == sorted(order):

@@ -81,7 +81,6 @@ def _make_step(node: Node, is_known: Callable[[dims.Dim], bool]) -> ViewStep | N
 
 
 def _find_permutation(node: Node) -> tuple[int, ...] | None:
-    """The permutation of a `t`, `transpose` or `permute`."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return None

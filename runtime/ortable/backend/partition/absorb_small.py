@@ -83,19 +83,13 @@ def absorb_small_partitions(
 
 
 def _is_adjacent(partition: Partition, faster: set[Node]) -> bool:
-    """Whether a partition reads a value of one of `faster`, or computes one for it."""
     ends = [n for node in (*partition.inputs, *partition.outputs) for n in (node, *node.users)]
     sources = [node.args[0] for node in partition.inputs if node.target is operator.getitem]
     return not faster.isdisjoint([*ends, *(n for n in sources if isinstance(n, Node))])
 
 
 def _is_worth_a_session(partition: Partition, trains: bool, min_flops: float) -> bool:
-    """Whether a partition has a heavy operator, many small ones, or one that torch cannot run as
-    is.
-
-    In training, its products must outweigh that the threads of both libraries wait for each other
-    at its ends.
-    """
+    """Whether a partition is heavy, large, only for ONNX Runtime, or worth waits in training."""
     names = [torch_operator_key(node) for node in partition.nodes]
     if "" in names or any("drawn" in n.kwargs or has_mixed_floats(n) for n in partition.nodes):
         return True
@@ -118,9 +112,7 @@ def mark_graph_break_fragment(graph_module: GraphModule) -> None:
 
 
 def place_graph_break_fragment(graph: AotGraph) -> dict[Node, str]:
-    """The calls of a graph with the reason why torch runs all of them; empty if ONNX Runtime
-    does.
-    """
+    """The calls of a fragment, with the reason, if torch runs all of them; otherwise empty."""
     if _MARK not in graph.module.meta or graph.kind == "inference" or graph.device != "cpu":
         return {}
     calls = [node for node in graph.module.graph.nodes if node.op == "call_function"]
@@ -133,7 +125,6 @@ def place_graph_break_fragment(graph: AotGraph) -> dict[Node, str]:
 
 
 def _can_run_in_torch(node: Node) -> bool:
-    """Whether torch can run a node of an AOTAutograd graph unchanged."""
     target: Any = node.target
     number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
     is_operator = isinstance(target, OpOverload) or target is operator.getitem or number

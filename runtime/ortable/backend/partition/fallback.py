@@ -85,7 +85,7 @@ def find_culprits(
     Args:
         error: the failed conversion.
         nodes: those of the partition.
-        failures: failures by operator, updated here.
+        tried: failures by operator, updated here.
     """
     why = error.message.strip().splitlines()[0]
     for node in nodes:
@@ -137,7 +137,6 @@ def _unsupported_reason(
 
 
 def _inner_graphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
-    """Yield the subgraphs that are operands of a higher-order operator."""
     for input_node in node.all_input_nodes:
         if input_node.op == "get_attr":
             inner = find_attribute(graph_module, str(input_node.target), None)
@@ -180,9 +179,9 @@ def specialize_sizes(
         if env.replace(symbol) == symbol:
             continue  # the next conversion would find what this one found
         why = str(error).partition("\n")[0]
-        _log.info("compiled for %s = %s alone, and anew for another value: %s", symbol, size, why)
+        _log.info("specialized %s = %s, recompiling for other values: %s", symbol, size, why)
         if verbose:
-            print(f"[ortable] compiled for {symbol} = {size} alone: {why}")
+            print(f"[ortable] specialized {symbol} = {size}: {why}")
         specialized = True
     return specialized
 
@@ -190,9 +189,7 @@ def specialize_sizes(
 def _symbols_to_specialize(
     graph_module: GraphModule, node: Node, requested: set[str], must_convert: bool
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the symbols of torch to specialize, each with a number whose expression is the
-    symbol.
-    """
+    """Yield the symbols to specialize, each with a number whose expression it is."""
     symbols: set[Any] = set()
     nodes = [node, *node.all_input_nodes]
     if not requested and not must_convert:
@@ -207,7 +204,6 @@ def _symbols_to_specialize(
 
 
 def _symbolic_numbers(nodes: Any) -> Iterator[Any]:
-    """Yield the symbolic numbers among the values of nodes and in their shapes."""
     for node in nodes:
         for value in pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, _SYMBOLIC):

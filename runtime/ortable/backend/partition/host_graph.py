@@ -184,7 +184,6 @@ def _add_node(
 
 
 def _encode_target(node: Node, partitions: Sequence[str]) -> tuple[str, Any]:
-    """The kind of a node, and what it calls."""
     if node.op == "placeholder":
         return "in", None
     if node.op == "output":
@@ -207,7 +206,6 @@ def _function_name(target: Any) -> str:
 
 
 def _find_function(name: str) -> Callable[..., Any]:
-    """The function that `_function_name` named."""
     if name in _PYTHON:
         return _PYTHON[name]
     namespace, *path = name.split(".")

@@ -162,9 +162,7 @@ class _Partitioner:
         return phases
 
     def _sink_nodes(self, stay: Collection[Node]) -> dict[Node, int]:
-        """The phases after nodes of the first partition, except `stay`, move to their first
-        reader.
-        """
+        """Move nodes of the first partition, except `stay`, to their first reader."""
         phases = dict(self.phases)
         for node in reversed(self.nodes):
             if phases.get(node) != 1 or node in self.in_torch or node in stay or _is_getitem(node):
@@ -181,7 +179,6 @@ class _Partitioner:
     # -- the host graph and the partitions
 
     def _host_node(self, node: Node) -> Node:
-        """The host node of a node; constants and sizes are copied on first use."""
         if node not in self.host_nodes:
             self.host_nodes[node] = self.host.node_copy(node, self._host_node)
         return self.host_nodes[node]
@@ -209,7 +206,6 @@ class _Partitioner:
         return copy
 
     def _restore_strides(self, node: Node) -> Node:
-        """The host node of a node, with the strides that were traced."""
         if node not in self.restored:
             strides = tuple(node.meta["val"].stride())
             self.restored[node] = self.host.call_function(
@@ -253,9 +249,7 @@ class _Partitioner:
         return Partition(name, inner, tuple(nodes), tuple(inputs), tuple(outputs))
 
     def _find_inputs(self, nodes: Iterable[Node], inside: Collection[Node]) -> list[Node]:
-        """The tensors and ints that a partition takes; other numbers and constants are copied
-        into it.
-        """
+        """The tensors and ints that a partition takes; it copies other numbers and constants."""
         inputs: dict[Node, None] = {}
         stack = [n for node in reversed(list(nodes)) for n in reversed(node.all_input_nodes)]
         while stack:
@@ -271,9 +265,7 @@ class _Partitioner:
     def _missing_symbols(
         self, inputs: Iterable[Node], nodes: Iterable[Node]
     ) -> list[tuple[str, Node]]:
-        """Symbols in sizes of a partition that are no size of its inputs, with host nodes for
-        them.
-        """
+        """Symbols of a partition that are no size of its inputs, with host nodes for them."""
         inputs = list(inputs)
         needed: dict[str, None] = {}
         own: set[str] = set()
@@ -299,7 +291,6 @@ def _is_redundant_detach(node: Node) -> bool:
 
 
 def _is_getitem(node: Node) -> bool:
-    """Whether a node takes one of several results."""
     return node.target is operator.getitem and isinstance(node.args[0], Node)
 
 

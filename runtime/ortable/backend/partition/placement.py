@@ -51,11 +51,7 @@ def _placed_by_table(graph: AotGraph) -> dict[Node, str]:
 
 
 def _is_nonoverlapping_conv(node: Node) -> bool:
-    """Whether a convolution has stride equal to its kernel, no padding, and no gradient of its
-    input.
-
-    False for any other operator.
-    """
+    """Whether a convolution has its kernel as stride, no padding, and no input gradient."""
     target = node.target
     if not isinstance(target, OpOverload):
         return False
@@ -82,9 +78,7 @@ def is_placed_by_choice(node: Node) -> bool:
 
 
 def _called_operator_key(node: Node) -> str:
-    """The key of the operator that a node calls; of a call with an effect token, of the inner
-    one.
-    """
+    """The key of the operator that a node calls, behind an effect token."""
     key = operator_key(node)
     operator_called: Any = node.args[1] if key in traits.CARRIES_TOKEN else None
     return key if operator_called is None else str(operator_called.name())
@@ -122,7 +116,6 @@ def has_mixed_floats(node: Node) -> bool:
 
 
 def _with_items(in_torch: Mapping[Node, str]) -> dict[Node, str]:
-    """Add the nodes that take single results out of nodes in `in_torch`."""
     reasons = dict(in_torch)
     stack = list(in_torch)
     while stack:
@@ -135,9 +128,7 @@ def _with_items(in_torch: Mapping[Node, str]) -> dict[Node, str]:
 
 
 def is_ordered(node: Node) -> bool:
-    """Whether a node must keep its order among its kind: it draws random numbers, or has an
-    effect.
-    """
+    """Whether a node must keep its order: it draws random numbers, or has an effect."""
     target: Any = node.target
     if target is torch.ops.aten.empty_strided.default or target is operator.getitem:
         return False

@@ -151,7 +151,6 @@ class _RngWriter:
             rest.kwargs = {**rest.kwargs, "drawn": drawn}
 
     def _make_int(self, value: Any) -> Any:
-        """An int unchanged; a symbolic one as the node that computes it from sizes of arguments."""
         if not isinstance(value, torch.SymInt):
             return int(value)
         last = next(reversed(self.graph.nodes))

@@ -41,8 +41,7 @@ def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any],
             stream = stream or _session_stream(settings, device)
             settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
         if name == CUDA:
-            # products of float32 are rounded where torch may round its own, which ONNX Runtime does
-            # unless told otherwise
+            # ONNX Runtime uses TF32 by default: allow it only where torch does
             tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
             settings = {"use_tf32": "1" if tf32 else "0", **settings}
         result.append((name, dict(settings)) if settings else name)

@@ -136,7 +136,6 @@ def check_argument(where: str, device: torch.device, names: Sequence[str]) -> No
 
 
 def _with_index(provider: Any, device: torch.device, where: str) -> Any:
-    """The provider with the `device_id` of the tensors."""
     name, settings = (provider, {}) if isinstance(provider, str) else provider
     index = device.index or 0
     if int(settings.get("device_id", index)) != index:

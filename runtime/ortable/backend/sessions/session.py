@@ -191,7 +191,6 @@ _MEMORY_ADVICE = (
 
 
 def _session_error(model: ModelProto, providers: Sequence[Any], error: Exception) -> ProviderError:
-    """The error for a model that ONNX Runtime refuses."""
     import onnxruntime
 
     words, lines = locate_error(error, model)
@@ -209,7 +208,6 @@ def _session_error(model: ModelProto, providers: Sequence[Any], error: Exception
 
 
 def _session_options(user_options: Any, training: bool, single_thread: bool) -> Any:
-    """The user's object, or a new one with the defaults and the user's settings."""
     import onnxruntime
     import torch
 

@@ -59,7 +59,7 @@ def tuned_settings(
     Args:
         model: what the sessions run; its weights may be outside.
         make: makes a session with these settings beside the usual ones.
-        user_settings: the user's own settings, which are not searched.
+        given: the user's own settings, which are not searched.
         seconds: how long to search.
         folder: where processes share results.
     """
@@ -189,7 +189,6 @@ def _time_ratio(other: Call, base: Call, rounds: int) -> float:
 
 
 def _are_close(values: list[Any], expected: list[Any]) -> bool:
-    """Whether outputs are within tolerance of those of the usual session."""
     for value, base in zip(values, expected, strict=True):
         if not isinstance(base, np.ndarray):
             return False
@@ -216,7 +215,7 @@ def _tuning_key(model: ModelProto, user_settings: Mapping[str, Any]) -> str:
     digest = hashlib.sha256()
     for proto in (*model.graph.node, *model.graph.input, *model.opset_import):
         digest.update(proto.SerializeToString(deterministic=True))
-    for weight in model.graph.initializer:  # where they lie is another place in each process
+    for weight in model.graph.initializer:  # their location differs between processes
         digest.update(repr((weight.name, list(weight.dims), weight.data_type)).encode())
     versions = (onnxruntime.__version__, torch.get_num_threads(), describe_processor())
     tables = (sorted(SEARCHED.items()), sorted(INFERENCE.items()), sorted(TRAINING.items()))
