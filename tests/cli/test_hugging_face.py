@@ -145,7 +145,7 @@ def test_transformers_is_not_installed(
 
 
 def test_a_table_of_transformers_that_is_kept_elsewhere() -> None:
-    with pytest.raises(VersionError, match=r"no AutoModel\._model_mapping, by which the shell"):
+    with pytest.raises(VersionError, match=r"no AutoModel\._model_mapping, which the command"):
         models_of(type("AutoModel", (), {}))
 
 

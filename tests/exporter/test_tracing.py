@@ -115,7 +115,7 @@ def test_both_sides_of_a_branch_with_weights(dynamic_shapes) -> None:
     module = Choice()
     model = traced(module, X, dynamic_shapes=dynamic_shapes)
     assert ifs(model.graph) == 1
-    assert "traced: 2 paths, which part at" in steps(model) and "test_tracing.py:" in steps(model)
+    assert "traced: 2 paths, diverging at" in steps(model) and "test_tracing.py:" in steps(model)
     for args in ((X,), (-50 * X,)):
         assert_same(model, module, args)
     if dynamic_shapes:
@@ -169,7 +169,7 @@ def test_checks_of_the_inputs_are_left_out_and_the_model_says_so() -> None:
     assert ifs(model.graph) == 0
     assert "left out: AssertionError raised at" in steps(model)
     assert "left out: ValueError raised at" in steps(model)
-    assert "the model is right where it is not raised" in steps(model)
+    assert "exported model is correct for inputs that do not raise it" in steps(model)
     assert_same(model, Checked(), (3 * X,))
 
 
@@ -261,7 +261,7 @@ def test_a_decision_that_is_not_the_same_when_run_again() -> None:
                 return x * 2
             return x
 
-    refused(Moody(), X, words="Moody decides otherwise when it is run again")
+    refused(Moody(), X, words="Moody takes other decisions when it runs again")
 
 
 def test_without_decisions_it_is_the_graph_of_torch_export() -> None:
@@ -320,7 +320,7 @@ def test_a_branch_on_a_size_of_data_whose_sides_differ() -> None:
             Parts(doubled),
             torch.rand(6, 4),
             torch.tensor([2, 4]),
-            words=r"decides on a size that depends on data, and computes something else",
+            words=r"branches on a data-dependent size, and its branches compute different results",
         )
 
 

@@ -1,6 +1,6 @@
-"""``for:``: expand an entry once per row of a table, ``$name`` replaced by the row's value.
+"""Expand ``for:`` entries: one copy per row of the table, with ``$name`` replaced by its value.
 
-Errors point at the written text and name the row.
+An error points at the source text and names the row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z]\w*")
 
 
 def expand_tables(entries: Iterable[YNode], diagnostics: Diagnostics) -> Iterator[YNode]:
-    """Yield the entries of a file with ``for:`` expanded; those of a wrong table are left out."""
+    """Yield the entries of a file with ``for:`` expanded; drop entries with an invalid table."""
     for node in entries:
         if not isinstance(node, YMap) or node.key("for") is None:
             yield node
@@ -27,22 +27,22 @@ def expand_tables(entries: Iterable[YNode], diagnostics: Diagnostics) -> Iterato
 
 
 def _expand_rows(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
-    """Expand the entry once per row of its table; empty after a reported error."""
-    before = diagnostics.reports
+    """Expand an entry once per row of its table; return no entries if an error was reported."""
+    reports_before = diagnostics.reports
     rows = _read_table(node, diagnostics)
     body = YMap(node.pairs[1:], node.span)
-    if diagnostics.reports == before:
+    if diagnostics.reports == reports_before:
         _check_parameters(body, rows, diagnostics)
-    if diagnostics.reports > before:
+    if diagnostics.reports > reports_before:
         return []
     entries = [
-        _Substitution(values, Row(values.span, number), diagnostics).expand_entry(body)
-        for number, values in enumerate(rows)
+        _Substitution(row, Row(row.span, row_index), diagnostics).expand_entry(body)
+        for row_index, row in enumerate(rows)
     ]
-    _check_order(entries, diagnostics)
-    if diagnostics.reports == before:
-        _check_differences(rows, diagnostics)
-    return entries if diagnostics.reports == before else []
+    _check_operators(entries, diagnostics)
+    if diagnostics.reports == reports_before:
+        _check_values_vary(rows, diagnostics)
+    return entries if diagnostics.reports == reports_before else []
 
 
 def _read_table(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
@@ -50,7 +50,7 @@ def _read_table(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
     key, table = node.key("for"), node.get("for")
     assert key is not None and table is not None
     if node.pairs[0][0] is not key:
-        diagnostics.error(key.span, "'for' is not the first key of its entry", fix="begin with it")
+        diagnostics.error(key.span, "'for' is not the first key of its entry", fix="write it first")
     if not isinstance(table, YSeq) or not all(isinstance(row, YMap) for row in table):
         diagnostics.error(table.span, "for must be a list of rows, each a mapping", fix=FORM)
         return []
@@ -62,17 +62,17 @@ def _read_table(node: YMap, diagnostics: Diagnostics) -> list[YMap]:
     parameters = {name.text: name for row in reversed(rows) for name, _ in row.items()}
     for name in parameters.values():
         if not _NAME.fullmatch(name.text):
-            diagnostics.error(name.span, f"'{name.text}' is no name of a parameter")
+            diagnostics.error(name.span, f"'{name.text}' is not a valid parameter name")
     for row in rows:
         for name in parameters.values():
             if row.get(name.text) is None:
-                notes = [f"line {name.span.line} gives it"]
+                notes = [f"line {name.span.line} has one"]
                 diagnostics.error(row.span, f"the row has no value for '{name.text}'", notes)
     return rows
 
 
 def _check_parameters(body: YMap, rows: list[YMap], diagnostics: Diagnostics) -> None:
-    """Check that the entry reads every parameter, and no other."""
+    """Report parameters that the entry does not use, and references to unknown parameters."""
     names = [key.text for key, _ in rows[0].items()]
     used, unknown = set(), False
     for scalar in _iter_scalars(body):
@@ -84,52 +84,54 @@ def _check_parameters(body: YMap, rows: list[YMap], diagnostics: Diagnostics) ->
             unknown = True
             hint = did_you_mean(f"${name}", [f"${known_name}" for known_name in names])
             notes = [f"parameters are {', '.join(names)}"]
-            text = f"the rows have no '{name}'{hint}" if name else "'$' without a name"
-            before = scalar.text[: match.start()]
-            line = before.count("\n") + 1
-            span = scalar.at(line, len(before.rpartition("\n")[2]))
-            diagnostics.error(span, text, notes)
+            message = f"the rows have no parameter '{name}'{hint}" if name else "'$' without a name"
+            text_before = scalar.text[: match.start()]
+            line = text_before.count("\n") + 1
+            span = scalar.at(line, len(text_before.rpartition("\n")[2]))
+            diagnostics.error(span, message, notes)
     for key, _ in rows[0].items():
         if key.text not in used and not unknown:
-            fix = f"write ${key.text} where it belongs, or take it out of the rows"
-            diagnostics.error(key.span, f"the entry does not read '{key.text}'", fix=fix)
+            fix = f"use ${key.text} in the entry, or remove it from the rows"
+            diagnostics.error(key.span, f"the entry does not use parameter '{key.text}'", fix=fix)
 
 
-def _check_differences(rows: list[YMap], diagnostics: Diagnostics) -> None:
-    """Check that the rows differ in every parameter."""
+def _check_values_vary(rows: list[YMap], diagnostics: Diagnostics) -> None:
+    """Report parameters that have the same value in every row."""
     for key, value in rows[0].items():
         if all(_to_plain(row.get(key.text)) == _to_plain(value) for row in rows):
-            fix = f"write it in the place of ${key.text}"
+            fix = f"write the value instead of ${key.text}"
             diagnostics.error(key.span, f"'{key.text}' is the same in every row", fix=fix)
 
 
-def _check_order(entries: list[YMap], diagnostics: Diagnostics) -> None:
-    """Check that the rows are of different operators, in order."""
-    seen: dict[str, Span] = {}
+def _check_operators(entries: list[YMap], diagnostics: Diagnostics) -> None:
+    """Report duplicate operators, and rows that are not sorted by operator."""
+    first_spans: dict[str, Span] = {}
     for entry in entries:
         row = entry.span.row
         operator = entry.pairs[0][1]
         if not isinstance(operator, YScalar) or row is None:
             continue
-        if operator.text in seen:
-            notes = [f"first given at {seen[operator.text]}"]
-            text = f"two rows are of '{_operator_name(operator)}'"
-            diagnostics.error(row.span, text, notes, "give each row an operator of its own")
-        seen.setdefault(operator.text, row.span)
-    names = [name for entry in entries if isinstance(name := entry.pairs[0][1], YScalar)]
-    rows = [
-        (_operator_name(name), name.span.row.span) for name in names if name.span.row is not None
+        if operator.text in first_spans:
+            notes = [f"first given at {first_spans[operator.text]}"]
+            message = f"two rows have the operator '{_operator_name(operator)}'"
+            diagnostics.error(row.span, message, notes, "give each row a different operator")
+        first_spans.setdefault(operator.text, row.span)
+    operators = [scalar for entry in entries if isinstance(scalar := entry.pairs[0][1], YScalar)]
+    sort_keys = [
+        (_operator_name(scalar), scalar.span.row.span)
+        for scalar in operators
+        if scalar.span.row is not None
     ]
-    diagnostics.check_sorted(rows, "keep the rows of a table sorted")
+    diagnostics.check_sorted(sort_keys, "keep the rows of a table sorted")
 
 
 def _operator_name(operator: YScalar) -> str:
-    """Return the name in front of the schema."""
+    """Return the operator's name, without its schema."""
     return operator.text.partition("(")[0]
 
 
 class _Substitution:
-    """Expands an entry for one row."""
+    """Expands an entry for one row of its table."""
 
     def __init__(self, values: YMap, row: Row, diagnostics: Diagnostics) -> None:
         self.values = values
@@ -142,9 +144,9 @@ class _Substitution:
         return expanded
 
     def substitute(self, node: YNode) -> YNode:
-        """Substitute the row's values in a node.
+        """Replace the parameters in a node by the row's values.
 
-        They may be lists and mappings where a parameter is the whole scalar.
+        A scalar that consists of one parameter may become a list or a mapping.
         """
         if isinstance(node, YSeq):
             return YSeq(tuple(self.substitute_items(node)), self.row_span(node))
@@ -158,72 +160,75 @@ class _Substitution:
         return self.with_row(value_node) if value_node is not None else self.substitute_scalar(node)
 
     def check_keys(self, keys: list[YScalar]) -> None:
-        """Report keys that are equal after the substitution."""
-        seen: dict[str, Span] = {}
+        """Report keys that are equal after substitution."""
+        first_spans: dict[str, Span] = {}
         for key in keys:
-            if key.text in seen:
-                notes = [f"first given at line {seen[key.text].line}"]
+            if key.text in first_spans:
+                notes = [f"first given at line {first_spans[key.text].line}"]
                 self.diagnostics.error(key.span, f"duplicate key '{key.text}'", notes)
-            seen.setdefault(key.text, key.span)
+            first_spans.setdefault(key.text, key.span)
 
     def substitute_items(self, node: YSeq) -> Iterator[YNode]:
-        """Yield the items of a list; a parameter that is a list is spliced."""
+        """Yield the items of a list; splice the value of a parameter that is itself a list."""
         for item in node:
             value_node = self.parameter_value(item) if isinstance(item, YScalar) else None
             if isinstance(value_node, YSeq):
-                yield from (self.with_row(value_item) for value_item in value_node)
+                yield from (self.with_row(spliced_item) for spliced_item in value_node)
             else:
                 yield self.substitute(item)
 
     def parameter_value(self, scalar: YScalar) -> YNode | None:
-        """Return the value of the parameter that is the whole scalar."""
+        """Return the parameter's value if the scalar consists of one parameter, else None."""
         match = _PARAMETER.fullmatch(scalar.text)
         return self.values.get(match["bare"] or match["braced"]) if match is not None else None
 
     def substitute_scalar(self, scalar: YScalar) -> YScalar:
-        """Substitute the row's values in a scalar."""
+        """Replace the parameters within a scalar's text."""
         lines, pieces = [], []
-        for number, line in enumerate(scalar.text.split("\n"), 1):
-            text, end = "", 0
+        for line_number, line in enumerate(scalar.text.split("\n"), 1):
+            expanded, copied_until = "", 0
             for match in _PARAMETER.finditer(line):
-                text += line[end : match.start()]
+                expanded += line[copied_until : match.start()]
                 value = self.value_text(scalar, match)
-                piece = Piece(number, len(text), len(text) + len(value), *match.span())
-                text, end = text + value, match.end()
+                piece = Piece(line_number, len(expanded), len(expanded) + len(value), *match.span())
+                expanded, copied_until = expanded + value, match.end()
                 pieces.append(piece)
-            lines.append(text + line[end:])
+            lines.append(expanded + line[copied_until:])
         return replace(
             scalar, text="\n".join(lines), span=self.row_span(scalar), pieces=tuple(pieces)
         )
 
     def value_text(self, scalar: YScalar, match: re.Match[str]) -> str:
-        """Return the value of a parameter inside a text."""
+        """Return a parameter's one-line value for use in longer text; report other values."""
         name = match["bare"] or match["braced"]
         value = self.values.get(name)
         if isinstance(value, YScalar) and "\n" not in value.text:
             return value.text
         assert value is not None
-        notes = [f"${name} at line {scalar.span.line} is part of a text"]
-        what = f"'{name}' must be text of one line"
-        self.diagnostics.error(value.span, what, notes)
+        notes = [f"${name} at line {scalar.span.line} is used within longer text"]
+        message = f"'{name}' must be text of one line"
+        self.diagnostics.error(value.span, message, notes)
         return ""
 
     def with_row(self, node: YNode) -> YNode:
-        """Add the row to the location of a node of the row itself."""
+        """Return a copy of a node that comes from the row, with the row added to its locations."""
         if isinstance(node, YSeq):
             return YSeq(tuple(self.with_row(item) for item in node), self.row_span(node))
         if isinstance(node, YMap):
-            pairs = ((replace(k, span=self.row_span(k)), self.with_row(v)) for k, v in node.items())
+            pairs = (
+                (replace(key, span=self.row_span(key)), self.with_row(value))
+                for key, value in node.items()
+            )
             return YMap(tuple(pairs), self.row_span(node))
         return replace(node, span=self.row_span(node))
 
     def row_span(self, node: YNode) -> Span:
-        """Return the location of a node, with the row."""
+        """Return a node's location with the row added."""
         return replace(node.span, row=self.row)
 
 
 def _iter_scalars(node: YNode) -> Iterator[YScalar]:
-    """Yield the keys and values below a node that are text."""
+    """Yield every scalar of a node, including the keys of mappings."""
     if isinstance(node, YScalar):
         yield node
     elif isinstance(node, YSeq):
@@ -236,7 +241,7 @@ def _iter_scalars(node: YNode) -> Iterator[YScalar]:
 
 
 def _to_plain(node: YNode | None) -> object:
-    """Convert a node to plain data, without locations."""
+    """Convert a node to lists, pairs and strings without locations, to compare values."""
     if isinstance(node, YSeq):
         return [_to_plain(item) for item in node]
     if isinstance(node, YMap):

@@ -1,5 +1,7 @@
-"""What a condition tells about the names in it: None or not, and which dtypes remain, when it holds
-and when it fails."""
+"""Narrow the environment by a condition: which names are None, and which dtypes remain.
+
+Both outcomes are covered: the condition holds, or it fails.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from .parse import called_name, is_call
 
 HALVES = frozenset({dtypes.float16, dtypes.bfloat16})
 FLOATS = HALVES | {dtypes.float32, dtypes.float64}
-INTEGERS = frozenset(d for d in dtypes.INT_TYPES if d not in dtypes.SUB_BYTE)
+INTEGERS = dtypes.INT_TYPES - dtypes.SUB_BYTE
 BOOLEAN = frozenset({dtypes.boolean})
 COMPLEX = dtypes.COMPLEX_TYPES
 ALL = FLOATS | INTEGERS | BOOLEAN | COMPLEX
@@ -31,9 +33,12 @@ TESTS = {
 
 @dataclass(frozen=True)
 class Value:
-    """The class of an expression, the dtypes that it may have (None: nothing known), its parts when
-    it is a tuple; ``held``: a number that an attribute of float32 holds as exactly as its node
-    computes."""
+    """What is known of an expression.
+
+    ``kind`` is its type in the language; ``dtypes`` are the possible dtypes (None: unknown);
+    ``parts`` are the elements of a tuple; ``fits_float32``: a float32 attribute represents the
+    number as exactly as the node computes with it.
+    """
 
     kind: Kind
     dtypes: frozenset[int] | None = None
@@ -47,41 +52,44 @@ Env = dict[str, Value]
 def narrow_env(
     env: Mapping[str, Value], condition: ast.expr, holds: bool, linked: tuple[str, ...] = ()
 ) -> Env:
-    """Return ``env`` with what is known when ``condition`` holds (or fails).
+    """Return ``env`` narrowed by ``condition``, which holds or fails.
 
-    ``linked`` names the promoted arguments, which have the dtype of ``dtype_of(res)``.
+    ``linked`` names the promoted arguments: narrowing the dtype of one, or of ``res``, narrows all.
     """
-    result = dict(env)
-    for test, truth in _split_facts(condition, holds):
-        _apply_fact(result, test, truth, linked)
-    return result
+    narrowed = dict(env)
+    for test, truth in _split_condition(condition, holds):
+        _apply_test(narrowed, test, truth, linked)
+    return narrowed
 
 
-def _split_facts(condition: ast.expr, holds: bool) -> list[tuple[ast.expr, bool]]:
+def _split_condition(condition: ast.expr, holds: bool) -> list[tuple[ast.expr, bool]]:
+    """Split a condition into tests with known outcomes; empty where no single outcome follows."""
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
-        return _split_facts(condition.operand, not holds)
+        return _split_condition(condition.operand, not holds)
     if isinstance(condition, ast.BoolOp):
-        splits = isinstance(condition.op, ast.And) if holds else isinstance(condition.op, ast.Or)
+        all_known = isinstance(condition.op, ast.And) if holds else isinstance(condition.op, ast.Or)
         return (
-            [fact for value in condition.values for fact in _split_facts(value, holds)]
-            if splits
+            [outcome for value in condition.values for outcome in _split_condition(value, holds)]
+            if all_known
             else []
         )
     return [(condition, holds)]
 
 
-def _apply_fact(env: Env, test: ast.expr, holds: bool, linked: tuple[str, ...]) -> None:
+def _apply_test(env: Env, test: ast.expr, holds: bool, linked: tuple[str, ...]) -> None:
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        _apply_comparison(env, test, holds, linked)
+        _narrow_by_comparison(env, test, holds, linked)
     elif is_call(test, *TESTS) and test.args:
         _restrict_dtypes(env, test.args[0], TESTS[called_name(test)], holds, linked)
     elif is_call(test, "fits_attribute") and test.args and holds:
-        number = test.args[0]
-        if isinstance(number, ast.Name) and number.id in env:
-            env[number.id] = replace(env[number.id], fits_float32=True)
+        argument = test.args[0]
+        if isinstance(argument, ast.Name) and argument.id in env:
+            env[argument.id] = replace(env[argument.id], fits_float32=True)
 
 
-def _apply_comparison(env: Env, test: ast.Compare, holds: bool, linked: tuple[str, ...]) -> None:
+def _narrow_by_comparison(
+    env: Env, test: ast.Compare, holds: bool, linked: tuple[str, ...]
+) -> None:
     left, operator, right = test.left, test.ops[0], test.comparators[0]
     if isinstance(operator, ast.Is | ast.IsNot):
         if isinstance(left, ast.Name) and left.id in env:
@@ -89,29 +97,40 @@ def _apply_comparison(env: Env, test: ast.Compare, holds: bool, linked: tuple[st
             kind = Kind(NONE, True) if is_none else env[left.id].kind.without_none()
             env[left.id] = replace(env[left.id], kind=kind)
     elif is_call(left, "dtype_of") and left.args:
-        listed = right.elts if isinstance(right, ast.Tuple | ast.List) else [right]
-        names = [item.id for item in listed if isinstance(item, ast.Name)]
-        members = frozenset(getattr(dtypes, name) for name in names if hasattr(dtypes, name))
+        dtype_nodes = right.elts if isinstance(right, ast.Tuple | ast.List) else [right]
+        names = [dtype_node.id for dtype_node in dtype_nodes if isinstance(dtype_node, ast.Name)]
+        tested_dtypes = frozenset(getattr(dtypes, name) for name in names if hasattr(dtypes, name))
         if (
-            listed
-            and len(members) == len(listed)
+            dtype_nodes
+            and len(tested_dtypes) == len(dtype_nodes)
             and isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn)
         ):
             _restrict_dtypes(
-                env, left.args[0], members, isinstance(operator, ast.Eq | ast.In) == holds, linked
+                env,
+                left.args[0],
+                tested_dtypes,
+                isinstance(operator, ast.Eq | ast.In) == holds,
+                linked,
             )
 
 
 def _restrict_dtypes(
-    env: Env, subject: ast.expr, members: frozenset[int], inside: bool, linked: tuple[str, ...]
+    env: Env,
+    argument: ast.expr,
+    tested_dtypes: frozenset[int],
+    is_member: bool,
+    linked: tuple[str, ...],
 ) -> None:
-    names = [subject.id] if isinstance(subject, ast.Name) else []
+    names = [argument.id] if isinstance(argument, ast.Name) else []
     if names and names[0] in ("res", *linked):
         names = [*linked, "res"]
     for name in names:
         if name in env:
-            current = env[name].dtypes
-            possible = ALL if current is None else current
+            known = env[name].dtypes
+            possible_dtypes = ALL if known is None else known
             env[name] = replace(
-                env[name], dtypes=possible & members if inside else possible - members
+                env[name],
+                dtypes=possible_dtypes & tested_dtypes
+                if is_member
+                else possible_dtypes - tested_dtypes,
             )

@@ -1,4 +1,4 @@
-"""The model classes of transformers for a task."""
+"""Find the model class to which an Auto class of transformers maps a configuration."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import Any
 
 from ortable.errors import VersionError
 
-_TABLE = "_model_mapping"
+_MAPPING_ATTRIBUTE = "_model_mapping"
 
 
-def is_automatic(kind: Any) -> bool:
-    """Whether a class selects among others by the configuration."""
-    return hasattr(kind, _TABLE)
+def is_automatic(model_class: Any) -> bool:
+    """Return whether a class is an Auto class: one that selects a class by configuration."""
+    return hasattr(model_class, _MAPPING_ATTRIBUTE)
 
 
-def models_of(automatic: Any) -> Mapping[type, Any]:
-    """Map configuration classes to the model class, or several.
+def models_of(auto_class: Any) -> Mapping[type, Any]:
+    """Return the Auto class's mapping from configuration class to model class, or several of them.
 
-    Raises VersionError if this version of transformers stores its table elsewhere.
+    Raises:
+        VersionError: this version of transformers stores the mapping elsewhere.
     """
-    table: Mapping[type, Any] | None = getattr(automatic, _TABLE, None)
-    if table is None:
+    mapping: Mapping[type, Any] | None = getattr(auto_class, _MAPPING_ATTRIBUTE, None)
+    if mapping is None:
         raise VersionError(
-            f"this version of transformers has no {automatic.__name__}.{_TABLE}, by which the "
-            "shell finds the class of a task: name the class in place of the folder"
+            f"this version of transformers has no {auto_class.__name__}.{_MAPPING_ATTRIBUTE}, "
+            "which the command line reads to find the model class: pass a class name, not a folder"
         )
-    return table
+    return mapping

@@ -1,7 +1,7 @@
 """Materialize dimensions as results: int64 vectors that hold `batch`, `2*s0`, or a whole shape.
 
-Ints become initializers, symbols are read with Shape from a result that has them, expressions are
-computed.
+An int becomes an initializer, Shape reads a symbol from a result that has it as a size, and
+arithmetic nodes compute an expression.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ortable.inference import ValueInfo
 
 
 class Maker(Protocol):
-    """The graph under construction in which dimensions are materialized."""
+    """The interface of a graph under construction that `ShapeMaterializer` uses."""
 
     tag: str
     rename_dims: dict[str, str]
@@ -36,14 +36,14 @@ class Maker(Protocol):
 
 
 class Source(NamedTuple):
-    """Where a dimension is read: axis of a result, or (axis None) its content."""
+    """The source of a dimension: the size of a result along an axis, or (axis None) its value."""
 
     result: str
     axis: int | None
 
 
 class Linear(NamedTuple):
-    """A dimension ``factor * symbol + constant`` of an input, which determines the symbol."""
+    """A dimension ``factor * symbol + constant``, from which nodes can compute the symbol."""
 
     dim: SymDim
     factor: int
@@ -51,7 +51,7 @@ class Linear(NamedTuple):
 
 
 class ShapeMaterializer:
-    """Sources of dimensions and the vectors already made of them, for one graph or subgraph."""
+    """Sources of dimensions, and vectors materialized from them, of one graph or subgraph."""
 
     def __init__(self, builder: Maker, outer: ShapeMaterializer | None) -> None:
         self.builder = builder
@@ -64,11 +64,17 @@ class ShapeMaterializer:
     # -- sources
 
     def add_source(self, dim: str | SymDim, result: str, axis: int | None) -> None:
-        """Record that a dimension can be read from a result; the first source wins."""
+        """Record that a dimension can be read from a result, unless it has a source already."""
         self.sources.setdefault(str(dim), Source(result, axis))
 
     def add_shape(self, name: str, shape: Shape, is_input: bool = False) -> None:
-        """Record a result as source of the symbols in its shape; an input also of expressions."""
+        """Record a result as source of the dimensions in its shape that have no source yet.
+
+        Args:
+            name: the name of the result.
+            shape: its shape.
+            is_input: record expressions as well as symbols.
+        """
         for axis, dim in enumerate(shape):
             if type(dim) is int or str(dim) in self.sources:
                 continue
@@ -77,39 +83,43 @@ class ShapeMaterializer:
                 self._add_linear(dim)
 
     def _add_linear(self, dim: Dim) -> None:
-        names = dims.free_symbols(dim)
-        if len(names) != 1 or dims.is_symbol(dim):
+        """Record a dimension as source of its only symbol, if it is linear in the symbol."""
+        symbols = dims.free_symbols(dim)
+        if len(symbols) != 1 or dims.is_symbol(dim):
             return
-        (name,) = names
+        (symbol,) = symbols
         try:
-            constant, one = (
-                dims.substitute_symbols(dim, {name: 0}),
-                dims.substitute_symbols(dim, {name: 1}),
+            constant, at_one = (
+                dims.substitute_symbols(dim, {symbol: 0}),
+                dims.substitute_symbols(dim, {symbol: 1}),
             )
         except BuilderError:
-            return  # a quotient by the symbol
-        if isinstance(constant, int) and isinstance(one, int) and isinstance(dim, SymDim):
-            factor = one - constant
-            if factor > 0 and str(factor * dims.make_symbol(name) + constant) == str(dim):
-                self.linear.setdefault(name, Linear(dim, factor, constant))
+            return  # the expression divides by the symbol, here 0
+        if isinstance(constant, int) and isinstance(at_one, int) and isinstance(dim, SymDim):
+            factor = at_one - constant
+            if factor > 0 and str(factor * dims.make_symbol(symbol) + constant) == str(dim):
+                self.linear.setdefault(symbol, Linear(dim, factor, constant))
 
-    def find_source(self, text: str) -> Source | None:
-        """Find the source of a dimension in this graph or around it."""
-        source = self.sources.get(text)
+    def find_source(self, dim_text: str) -> Source | None:
+        """Find the source of a dimension, given as text, in this graph or an enclosing one."""
+        source = self.sources.get(dim_text)
         if source is None and self.outer is not None:
-            return self.outer.find_source(text)
+            return self.outer.find_source(dim_text)
         return source
 
-    def find_linear(self, name: str) -> Linear | None:
-        linear = self.linear.get(name)
+    def find_linear(self, symbol: str) -> Linear | None:
+        """Find a dimension that is linear in the symbol, in this graph or an enclosing one."""
+        linear = self.linear.get(symbol)
         if linear is None and self.outer is not None:
-            return self.outer.find_linear(name)
+            return self.outer.find_linear(symbol)
         return linear
 
     def can_compute(self, dim: Any, any_symbol: bool = False) -> bool:
-        """Return whether nodes can compute a dimension from sizes that are readable here.
+        """Return whether nodes can compute a dimension from sizes that are readable in this graph.
 
-        ``any_symbol``: assume that every symbol is readable, as its result may come later.
+        Args:
+            dim: a dimension; other values, such as ints, need no source.
+            any_symbol: treat every symbol as readable, because its source may be recorded later.
         """
         if not isinstance(dim, SymDim) or self.find_source(str(dim)) is not None:
             return True
@@ -127,21 +137,27 @@ class ShapeMaterializer:
         return True
 
     def describe_sources(self) -> dict[str, str]:
-        """Return the sources as text."""
+        """Return the source of each dimension as text, such as `x` or `x.shape[0]`."""
         return {
             name: source.result if source.axis is None else f"{source.result}.shape[{source.axis}]"
             for name, source in self.sources.items()
         }
 
     def drop_dead(self, alive: Any) -> None:
-        """Drop what refers to results that the graph no longer has."""
-        self.sources = {k: s for k, s in self.sources.items() if s.result in alive}
-        self.vectors = {k: name for k, name in self.vectors.items() if name in alive}
-        self.shapes = {k: name for k, name in self.shapes.items() if name in alive}
-        self.linear = {k: x for k, x in self.linear.items() if str(x.dim) in self.sources}
+        """Remove sources and vectors whose results the graph no longer has."""
+        self.sources = {key: s for key, s in self.sources.items() if s.result in alive}
+        self.vectors = {key: name for key, name in self.vectors.items() if name in alive}
+        self.shapes = {key: name for key, name in self.shapes.items() if name in alive}
+        self.linear = {
+            key: linear for key, linear in self.linear.items() if str(linear.dim) in self.sources
+        }
 
     def rename_results(self, names: Mapping[str, str]) -> None:
-        """Follow results that get other names."""
+        """Update sources and vectors after results were renamed.
+
+        Args:
+            names: new name by old name.
+        """
         self.vectors = {key: names.get(name, name) for key, name in self.vectors.items()}
         self.shapes = {key: names.get(name, name) for key, name in self.shapes.items()}
         self.sources = {
@@ -150,9 +166,13 @@ class ShapeMaterializer:
         }
 
     def rename_new(self, old: str, new: str, shape: Shape | None, holds_sizes: bool) -> None:
-        """Follow one result that was just made.
+        """Update sources and vectors after a result that was just made was renamed.
 
-        Sizes are read from its shape, or (``holds_sizes``) from its content.
+        Args:
+            old: the old name.
+            new: the new name.
+            shape: the shape of the result, which may be the source of its dimensions.
+            holds_sizes: the value of the result may consist of dimensions, so update every entry.
         """
         if holds_sizes:
             self.rename_results({old: new})
@@ -169,7 +189,7 @@ class ShapeMaterializer:
         """Return the name of an int64[1] result that holds the dimension.
 
         Raises:
-            BuilderError: it has no source.
+            BuilderError: the dimension has no source.
         """
         name = self._find_vector(dim)
         if name is None:
@@ -191,7 +211,7 @@ class ShapeMaterializer:
         return name
 
     def record_vector(self, dim: Dim, name: str) -> None:
-        """Record an int64[1] result whose content is known to be the dimension."""
+        """Record an existing int64[1] result that holds the dimension."""
         if self._find_vector(dim) is None:
             self.vectors[dim] = name
 
@@ -205,47 +225,47 @@ class ShapeMaterializer:
             return self._make_sum(dim)
         linear = self.find_linear(str(dim))
         if linear is not None:
-            value = self.dim_vector(linear.dim)
+            vector = self.dim_vector(linear.dim)
             if linear.constant:
-                value = self._make_op("Sub", value, self._make_ints([linear.constant]))
+                vector = self._make_op("Sub", vector, self._make_ints([linear.constant]))
             if linear.factor == 1:
-                return value
-            return self._make_op("Div", value, self._make_ints([linear.factor]))
+                return vector
+            return self._make_op("Div", vector, self._make_ints([linear.factor]))
         listed = ", ".join(sorted(self.describe_sources())) or "none"
         raise BuilderError(
             f"No result of the graph has dimension {str(dim)!r} (known: {listed}). "
-            "Give it to an input's shape, or call add_dim_source(name, result, axis) or "
+            "Use it in the shape of an input, or call add_dim_source(name, result, axis) or "
             f"make_tensor_input(name, INT64, (1,), is_dimension=True)"
             f" ({self.builder.tag}){self.builder.get_debug_msg()}"
         )
 
-    def _read_sizes(self, source: Source, last: int | None) -> str:
-        """Read the sizes of the source from its axis to ``last`` included."""
-        if source.axis is None or last is None:
+    def _read_sizes(self, source: Source, last_axis: int | None) -> str:
+        """Read the sizes of a source's axes up to ``last_axis``, inclusive, or its value."""
+        if source.axis is None or last_axis is None:
             info = self.builder.values[source.result]
             if info.rank == 0:
                 return self._make_node("Reshape", [source.result, self._make_ints([1])])
             return source.result
-        return self._make_node("Shape", [source.result], start=source.axis, end=last + 1)
+        return self._make_node("Shape", [source.result], start=source.axis, end=last_axis + 1)
 
     def _make_sum(self, dim: SymDim) -> str:
         total: str | None = None
-        for factor, atoms in dims.split_terms(dim):
-            term = self._make_product(abs(factor), atoms)
+        for coefficient, atoms in dims.split_terms(dim):
+            term = self._make_product(abs(coefficient), atoms)
             if total is None:
-                total = term if factor > 0 else self._make_op("Neg", term)
+                total = term if coefficient > 0 else self._make_op("Neg", term)
             else:
-                total = self._make_op("Add" if factor > 0 else "Sub", total, term)
+                total = self._make_op("Add" if coefficient > 0 else "Sub", total, term)
         assert total is not None
         return total
 
-    def _make_product(self, factor: int, atoms: Sequence[dims.Factor]) -> str:
-        term = self._make_ints([factor]) if factor != 1 or not atoms else None
+    def _make_product(self, coefficient: int, atoms: Sequence[dims.Factor]) -> str:
+        product = self._make_ints([coefficient]) if coefficient != 1 or not atoms else None
         for atom in atoms:
-            value = self._factor_vector(atom)
-            term = value if term is None else self._make_op("Mul", value, term)
-        assert term is not None
-        return term
+            vector = self._factor_vector(atom)
+            product = vector if product is None else self._make_op("Mul", vector, product)
+        assert product is not None
+        return product
 
     def _factor_vector(self, atom: dims.Factor) -> str:
         cached = self._find_vector(atom.dim)
@@ -271,16 +291,16 @@ class ShapeMaterializer:
             return self._make_op(atom.kind.capitalize(), *args)
         if atom.kind == "mod":
             return self._make_op("Mod", *args)
-        a, b = atom.args
-        if a >= 0 and b >= 0:
+        dividend, divisor = atom.args
+        if dividend >= 0 and divisor >= 0:
             return self._make_op("Div", *args)
-        # Div rounds towards zero, // towards minus infinity; (a - a % b) divides exactly
+        # ONNX's Div rounds toward zero, // down; they agree on dividend - dividend % divisor
         return self._make_op(
             "Div", self._make_op("Sub", args[0], self._make_op("Mod", *args)), args[1]
         )
 
     def _evaluate_recipe(self, recipe: dims.Recipe, args: Sequence[Dim]) -> str:
-        """Make a float64[1] result: ``recipe`` applied to dimensions."""
+        """Make nodes that apply ``recipe`` to dimensions; return the float64[1] result."""
         if isinstance(recipe, int):
             return self._make_node("Cast", [self.dim_vector(args[recipe])], to=dtypes.float64)
         if isinstance(recipe, float):
@@ -310,7 +330,7 @@ class ShapeMaterializer:
         return name
 
     def _shape_pieces(self, shape: Sequence[Dim]) -> list[str]:
-        """Make vectors to concatenate, merging adjacent ints and adjacent axes of one result."""
+        """Make vectors that concatenate to the shape; merge adjacent ints or axes of a result."""
         pieces: list[str] = []
         start = 0
         while start < len(shape):
@@ -318,8 +338,8 @@ class ShapeMaterializer:
             if isinstance(shape[start], int):
                 while end < len(shape) and isinstance(shape[end], int):
                     end += 1
-                # type: ignore[call-overload]
-                pieces.append(self._make_ints([d for d in shape[start:end] if isinstance(d, int)]))
+                ints = [size for size in shape[start:end] if isinstance(size, int)]
+                pieces.append(self._make_ints(ints))
             else:
                 end = self._run_end(shape, start)
                 if end == start + 1:
@@ -332,7 +352,7 @@ class ShapeMaterializer:
         return pieces or [self._make_ints([])]
 
     def _run_end(self, shape: Sequence[Dim], start: int) -> int:
-        """Find the end of the run of sizes that are consecutive axes of one result."""
+        """Find the end of the sizes from ``start`` that are consecutive axes of one result."""
         first = self.find_source(str(shape[start]))
         end = start + 1
         if first is None or first.axis is None:
@@ -348,16 +368,17 @@ class ShapeMaterializer:
             end += 1
         return end
 
-    def _concat_pieces(self, pieces: list[str], value: Shape | None) -> str:
+    def _concat_pieces(self, pieces: list[str], shape: Shape | None) -> str:
+        """Concatenate vectors; record the shape, if it is known, as the value of the result."""
         if len(pieces) == 1:
             return pieces[0]
         name = self._make_node("Concat", pieces, axis=0)
-        if value is not None:
-            self.builder.values[name].value = tuple(value)
+        if shape is not None:
+            self.builder.values[name].value = tuple(shape)
         return name
 
     def from_results(self, items: Sequence[Any]) -> str:
-        """Make an int64[n] result of ints, dimensions, SymInts and names of integer results."""
+        """Make an int64[n] result from ints, dimensions, SymInts and names of integer results."""
         builder = self.builder
         resolved: list[Any] = []
         for item in items:
@@ -373,7 +394,7 @@ class ShapeMaterializer:
             )
         if not any(isinstance(item, str) for item in resolved):
             return self.shape_vector(resolved)
-        # a dimension equals its text, so results with such a name need a distinct key
+        # a SymDim equals its text, so the key marks results, which may be named like a dimension
         key = tuple(("result", item) if isinstance(item, str) else item for item in resolved)
         name = self._cached_shape(key)
         if name is None:
@@ -383,20 +404,21 @@ class ShapeMaterializer:
 
     def _mixed_pieces(self, items: Sequence[Any]) -> list[str]:
         pieces: list[str] = []
-        pending: list[Dim] = []
+        pending_dims: list[Dim] = []
         for item in items:
             if isinstance(item, str):
-                if pending:
-                    pieces.extend(self._shape_pieces(pending))
-                    pending = []
+                if pending_dims:
+                    pieces.extend(self._shape_pieces(pending_dims))
+                    pending_dims = []
                 pieces.append(self._as_vector(item))
             else:
-                pending.append(item)
-        if pending:
-            pieces.extend(self._shape_pieces(pending))
+                pending_dims.append(item)
+        if pending_dims:
+            pieces.extend(self._shape_pieces(pending_dims))
         return pieces
 
     def _as_vector(self, name: str) -> str:
+        """Convert a 0-d or 1-d integer result to an int64 vector."""
         info = self.builder.values[name]
         if info.dtype != dtypes.int64:
             name = self._make_node("Cast", [name], to=dtypes.int64)
@@ -407,10 +429,10 @@ class ShapeMaterializer:
     def _make_ints(self, values: list[int]) -> str:
         return self.builder.make_initializer("", np.array(values, dtype=np.int64))
 
-    def _make_op(self, op_type: str, *names: str) -> str:
-        return self._make_node(op_type, list(names))
+    def _make_op(self, op_type: str, *inputs: str) -> str:
+        return self._make_node(op_type, list(inputs))
 
-    def _make_node(self, op_type: str, names: list[str], **attrs: Any) -> str:
-        result = self.builder.make_node(op_type, names, **attrs)
+    def _make_node(self, op_type: str, inputs: list[str], **attrs: Any) -> str:
+        result = self.builder.make_node(op_type, inputs, **attrs)
         assert isinstance(result, str)
         return result

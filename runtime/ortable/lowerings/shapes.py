@@ -1,5 +1,7 @@
-"""Shapes of operators that view, join, split, repeat and flip tensors; most functions answer with
-sizes, axes or indices and add no node. Shared ones are in `prelude.shapes`.
+"""Provide shape helpers for operators that view, join, split, repeat and flip tensors.
+
+Helpers that return sizes or counts add no node. Other operator families share those in
+`prelude.shapes`.
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ __all__ = [
 
 
 def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
-    """Broadcast ``x`` against ``other``; by their shapes at run time, where either of two dynamic
-    sizes may be the 1.
+    """Broadcast ``x`` to the common shape of ``x`` and ``other``.
+
+    Nodes compute that shape at run time if it depends on which of two dynamic sizes is 1.
     """
     op = OpBuilder(graph)
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
@@ -53,77 +56,85 @@ def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
 
 
 def repeat_indices(graph: Graph, counts: Result) -> Result:
-    """The int64 vector that contains each index ``i`` of the 1-d ``counts`` ``counts[i]`` times."""
+    """Repeat each index ``i`` of the 1-d ``counts`` ``counts[i]`` times, as an int64 vector."""
     op = OpBuilder(graph)
     if shape_or_none(graph, counts) == (0,):
         return consts(graph, [], dtypes.int64)
-    most = op.ReduceMax(cast(graph, counts, dtypes.int64), keepdims=0)
-    ramp = op.Range(const(graph, 0, dtypes.int64), most, const(graph, 1, dtypes.int64))
-    rows = unsqueezed(graph, cast(graph, counts, dtypes.int64), [1])
-    result = op.NonZero(op.Less(ramp, rows))
-    return op.Gather(result, const(graph, 0, dtypes.int64), axis=0)
+    max_count = op.ReduceMax(cast(graph, counts, dtypes.int64), keepdims=0)
+    repetition = op.Range(const(graph, 0, dtypes.int64), max_count, const(graph, 1, dtypes.int64))
+    count_column = unsqueezed(graph, cast(graph, counts, dtypes.int64), [1])
+    coordinates = op.NonZero(op.Less(repetition, count_column))
+    return op.Gather(coordinates, const(graph, 0, dtypes.int64), axis=0)
 
 
 def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
-    """The shape of ``x`` with one dimension replaced by ``sizes``, of which one may be -1."""
+    """Return the shape of ``x`` with one dimension replaced by ``sizes``; one may be -1."""
     shape = list(shape_of(graph, x))
-    position = normalize_axis(axis, len(shape))
-    rest = dims.product_of([size for size in sizes if not is_inferred(size)])
-    result = [shape[position] // rest if is_inferred(size) else size for size in sizes]
-    return [*shape[:position], *result, *shape[position + 1 :]]
+    index = normalize_axis(axis, len(shape))
+    known_product = dims.product_of([size for size in sizes if not is_inferred(size)])
+    resolved = [shape[index] // known_product if is_inferred(size) else size for size in sizes]
+    return [*shape[:index], *resolved, *shape[index + 1 :]]
 
 
 def all_but(values: SymInts, axes: Ints) -> SymInts:
-    """The values whose index is not in ``axes`` (counted from the front)."""
+    """Return the values whose index is not in ``axes``, which are not negative."""
     return [value for axis, value in enumerate(values) if axis not in axes]
 
 
 def insert_at(values: SymInts, index: Int, value: SymInt) -> SymInts:
-    """Insert one more value before the one at ``index``."""
+    """Return ``values`` with ``value`` inserted before position ``index``."""
     return [*values[:index], value, *values[index:]]
 
 
-def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
-    """The number of pieces of ``size`` along an axis; ``otherwise`` (torch's own count) when a size
-    is dynamic, or where the axis is empty, of which torch makes as many as requested.
+def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, traced_count: Int) -> Int:
+    """Return the number of chunks of ``size`` along an axis.
+
+    Return ``traced_count``, the number of chunks that torch traced, if a size is dynamic or the
+    chunks are empty: torch splits an empty axis into as many chunks as requested.
     """
-    have = dim_of(graph, x, axis)
-    if not (isinstance(have, int) and isinstance(size, int)) or not size:
-        return otherwise
-    return max(-(-have // size), 1)
+    axis_size = dim_of(graph, x, axis)
+    if not (isinstance(axis_size, int) and isinstance(size, int)) or not size:
+        return traced_count
+    return max(-(-axis_size // size), 1)
 
 
 def cat_list(graph: Graph, xs: Results) -> Results:
-    """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to
-    others."""
-    common = result_type(graph, xs)
+    """Return the tensors that torch.cat joins, cast to their common dtype.
+
+    Like torch, skip 1-d tensors of size 0 unless there are no others.
+    """
+    dtype = result_type(graph, xs)
     nonempty = [x for x in xs if shape_or_none(graph, x) != (0,)]
-    return [cast(graph, x, common) for x in nonempty or xs[:1]]
+    return [cast(graph, x, dtype) for x in nonempty or xs[:1]]
 
 
 def broadcast_except(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
-    """The shape of ``x`` broadcast against that of ``y`` (one rank) along every axis but one."""
-    own = list(shape_of(graph, x))
-    result = broadcast(tuple(all_but(own, [axis])), tuple(all_but(shape_of(graph, y), [axis])))
-    if result is None:
+    """Broadcast the shapes of ``x`` and ``y``, of equal rank, along every axis but one.
+
+    Along that axis, the returned shape has the size of ``x``.
+    """
+    x_sizes = list(shape_of(graph, x))
+    y_sizes = shape_of(graph, y)
+    common = broadcast(tuple(all_but(x_sizes, [axis])), tuple(all_but(y_sizes, [axis])))
+    if common is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return insert_at(list(result), axis, own[axis])
+    return insert_at(list(common), axis, x_sizes[axis])
 
 
 def common_sizes(graph: Graph, xs: Results) -> SymInts:
-    """The shape to which results broadcast together.
+    """Return the shape to which all of ``xs`` broadcast.
 
     Raises:
-        UnsupportedCase: either of two dynamic sizes may be the 1 that broadcasts.
+        UnsupportedCase: the shape depends on which of two dynamic sizes is 1.
     """
-    result = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
-    if result is None:
+    common = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
+    if common is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return list(result)
+    return list(common)
 
 
 def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
-    """Reverse ``x`` along ``axes`` (counted from the front)."""
+    """Reverse ``x`` along ``axes``, which are not negative."""
     count = len(axes)
     return OpBuilder(graph).Slice(
         x,
@@ -135,16 +146,19 @@ def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
 
 
 def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:
-    """Shift the elements of each axis, with wraparound."""
+    """Shift the elements of ``x`` along each of ``axes``, with wraparound, as torch.roll does."""
     for shift, axis in zip(shifts, axes, strict=True):
         size = dim_of(graph, x, axis)
         if isinstance(size, int) and size == 0:
             continue
-        cut = -shift % size
-        if isinstance(cut, int) and cut == 0:
+        split_index = -shift % size
+        if isinstance(split_index, int) and split_index == 0:
             continue
         position = normalize_axis(axis, rank_of(graph, x))
-        parts = [sliced(graph, x, position, cut, 2**63 - 1), sliced(graph, x, position, 0, cut)]
+        parts = [
+            sliced(graph, x, position, split_index, 2**63 - 1),
+            sliced(graph, x, position, 0, split_index),
+        ]
         shape = tuple(shape_of(graph, x))
         x = graph.make_node("Concat", parts, axis=position)
         graph.set_shape(x, shape)

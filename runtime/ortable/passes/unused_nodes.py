@@ -1,4 +1,4 @@
-"""Remove what no output needs: nodes, initializers, local functions without callers."""
+"""Remove nodes, initializers and local functions that no output depends on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from ortable.ir.node import Node
 
 
 def remove_unused(graph: Graph) -> int:
-    """Remove nodes without a needed output, then unread initializers."""
+    """Remove nodes and initializers that no output depends on, also in subgraphs.
+
+    Args:
+        graph: the graph, edited in place.
+
+    Returns:
+        The number of removed nodes and initializers.
+    """
     needed = {info.name for info in graph.outputs}
     dead: list[Node] = []
     removed = 0
@@ -18,15 +25,16 @@ def remove_unused(graph: Graph) -> int:
             dead.append(node)
             continue
         needed.update(node.inputs)
-        needed.discard("")  # an input or output that is left out
+        needed.discard("")  # stands for an omitted optional input or output
         if node.attrs and find_subgraphs(node):
             removed += sum(remove_unused(inner) for inner in inner_graphs(node))
             needed |= captured_names(node)
     if dead:
         editing.remove_nodes(graph, dead)
         removed += len(dead)
-    inputs = {info.name for info in graph.inputs}
-    for name in [n for n in graph.initializers_dict if n not in needed and n not in inputs]:
+    input_names = {info.name for info in graph.inputs}
+    needed |= input_names
+    for name in [key for key in graph.initializers_dict if key not in needed]:
         del graph.initializers_dict[name]
         removed += 1
     if removed:
@@ -35,17 +43,22 @@ def remove_unused(graph: Graph) -> int:
 
 
 def remove_unused_functions(graph: Graph) -> int:
-    """Drop the functions that no node of the model calls, directly or through other functions;
-    return how many.
+    """Remove local functions that no node of the model calls, directly or through other functions.
+
+    Args:
+        graph: the graph of the model, edited in place.
+
+    Returns:
+        The number of removed functions.
     """
     called: set[tuple[str, str]] = set()
-    waiting = called_by_nodes(graph.nodes)
-    while waiting:
-        key = waiting.pop()
+    worklist = called_by_nodes(graph.nodes)
+    while worklist:
+        key = worklist.pop()
         function = graph.functions.get(key)
         if function is not None and key not in called:
             called.add(key)
-            waiting.extend(called_by_protos(function.node))
+            worklist.extend(called_by_protos(function.node))
     unused = [key for key in graph.functions if key not in called]
     for key in unused:
         del graph.functions[key]

@@ -108,7 +108,7 @@ def watch_gradients(compilation: Compilation, run: Run) -> Run:
         return run
     if len(graph.inputs.nodes) != count or any(graph.is_mutation(node) for node in nodes):
         return run
-    if not is_idle(forward.metadata, count, marks=False):
+    if not is_idle(forward.metadata, count, check_dynamic_outputs=False):
         return run
     if any(True for _ in run_time_checks(forward.graph.module.graph)):
         return run

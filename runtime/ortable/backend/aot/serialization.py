@@ -1,5 +1,6 @@
-"""Serialize compiled functions for processes that neither trace nor convert, where torch
-precompiles.
+"""Serialize compiled functions for torch's precompilation.
+
+A process that loads the file neither traces nor converts.
 """
 
 from __future__ import annotations
@@ -17,46 +18,46 @@ _log = logging.getLogger(__name__)
 
 
 def is_requested(_: Compilation) -> bool:
-    """Whether torch writes what is compiled now to files."""
+    """Return whether torch serializes the functions that it compiles now."""
     return precompile_mode() is not None
 
 
 def decide_serialization(compilation: Compilation) -> None:
-    """Set the kind of file for this graph, or none if the backend or an option rules it out.
+    """Set the kind of file for this graph; none if the backend or an option rules it out.
 
     Raises:
-        OptionError: an option that works in this process only, where a file is requested.
-        PrecompileError: the backend works in this process only, where a file is requested.
+        OptionError: a file is requested, and an option works only in the compiling process.
+        PrecompileError: a file is requested, and the backend works only in the compiling process.
     """
     requested, autotune = precompile_mode(), compilation.options.autotune
-    why = None
+    reason = None
     if not compilation.is_native:
-        why = "graphs of a backend that compares with torch stay in their process"
+        reason = "graphs of a backend that compares results with torch cannot be serialized"
     elif autotune:
-        why = "option 'autotune' needs torch's graph, which no file has"
-    if why is None:
+        reason = "option 'autotune' needs torch's graph, which the file does not contain"
+    if reason is None:
         compilation.serialize_for = requested
         return
     if requested == "aot_compile":
         if autotune:
-            raise OptionError(f"{why[0].upper()}{why[1:]}: remove it for aot_compile.")
-        raise PrecompileError(f"aot_compile: {why}.")
-    _log.info("not kept for other processes: %s", why)
+            raise OptionError(f"{reason[0].upper()}{reason[1:]}: remove it for aot_compile.")
+        raise PrecompileError(f"aot_compile: {reason}.")
+    _log.info("not serialized for other processes: %s", reason)
 
 
 def stays_in_process(compilation: Compilation) -> bool:
-    """Whether what is compiled is used in this process only."""
+    """Return whether the compiled function is not serialized."""
     return compilation.serialize_for is None
 
 
 def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) -> Callable[..., Any]:
     """Return the callable for dynamo, serializable if possible.
 
-    `run` runs the graph; it is not what AOTAutograd returned where that only calls the single
-    compiled graph.
+    `run` is the function that AOTAutograd returned. Where that function only calls the single
+    compiled graph, `run` calls the graph directly.
 
     Raises:
-        PrecompileError: a file is requested, and would not have the weights.
+        PrecompileError: a file is requested, and would not contain the weights.
     """
     from ortable.backend.precompile.artifact import (  # imports inductor
         Precompiled,
@@ -66,25 +67,25 @@ def wrap_for_serialization(compilation: Compilation, run: Callable[..., Any]) ->
 
     graph_module, requested = compilation.graph_module, compilation.serialize_for
     if any(True for _ in (*graph_module.parameters(), *graph_module.buffers())):
-        # torch's wrapper passes them in front of the arguments, and the one that it loads does not
-        why = "dynamo left weights in the graph (install_free_tensors), which no file has"
+        # torch passes weights before the arguments, but does not once it loaded the file
+        reason = "dynamo left weights in the graph (install_free_tensors), which the file lacks"
         if requested == "aot_compile":
-            raise PrecompileError(f"aot_compile: {why}.").with_advice(
-                "What to do: compile without torch._dynamo.config.install_free_tensors."
+            raise PrecompileError(f"aot_compile: {reason}.").with_advice(
+                "What to do: set torch._dynamo.config.install_free_tensors = False."
             )
-        _log.info("not kept for other processes: %s", why)
+        _log.info("not serialized for other processes: %s", reason)
         forget_for_dynamo(package_name(graph_module))
         return run
-    wrapped = compilation.wrapped  # which knows its entry in torch's cache
-    direct = None if run is wrapped else compilation.compiled[0][0]
+    wrapped = compilation.wrapped  # its `serialize` makes the entry for torch's cache
+    single_graph = None if run is wrapped else compilation.compiled[0][0]
     serialize = getattr(wrapped, "serialize", None)
-    content = precompiled_content(direct, serialize, compilation.options)
+    content = precompiled_content(single_graph, serialize, compilation.options)
     if requested == "aot_compile":
         return Precompiled(run, content)
     backend_id = package_name(graph_module)
     if backend_id is not None:
         try:
             record_for_dynamo(backend_id, content)
-        except OrtableError as error:  # the function is compiled again in every process
-            _log.info("%s is not kept for other processes: %s", backend_id, error)
+        except OrtableError as error:  # every process then compiles the function
+            _log.info("%s is not serialized for other processes: %s", backend_id, error)
     return run

@@ -1,5 +1,6 @@
-"""Call inference graphs without AOTAutograd's wrappers where these have nothing to do; they cost
-about as much as a small session.
+"""Call inference graphs directly if AOTAutograd's runtime wrapper would do nothing.
+
+The wrapper takes about as long as a small session.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from ortable.compat.torch import TracingContext
 
 from .compilation import Compilation
 
-_PLAIN = "PlainTensorMeta"
+_PLAIN_TENSOR_META = "PlainTensorMeta"
 
 
 def note_metadata(
     compilation: Compilation, graph_module: GraphModule, arguments: Sequence[Any]
 ) -> None:
-    """Store the last callable with the metadata of the graph that AOTAutograd compiles now.
+    """Store the last callable with the metadata of the graph that AOTAutograd is compiling.
 
-    Without metadata where the first call is one with fake tensors, as DDPOptimizer makes of each
-    of its pieces: a wrapper answers that call.
+    The metadata is None if the first call returns fake tensors, as DDPOptimizer requests for each
+    submodule: AOTAutograd's wrapper handles that call.
     """
     context = TracingContext.try_get()
     has_metadata = context is not None and not context.fakify_first_call
@@ -35,28 +36,37 @@ def note_metadata(
 
 
 def remove_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `wrapped`, which AOTAutograd returned, or a function that calls the only graph
-    directly.
+    """Return a direct call of the only graph, or `wrapped` if AOTAutograd's wrapper is needed.
 
-    The latter where `wrapped` would do nothing else (torch 2.13, `_create_runtime_wrapper`): no
-    argument is written, removed as a duplicate or unpacked; no result gets marks or is a view to be
-    regenerated, except of arguments, which the call does itself; no token, no generator state and
-    no change of the grad mode.
+    The wrapper (torch 2.13, `_create_runtime_wrapper`) is not needed if
+
+    - no argument is mutated, removed as a duplicate, or unpacked from a tensor subclass;
+    - no result has dynamic sizes to mark, or is a view to regenerate; views of arguments do not
+      count, as the direct call returns them itself;
+    - there are no effect tokens, no RNG states and no change of the grad mode.
+
+    Args:
+        compilation: the state of the compilation.
+        wrapped: the callable that AOTAutograd returned.
     """
     if len(compilation.compiled) != 1:
         return wrapped
     compiled, metadata = compilation.compiled[0]
-    free = _free_tensors(compilation.graph_module) if compilation.serialize_for is None else ()
-    count = len(free) + len(compilation.args)
+    writes_file = compilation.serialize_for is not None
+    free_tensors = () if writes_file else _free_tensors(compilation.graph_module)
+    count = len(free_tensors) + len(compilation.args)
     if not isinstance(compiled, OrtBackend) or compiled.compiled.kind != "inference":
         return wrapped
-    roles = compiled.compiled
-    pairs = zip(roles.outputs, getattr(metadata, "output_info", ()), strict=False)
-    views = sum(_is_as_promised(role, info.output_type.name) for role, info in pairs)
-    if len(roles.inputs) != count or not is_idle(metadata, count, views=views):
+    compiled_graph = compiled.compiled
+    output_info = getattr(metadata, "output_info", ())
+    described_outputs = zip(compiled_graph.outputs, output_info, strict=False)
+    view_count = sum(
+        _is_expected_alias(role, info.output_type.name) for role, info in described_outputs
+    )
+    if len(compiled_graph.inputs) != count or not is_idle(metadata, count, view_count=view_count):
         return wrapped
-    if free:
-        return compiled.with_fixed(free)
+    if free_tensors:
+        return compiled.with_fixed(free_tensors)
 
     def call(*args: Any) -> Any:
         return compiled(list(args))
@@ -65,7 +75,7 @@ def remove_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Cal
 
 
 def _free_tensors(graph_module: GraphModule) -> list[torch.Tensor]:
-    """Return parameters and buffers that dynamo left in the graph (`install_free_tensors`).
+    """Return the parameters and buffers that dynamo left in the graph (`install_free_tensors`).
 
     AOTAutograd passes them before the arguments.
     """
@@ -75,9 +85,10 @@ def _free_tensors(graph_module: GraphModule) -> list[torch.Tensor]:
 
 
 def clear_boxed_mark(compilation: Compilation, call: Any) -> Any:
-    """Clear the mark "takes one list": AOTAutograd copies it from what it wraps.
+    """Clear `_boxed_call`, torch's mark of a callable that takes one list of arguments.
 
-    torch's minifier, which looks for differences, would use it.
+    AOTAutograd copies the mark from the callable that it wraps, and torch's accuracy minifier would
+    pass one list.
     """
     attributes = getattr(call, "__dict__", {})
     if attributes.get("_boxed_call"):
@@ -85,27 +96,29 @@ def clear_boxed_mark(compilation: Compilation, call: Any) -> Any:
     return call
 
 
-def _is_as_promised(role: OutputRole, kind: str) -> bool:
-    """Whether a result is an argument where AOTAutograd says so, and a separate tensor
-    elsewhere.
-    """
+def _is_expected_alias(role: OutputRole, output_type: str) -> bool:
+    """Return whether the call makes a result the alias of an argument that AOTAutograd expects."""
     if role.kind is OutputRoleKind.INPUT:
-        return kind == "is_input"
-    if kind != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
+        return output_type == "is_input"
+    if output_type != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
         return False
-    # what detach makes shares memory and is no view; AOTAutograd traces it as an alias
+    # detach returns a tensor that shares memory but is no view; AOTAutograd traces an alias
     return all(step.op not in (DETACH, torch.ops.aten.alias.default) for step in role.steps)
 
 
-def is_idle(metadata: Any, count: int, marks: bool = True, views: int = 0) -> bool:
-    """Whether the wrapper around a graph only passes on `count` arguments and the results.
+def is_idle(
+    metadata: Any, argument_count: int, check_dynamic_outputs: bool = True, view_count: int = 0
+) -> bool:
+    """Return whether AOTAutograd's wrapper of a graph only passes its arguments and results on.
 
-    It may make a node of autograd of them where gradients may be requested.
+    The wrapper may still record an autograd node if gradients are enabled.
 
     Args:
-        marks: marks of results with dynamic sizes, from which dynamo compiles what follows with
-            dynamic shapes, count as work.
-        views: number of results that are views of arguments, and are returned as such.
+        metadata: AOTAutograd's metadata of the graph; None counts as work.
+        argument_count: the number of arguments of the graph.
+        check_dynamic_outputs: count it as work to mark results with dynamic sizes, which dynamo
+            needs to compile their users with dynamic shapes.
+        view_count: the number of results that the call itself returns as views of arguments.
     """
     if metadata is None:
         return False
@@ -113,16 +126,16 @@ def is_idle(metadata: Any, count: int, marks: bool = True, views: int = 0) -> bo
         idle = not (
             metadata.num_mutated_inp_runtime_indices
             or metadata.num_mutated_graph_handled_indices
-            or metadata.num_outputs_aliased > views
+            or metadata.num_outputs_aliased > view_count
             or metadata.num_intermediate_bases
-            or (marks and metadata.dynamic_outputs)
+            or (check_dynamic_outputs and metadata.dynamic_outputs)
             or metadata.grad_enabled_mutation is not None
             or metadata.tokens
             or metadata.num_graphsafe_rng_states
             or metadata.is_rng_op_functionalized
         )
-        described = [*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta]
-    except AttributeError:  # another version of torch, which may have more to do
+        tensor_metas = [*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta]
+    except AttributeError:  # another torch version, whose wrapper may do more
         return False
-    plain = all(type(meta).__name__ == _PLAIN for meta in described)
-    return idle and plain and count == len(metadata.input_info)
+    all_plain = all(type(meta).__name__ == _PLAIN_TENSOR_META for meta in tensor_metas)
+    return idle and all_plain and argument_count == len(metadata.input_info)

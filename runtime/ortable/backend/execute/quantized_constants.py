@@ -1,6 +1,6 @@
-"""Quantized weights as constants of a session.
+"""Make quantized weights constants of a session.
 
-Option `weights` quantizes them, or the model has quantized weights already.
+Either option `weights` quantizes them, or the model already has quantized weights.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .frozen import with_constants
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder
 
-# Codes of weights: a byte each, two in a byte, or eight packed into an int.
-_CODES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
-# What was quantized for each living session.
+# Quantized weights: one 8-bit code or two 4-bit codes per byte, or eight 4-bit codes per int32.
+_CODE_DTYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
+# The quantization record of each live session.
 _session_records: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def has_codes(roles: Iterable[InputRole]) -> bool:
-    """Whether weights among these inputs may be integer codes: matrices of small or packed ints."""
-    return any(role.elem_type in _CODES and len(role.shape or ()) > 1 for role in roles)
+    """Return whether an input may be a quantized weight: a matrix of 8-bit or packed integers."""
+    return any(role.elem_type in _CODE_DTYPES and len(role.shape or ()) > 1 for role in roles)
 
 
 def with_prequantized_codes(
@@ -41,19 +41,19 @@ def with_prequantized_codes(
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """Like `with_constants`, with kernels that read codes for weights of 4-bit codes.
+    """Make model and constants like `with_constants`, with 4-bit weights repacked for kernels.
 
     Args:
         model: the model.
         weights: role and tensor by name of the input.
-        record: gets the model, if kernels read codes.
+        record: receives the model, if any weight was repacked.
     """
-    from ortable.passes.quantize_weights import pack_weight_codes  # only in a process that converts
+    from ortable.passes.quantize_weights import pack_weight_codes  # lazy: only conversion needs it
 
-    builder = _with_weights(model, weights)
+    builder = _make_builder(model, weights)
     if not pack_weight_codes(builder):
         return with_constants(model, weights)
-    return _to_session_model(builder, weights, record)
+    return _make_session_model(builder, weights, record)
 
 
 def with_quantized_constants(
@@ -62,68 +62,74 @@ def with_quantized_constants(
     options: WeightOptions,
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    """Like `with_constants`, with the weights that the options select as codes.
+    """Make model and constants like `with_constants`, with the selected weights quantized.
 
     Args:
         model: the model.
         weights: role and tensor by name of the input.
-        options: of the quantization.
-        record: gets the names of the quantized weights and the model.
+        options: select the weights and their quantization.
+        record: receives the names of the quantized weights, and the model.
     """
     from ortable.passes.quantize_weights import pack_weight_codes, quantize_weights
 
-    builder = _with_weights(model, weights)
+    builder = _make_builder(model, weights)
     if has_codes(role for role, _ in weights.values()):
         pack_weight_codes(builder)
     quantization = quantize_weights(builder, options)
     record["rounded"] = tuple(quantization.rounded.values())
-    return _to_session_model(builder, weights, record)
+    return _make_session_model(builder, weights, record)
 
 
 def record_shared_session(session: Any, record: dict[str, Any]) -> None:
-    """Copy what was quantized for a session into the record of a graph that shares it.
+    """Copy the quantization record of a session to a graph that shares the session.
 
     Args:
-        session: created for this graph, or for another with the same weights.
-        record: filled while the session was created; empty if that was for another graph.
+        session: the session, created for this graph or for another one with the same weights.
+        record: the record of this graph, filled if the session was created for it, otherwise empty.
     """
-    recorded = _session_records.get(session)
-    if recorded is None:
+    session_record = _session_records.get(session)
+    if session_record is None:
         _session_records[session] = dict(record)
-    elif recorded:
-        record.update(recorded)
+    elif session_record:
+        record.update(session_record)
 
 
-def _with_weights(
+def _make_builder(
     model: ModelProto, weights: Mapping[str, tuple[InputRole, torch.Tensor]]
 ) -> GraphBuilder:
-    from ortable.builder import GraphBuilder  # only in a process that converts or quantizes
+    """Make a graph builder of the model with its weights as initializers."""
+    from ortable.builder import GraphBuilder  # lazy: only conversion needs it
 
-    plain, _ = with_constants(model, weights, values=False)
-    builder = GraphBuilder(plain, target="onnxruntime")
+    without_values, _ = with_constants(model, weights, values=False)
+    builder = GraphBuilder(without_values, target="onnxruntime")
     for name, (role, tensor) in weights.items():
         builder.initializers_dict[name] = to_input_layout(role, tensor.data)
     return builder
 
 
-def _to_session_model(
+def _make_session_model(
     builder: GraphBuilder,
     weights: Mapping[str, tuple[InputRole, torch.Tensor]],
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
-    large = builder.to_onnx(large_model=True, optimize=False)
+    """Convert a graph to a session model and its constants; store the model in ``record``."""
+    exported = builder.to_onnx(large_model=True, optimize=False)
     constants = {
         name: feed_any(weights[name][0], weights[name][1].data)
         if name in weights
         else ort_value(initializers.to_torch(value))
-        for name, value in large.tensors.items()
+        for name, value in exported.tensors.items()
     }
-    record["onnx"] = large.proto
-    return large.session_proto(), constants
+    record["onnx"] = exported.proto
+    return exported.session_proto(), constants
 
 
 def needs_constants_error(reason: str) -> OptionError:
-    """The error for option `weights` of a graph whose weights do not become constants."""
+    """Make the error for option `weights` on a graph whose weights cannot become constants.
+
+    Args:
+        reason: why they cannot, as the end of a sentence.
+    """
     return OptionError(
         "Option 'weights' rounds weights that are constants of a session, and those of this graph "
         f"are not: {reason}."

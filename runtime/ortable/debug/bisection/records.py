@@ -1,4 +1,4 @@
-"""The records that `ortable.bisect` returns; they print as text."""
+"""Define the records that `ortable.bisect` returns; `str()` formats them for a terminal."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ FaultKind = Literal[
 
 @dataclass(frozen=True)
 class Fault:
-    """The part that is wrong.
+    """The part of ortable, torch or ONNX Runtime that makes a model differ from eager.
 
     Attributes:
-        kind: what it is.
-        name: what it is called: an entry, a rule, an optimizer, an option.
-        file: the file of the entry, the rule or the function; empty where there is none.
-        line: its line there; 0 where the file is not at hand.
-        case: which case of the entry's `lower`, from 1; 0 where it has one, or none is known.
-        application: which one of the applications of its kind, from 1; 0 where they are not
-            counted.
-        of: how many there are.
-        nodes: the FX nodes, or the results of the ONNX graph, that it was applied to.
-        module: path and class of the module that they come from.
-        source: file, line and text of the model.
-        before: how the model differs from eager with the fault.
-        after: how it differs without; empty where it agrees, "not tried" where nothing leaves the
-            fault out.
-        advice: what to do today, and where to go with it.
+        kind: the kind of part.
+        name: the name of the entry, rule, pass, optimizer, option, or other part.
+        file: the file that defines the part, or the cache file; empty if there is none.
+        line: the line of the definition; 0 if it is unknown.
+        case: the number of the case in the entry's `lower`, from 1; 0 if the entry has one case, or
+            the case is unknown.
+        application: the number of the faulty application among those of its kind, from 1; 0 if
+            they are not counted.
+        of: the number of applications of that kind.
+        nodes: the FX nodes, or the results of the ONNX graph, that the part was applied to; for a
+            cache, the other cache files.
+        module: path and class of the module that the nodes come from.
+        source: file, line and text of the model code that the nodes come from.
+        before: how the model differs from eager with the part.
+        after: how the model differs without the part; empty if it agrees, "not tried" if the part
+            cannot be disabled.
+        advice: a workaround, and where to report the fault.
     """
 
     kind: FaultKind
@@ -52,12 +54,12 @@ class Fault:
 
     @property
     def place(self) -> str:
-        """Format file and line, `specs/rewrites/pairs.yaml:12`; empty where there is no file."""
+        """Format the location, for example `specs/rewrites/pairs.yaml:12`; empty without a file."""
         return f"{self.file}:{self.line}" if self.file and self.line else self.file
 
     def __str__(self) -> str:
-        head = f"{self.kind} {self.name}" + (f" at {self.place}" if self.file else "")
-        lines = [head, f"  {CULPRIT_TEXTS[self.kind]}"]
+        headline = f"{self.kind} {self.name}" + (f" at {self.place}" if self.file else "")
+        lines = [headline, f"  {CULPRIT_TEXTS[self.kind]}"]
         if self.case:
             lines.append(f"  case {self.case} of the entry's lower")
         if self.application:
@@ -75,15 +77,15 @@ class Fault:
 
 @dataclass(frozen=True, repr=False)
 class Bisection:
-    """What `ortable.bisect` found; false when the model differs from eager.
+    """The result of `ortable.bisect`; true if the model agrees with eager.
 
     Attributes:
-        fault: the part that is wrong; None where the model agrees with eager.
-        compared: how many values were compared: results, gradients, buffers, arguments.
-        runs: how often the model was compiled and run.
-        switched_off: what was off, in order, when the model agreed first.
-        difference: what `ortable.first_difference` says of it, where the fault is an entry and
-            that sees it; its `script` reproduces the fault alone.
+        fault: the part that is wrong; None if the model agrees with eager.
+        compared: the number of compared values: results, gradients, buffers, arguments.
+        runs: the number of times that the model was compiled and run.
+        switched_off: the names of the parts that the search disabled, in order.
+        difference: the difference that `ortable.first_difference` reports, if the fault is an entry
+            and that function detects it; its `script` calls only the faulty operator.
     """
 
     fault: Fault | None
@@ -94,14 +96,14 @@ class Bisection:
 
     @property
     def ok(self) -> bool:
-        """Whether the model agrees with eager."""
+        """Return whether the model agrees with eager."""
         return self.fault is None
 
     def __bool__(self) -> bool:
         return self.ok
 
     def as_dict(self) -> dict[str, Any]:
-        """Convert to plain values."""
+        """Convert to values that JSON can represent; `difference` is left out."""
         fault = None if self.fault is None else asdict(self.fault) | {"place": self.fault.place}
         return {
             "ok": self.ok,
@@ -112,7 +114,7 @@ class Bisection:
         }
 
     def to_json(self) -> str:
-        """Convert to JSON."""
+        """Serialize the values of `as_dict` as indented JSON."""
         return json.dumps(self.as_dict(), indent=2)
 
     def __str__(self) -> str:

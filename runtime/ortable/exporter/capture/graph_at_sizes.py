@@ -1,8 +1,7 @@
 """Compute the shapes of a program's nodes at other sizes, and compare them with the recorded ones.
-small_sizes.py calls it.
 
-Nodes whose inputs have the same layouts have results of the same layouts, so a node of each kind
-runs once, with fake tensors; equal layers and later programs use the cached result.
+small_sizes.py calls it. Equal nodes whose inputs have equal layouts have results of equal layouts:
+such a node runs once, with fake tensors, and equal layers and later programs use the cached result.
 """
 
 from __future__ import annotations
@@ -26,33 +25,35 @@ from .export_failures import error_headline
 from .recorded_calls import AtSizes, FakeCopies
 
 _MAX_CACHED = 1 << 14
-_MAX_ZEROS = 1 << 24  # elements of the tensors with which a failing node runs again
+_MAX_RERUN_ELEMENTS = 1 << 24  # limit of elements in `is_of_shapes`
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
-_MODULES = ("_operator", "math", "torch")  # of functions of numbers in graphs
+_SCALAR_MODULES = ("_operator", "math", "torch")  # modules of scalar functions in graphs
 
 
 class DivergentNode(Exception):
-    """The result of a node has another shape than its symbolic sizes say."""
+    """The shape of a node's result differs from its recorded symbolic sizes."""
 
     def __init__(self, node: Node, message: str) -> None:
         super().__init__(message)
-        self.node, self.message = node, message  # torch.fx adds to the message
+        self.node, self.message = node, message  # torch.fx appends to `args`
 
 
 class FailingNode(DivergentNode):
-    """A node of a program raises; ``values`` are those of its operands."""
+    """A node of a program raises; ``values`` are the layouts of the program's values by node."""
 
     def __init__(self, node: Node, message: str, values: Mapping[Node, Any] | None = None) -> None:
         super().__init__(node, message)
         self.values = values
 
     def is_of_shapes(self) -> bool:
-        """Whether the node raises the same with zeros for tensors, and not with fake ones only."""
-        layouts = [] if self.values is None else [self.values[n] for n in self.node.all_input_nodes]
-        elements = sum(layout.elements for layout in layouts if isinstance(layout, Layout))
-        if not layouts or not all(isinstance(layout, Layout | int) for layout in layouts):
+        """Return whether the shapes cause the error: real tensors of zeros raise the same one."""
+        operands = (
+            [] if self.values is None else [self.values[n] for n in self.node.all_input_nodes]
+        )
+        elements = sum(operand.elements for operand in operands if isinstance(operand, Layout))
+        if not operands or not all(isinstance(operand, Layout | int) for operand in operands):
             return False
-        if elements > _MAX_ZEROS:
+        if elements > _MAX_RERUN_ELEMENTS:
             return False
         try:
             _call_node(self.node, self.values or {}, torch.zeros)
@@ -62,7 +63,7 @@ class FailingNode(DivergentNode):
 
 
 class Layout(NamedTuple):
-    """A tensor's metadata that fake tensors have; ``elements`` are those of its storage."""
+    """The metadata that fake tensors have; ``elements`` is the element count of the storage."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -71,22 +72,23 @@ class Layout(NamedTuple):
     offset: int
     elements: int
 
-    def make_tensor(self, make: Callable[..., torch.Tensor]) -> torch.Tensor:
-        """Make a tensor of this layout in a storage that ``make`` makes."""
-        storage = make([self.elements], dtype=self.dtype, device=self.device)
+    def make_tensor(self, allocate: Callable[..., torch.Tensor]) -> torch.Tensor:
+        """Make a tensor of this layout; ``allocate`` makes its storage, such as torch.zeros."""
+        storage = allocate([self.elements], dtype=self.dtype, device=self.device)
         return storage.as_strided(self.shape, self.stride, self.offset)
 
 
 class _Opaque(NamedTuple):
-    """A value that its layout does not describe; results computed from it are not cached."""
+    """A value that no `Layout` describes; results computed from it are not cached."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A node, the recorded shapes of its results, and its cache key; None where it runs
-    each time.
+    """A node to run at each size, with the recorded shapes of its results.
+
+    ``key`` identifies its target and constants in the cache; None: the node is never cached.
     """
 
     node: Node
@@ -94,11 +96,15 @@ class _Step:
     key: tuple[Any, ...] | None
 
 
-_CACHE: dict[tuple[Any, ...], tuple[Any, list[Any]] | str] = {}  # a string: the node raises that
+_CACHE: dict[tuple[Any, ...], tuple[Any, list[Any]] | str] = {}  # a string is an error message
 
 
 class GraphAtSizes:
-    """The graph of a program, for runs at several sizes: nodes that read no free size are done."""
+    """Runs the graph of a program at several sizes.
+
+    Nodes that do not depend on symbolic sizes never run: the constructor takes their recorded
+    layouts.
+    """
 
     def __init__(self, program: Program, copies: FakeCopies) -> None:
         self.copies = copies
@@ -120,7 +126,7 @@ class GraphAtSizes:
     def _add_step(self, node: Node) -> None:
         value, key = results.node_value(node), _node_key(node)
         if key is not None and all(self._is_fixed(operand) for operand in node.all_input_nodes):
-            layout = _to_layout(value)
+            layout = _describe_value(value)
             if isinstance(layout, Layout):
                 self._fixed[node] = layout
                 return
@@ -130,7 +136,7 @@ class GraphAtSizes:
         return isinstance(self._fixed.get(node), Layout)
 
     def _value_layout(self, value: Any) -> Any:
-        layout = _to_layout(value)
+        layout = _describe_value(value)
         if isinstance(layout, _Opaque) and isinstance(value, torch.Tensor):
             return _Opaque(self.copies(value))
         return layout
@@ -142,10 +148,18 @@ class GraphAtSizes:
         values: Mapping[Any, int],
         at_sizes: AtSizes,
     ) -> None:
-        """Find the shapes of all nodes for inputs ``leaves`` at other sizes.
+        """Compute the shapes of all nodes for ``leaves`` at other sizes, and check them.
 
-        Raises PartingNode where a result has another shape than the program says, FailingNode where
-        a node raises, and what fake tensors lack.
+        Args:
+            leaves: the inputs at the example's sizes.
+            sizes: the sizes of each input; symbolic ones are replaced by ``values``.
+            values: the other size of each symbol.
+            at_sizes: evaluates the recorded shapes at ``values``.
+
+        Raises:
+            DivergentNode: a result has another shape than the program recorded.
+            FailingNode: a node raises.
+            Exception: an input cannot be resized as a fake tensor.
         """
         values_of = dict(self._fixed)
         for node, leaf, dims in zip(self._inputs, leaves, sizes, strict=True):
@@ -193,22 +207,26 @@ class GraphAtSizes:
                 result = _call_node(node, values_of, torch.empty)
         except Exception as error:  # kernels raise many types
             raise FailingNode(node, _failure_text(node, error), values_of) from error
-        return _to_layout(result), _leaf_shapes(result)
+        return _describe_value(result), _leaf_shapes(result)
 
 
-def _call_node(node: Node, values_of: Mapping[Node, Any], make: Callable[..., torch.Tensor]) -> Any:
-    """Call the target of a node with tensors whose storage ``make`` makes."""
+def _call_node(
+    node: Node, values_of: Mapping[Node, Any], allocate: Callable[..., torch.Tensor]
+) -> Any:
+    """Call the target of a node on tensors made from layouts; ``allocate`` makes their storage."""
 
     def make_argument(value: Any) -> Any:
         if isinstance(value, Layout):
-            return value.make_tensor(make)
+            return value.make_tensor(allocate)
         if isinstance(value, _Opaque):
             return value.value
         return tuple(map(make_argument, value)) if isinstance(value, tuple) else value
 
     if node.op != "call_function" or not callable(node.target):
         raise NotImplementedError(node.op)
-    args, kwargs = map_arg((node.args, node.kwargs), lambda each: make_argument(values_of[each]))
+    args, kwargs = map_arg(
+        (node.args, node.kwargs), lambda operand: make_argument(values_of[operand])
+    )
     return node.target(*args, **kwargs)
 
 
@@ -223,12 +241,12 @@ def _failure_text(node: Node, error: Exception) -> str:
 
 
 def _node_key(node: Node) -> tuple[Any, ...] | None:
-    """Return the target of a node and its constant arguments; None if they cannot be a key."""
+    """Return the target of a node and its constant arguments; None if it cannot be cached."""
     target = node.target
     if isinstance(target, OpOverload):
-        common = target.namespace in ("aten", "prims")  # others may get another fake rule
+        is_cacheable = target.namespace in ("aten", "prims")  # users may replace other fakes
     else:
-        common = getattr(target, "__module__", None) in _MODULES
+        is_cacheable = getattr(target, "__module__", None) in _SCALAR_MODULES
     positions = {operand: index for index, operand in enumerate(node.all_input_nodes)}
 
     def freeze_value(value: Any) -> Any:
@@ -243,23 +261,23 @@ def _node_key(node: Node) -> tuple[Any, ...] | None:
     key = (
         target,
         freeze_value(node.args),
-        tuple(sorted((n, freeze_value(v)) for n, v in node.kwargs.items())),
+        tuple(sorted((name, freeze_value(argument)) for name, argument in node.kwargs.items())),
     )
     try:
         hash(key)
-    except TypeError:  # an argument that is neither a number nor a name
+    except TypeError:  # an argument is not hashable
         return None
-    return key if common else None
+    return key if is_cacheable else None
 
 
-def _to_layout(value: Any) -> Any:
-    """Return the layout of a tensor, a number itself, a tuple of these; all else as `_Opaque`."""
+def _describe_value(value: Any) -> Any:
+    """Return a tensor's layout, a number as it is, a tuple of these; all else as `_Opaque`."""
     if isinstance(value, torch.Tensor):
         return _tensor_layout(value) or _Opaque(value)
     if isinstance(value, int | float | None):
         return value
     if isinstance(value, list | tuple):
-        parts = tuple(map(_to_layout, value))
+        parts = tuple(map(_describe_value, value))
         return _Opaque(value) if any(isinstance(part, _Opaque) for part in parts) else parts
     return _Opaque(value)
 
@@ -283,9 +301,7 @@ def _tensor_layout(value: torch.Tensor) -> Layout | None:
 
 
 def _leaf_shapes(value: Any) -> list[tuple[Any, ...] | None]:
-    """Return the shapes of the leaves of a value, as numbers and expressions; None for
-    non-tensors.
-    """
+    """Return the shape of each leaf of a value, of ints and expressions; None for non-tensors."""
     if isinstance(value, torch.Tensor):
         return [tuple(sizes_of(value))]
     if isinstance(value, list | tuple):
@@ -296,29 +312,29 @@ def _leaf_shapes(value: Any) -> list[tuple[Any, ...] | None]:
 def _check_shapes(
     node: Node, shapes: Sequence[Any], recorded: Sequence[Any], at_sizes: AtSizes
 ) -> None:
-    for one, other in zip(shapes, recorded, strict=False):
-        if one is None or other is None:
+    for actual_shape, recorded_shape in zip(shapes, recorded, strict=False):
+        if actual_shape is None or recorded_shape is None:
             continue
-        expected = at_sizes.shape(other)
-        if len(one) != len(expected) or any(
+        expected = at_sizes.shape(recorded_shape)
+        if len(actual_shape) != len(expected) or any(
             size is not None and isinstance(actual, int) and actual != size
-            for actual, size in zip(one, expected, strict=True)
+            for actual, size in zip(actual_shape, expected, strict=True)
         ):
-            raise DivergentNode(node, f"a result of {node.target} has shape {list(one)}")
+            raise DivergentNode(node, f"a result of {node.target} has shape {list(actual_shape)}")
 
 
-# -- the same with data
+# -- the same check on real data
 
 
 class _ShapeChecker(Interpreter):
-    """Compares the result of each node with the program's metadata."""
+    """Checks the shapes of each node's result against the program's metadata."""
 
     def __init__(self, program: Program, at_sizes: AtSizes) -> None:
         super().__init__(program.graph_module)
         self.at_sizes = at_sizes
 
     def run_node(self, node: Node) -> Any:
-        """Return the result of a node."""
+        """Run a node, check the shapes of its result, and return the result."""
         try:
             result = super().run_node(node)
         except Exception as error:  # kernels raise many types
@@ -331,14 +347,17 @@ class _ShapeChecker(Interpreter):
 
 
 def check_graph(program: Program, leaves: Sequence[Any], at_sizes: AtSizes) -> None:
-    """Run the graph of a program on these inputs.
+    """Run the graph of a program on real inputs, and check the shape of every result.
 
-    Raises PartingNode where a result has another shape than the program says, FailingNode where a
-    node raises.
+    Raises:
+        DivergentNode: a result has another shape than the program recorded.
+        FailingNode: a node raises.
     """
-    users = iter(leaves)
+    user_inputs = iter(leaves)
     inputs = [
-        torch.clone(program.weights[node.name]) if node.name in program.weights else next(users)
+        torch.clone(program.weights[node.name])
+        if node.name in program.weights
+        else next(user_inputs)
         for node in program.graph_module.graph.find_nodes(op="placeholder")
     ]
     with torch.no_grad():

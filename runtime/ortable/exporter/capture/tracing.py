@@ -1,12 +1,11 @@
-"""Implement ExportOptions(tracing=True): capture a module whose forward branches on the values of
-tensors. strategies.py calls `trace_program`.
+"""Capture a module whose forward branches on tensor values: ExportOptions(tracing=True).
 
-torch.export runs the forward once for each sequence of decisions, with fake tensors, under a mode
-that answers ``bool(tensor)``. Each run gives a torch.fx graph of one path; path_merging.py makes
-one graph of them, with a torch.cond for each decision, and torch.export captures that graph.
-Nothing is specialized: a run stands for the inputs that decide as it did, and every other sequence
-of decisions has a run of its own. A path that raises (an assert, a check of the inputs) is left
-out, as ONNX has no operator that raises, and the model's steps say so.
+strategies.py calls `trace_program`. torch.export runs the forward once per sequence of decisions,
+with fake tensors, under a mode that answers ``bool(tensor)``. Each run yields the torch.fx graph of
+one path. path_merging.py merges the paths into one graph with a torch.cond per decision, and
+torch.export captures the merged graph. Nothing is specialized: every sequence of decisions has its
+own run, so the merged graph covers all inputs. A path that raises (an assert, a check of the
+inputs) is dropped, since ONNX has no operator that raises; a note in the report's steps says so.
 """
 
 from __future__ import annotations
@@ -32,17 +31,21 @@ from .concrete_values import ConcreteReads, ConcreteValues, buffers_of
 from .export_failures import calling_line, is_user_file
 from .path_merging import DecisionNode, TracedPath, is_same_tree, merge_paths
 
-# Two to the number of independent decisions.
+# n independent decisions make 2**n paths.
 MAX_PATHS = 64
-# In one run: a loop that ends on data has no end here.
+# Per run: tracing never leaves a loop whose end depends on data, as True is the default answer.
 MAX_DECISIONS = 40
 
 
 @dataclass
 class Decisions:
-    """The answers of one run: ``planned`` first, then True. ``conditions`` are the tensors, None
-    for a condition on sizes that depend on data; ``lines`` their source lines; ``on_sizes`` the
-    answers to those conditions, by their text; ``failed`` is what forward raised.
+    """The conditions that one run of forward evaluated, and the answers that it got.
+
+    The answers are ``planned``, then True for every later condition. Per condition, ``conditions``
+    has the tensor (None: a condition on data-dependent sizes) and ``lines`` the source line.
+    ``on_sizes`` maps the text of a condition on such sizes to its answer; ``failed`` is the line
+    and the exception where forward raised; ``answers`` are the numbers that forward read from
+    buffers.
     """
 
     planned: tuple[bool, ...]
@@ -53,37 +56,39 @@ class Decisions:
     answers: ConcreteReads = field(default_factory=ConcreteReads)
 
     def taken_answers(self) -> tuple[bool, ...]:
-        """Return the answers of this run."""
-        more = len(self.conditions) - len(self.planned)
-        return self.planned + (True,) * more
+        """Return the answer to every condition of this run."""
+        default_count = len(self.conditions) - len(self.planned)
+        return self.planned + (True,) * default_count
 
     def condition_tensors(self) -> list[torch.Tensor]:
-        """Return the tensors that were conditions."""
+        """Return the conditions that are tensors."""
         return [condition for condition in self.conditions if condition is not None]
 
     def next_answer(self, condition: torch.Tensor | None, line: UserLine | None) -> bool:
         """Record a condition and return its answer."""
-        number = len(self.conditions)
-        if number == MAX_DECISIONS:
+        index = len(self.conditions)
+        if index == MAX_DECISIONS:
             raise _TooManyDecisions
         self.conditions.append(condition)
         self.lines.append(line)
-        return self.planned[number] if number < len(self.planned) else True
+        return self.planned[index] if index < len(self.planned) else True
 
     def reset_run(self) -> None:
-        """Reset the run before forward begins."""
+        """Clear what an earlier run of forward recorded."""
         self.conditions.clear()
         self.lines.clear()
         self.on_sizes.clear()
 
 
-# Of the run that goes on in this thread.
+# The decisions of the run in progress, per thread.
 _CURRENT_RUN: ContextVar[Decisions | None] = ContextVar("ortable_tracing_decisions", default=None)
 
 
 def answer_on_sizes(condition: torch.SymBool) -> bool | None:
-    """Return the current run's answer to a condition on sizes that depend on data; None where there
-    is no run, or torch's own code decides.
+    """Answer a condition on data-dependent sizes for the current run.
+
+    Returns:
+        The answer; None outside of a run, or where torch's code evaluates the condition.
     """
     decisions, line = _CURRENT_RUN.get(), calling_line(2, outside=True)
     if decisions is None or line is None:
@@ -96,7 +101,7 @@ def answer_on_sizes(condition: torch.SymBool) -> bool | None:
 
 
 def _find_answer(condition: torch.SymBool, decisions: Decisions) -> bool | None:
-    """Find the answer to the same condition, or to its opposite, in this run."""
+    """Return this run's answer to the same condition, or the negated answer to its opposite."""
     answer = decisions.on_sizes.get(str(condition.node.expr))
     if answer is None:
         opposite = decisions.on_sizes.get(str(torch.sym_not(condition).node.expr))
@@ -105,9 +110,7 @@ def _find_answer(condition: torch.SymBool, decisions: Decisions) -> bool | None:
 
 
 class _DecisionMode(TorchFunctionMode):
-    """Answers ``bool(tensor)`` by plan, and records the tensor; likewise ``tensor.item()``
-    of a bool.
-    """
+    """Answers ``bool(tensor)``, and ``item()`` of a bool tensor, and records the tensor."""
 
     def __init__(self, decisions: Decisions) -> None:
         super().__init__()
@@ -127,14 +130,16 @@ class _DecisionMode(TorchFunctionMode):
             if self.decisions.on_sizes:
                 args, kwargs = self.with_answers(args, kwargs or {})
             return func(*args, **(kwargs or {}))
-        # a new tensor: the condition may be written to afterwards
+        # a copy, since forward may write to the tensor in place afterwards
         condition = args[0].reshape(())
         condition = condition.clone() if condition.dtype is torch.bool else condition.ne(0)
         return self.decisions.next_answer(condition, calling_line())
 
     def with_answers(self, args: Any, kwargs: Any) -> Any:
-        """Replace conditions on sizes among the arguments by their answers: in Python ``n > 1 and
-        flag`` is ``n > 1`` where that is false.
+        """Replace symbolic conditions on sizes among the arguments by their answers.
+
+        Where ``n > 1`` is false, Python evaluates ``n > 1 and flag`` to the SymBool ``n > 1``
+        itself, and forward may pass that to an operator.
         """
 
         def replace_condition(leaf: Any) -> Any:
@@ -152,9 +157,12 @@ def trace_program(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> tuple[ExportedProgram, list[str], list[ExportedProgram]]:
-    """Export ``module`` with both sides of every decision on data; return the program, notes, and
-    the programs of its paths. Their guards are those of the whole, which has no Python code left
-    that branches on sizes.
+    """Export ``module`` with both sides of every decision on data.
+
+    Returns:
+        The program, notes for the report, and the programs of the paths. The guards of the paths'
+        programs apply to the merged program. Its own export records none, since the merged graph
+        has no Python code that branches on sizes.
 
     Raises:
         ExportError: more than ``MAX_PATHS`` paths, every path raises, or the paths cannot be merged
@@ -172,9 +180,13 @@ def trace_program(
     )
     if isinstance(tree, TracedPath):
         return program, ["traced: one path", *notes], paths
-    decided = dict.fromkeys(str(line).partition("\n")[0] for line in tree.decision_lines())
-    places = "; ".join(decided)
-    return program, [f"traced: {tree.count_paths()} paths, which part at {places}", *notes], paths
+    locations = dict.fromkeys(str(line).partition("\n")[0] for line in tree.decision_lines())
+    location_list = "; ".join(locations)
+    return (
+        program,
+        [f"traced: {tree.count_paths()} paths, diverging at {location_list}", *notes],
+        paths,
+    )
 
 
 def _explore_paths(
@@ -184,23 +196,23 @@ def _explore_paths(
     dynamic_shapes: Any,
     notes: list[str],
 ) -> TracedPath | DecisionNode:
-    """Run every path; those that raise are dropped from the tree."""
+    """Run every path and return the tree of the paths that do not raise."""
     runs: dict[tuple[bool, ...], tuple[Decisions, TracedPath | None]] = {}
-    todo: list[tuple[bool, ...]] = [()]
-    while todo:
-        planned = todo.pop()
+    pending: list[tuple[bool, ...]] = [()]
+    while pending:
+        planned = pending.pop()
         decisions = Decisions(planned)
         path = _run_path(module, args, kwargs, dynamic_shapes, decisions)
         if len(decisions.conditions) < len(planned):
             raise ExportError(
-                f"tracing: {type(module).__name__} decides otherwise when it is run again (random "
-                "numbers, or state that it keeps in Python)"
+                f"tracing: {type(module).__name__} takes other decisions when it runs again (it "
+                "uses random numbers, or keeps state in Python)"
             )
         answers = decisions.taken_answers()
         runs[answers] = (decisions, path)
-        todo += [(*answers[:index], False) for index in range(len(planned), len(answers))]
-        if len(runs) + len(todo) > MAX_PATHS:
-            raise _too_many(module, f"{MAX_PATHS} paths", decisions)
+        pending += [(*answers[:index], False) for index in range(len(planned), len(answers))]
+        if len(runs) + len(pending) > MAX_PATHS:
+            raise _make_limit_error(module, f"{MAX_PATHS} paths", decisions)
     tree = _build_tree(runs, (), notes, module)
     if tree is None:
         _, error = next(
@@ -218,9 +230,9 @@ def _build_tree(
     notes: list[str],
     module: torch.nn.Module,
 ) -> TracedPath | DecisionNode | None:
-    """Build the tree of the runs that begin with ``prefix``; None when all of them raise.
+    """Build the tree of the runs whose answers begin with ``prefix``; None when all of them raise.
 
-    Raises ExportError for a condition on sizes that depend on data whose sides differ.
+    Raises ExportError where the two sides of a condition on data-dependent sizes differ.
     """
     if prefix in runs:
         decisions, path = runs[prefix]
@@ -228,7 +240,8 @@ def _build_tree(
             line, error = decisions.failed
             notes.append(
                 f"left out: {type(error).__name__} raised at "
-                f"{str(line).partition(chr(10))[0]}; the model is right where it is not raised"
+                f"{str(line).partition(chr(10))[0]}; the exported model is correct for "
+                "inputs that do not raise it"
             )
         return path
     if_true = _build_tree(runs, (*prefix, True), notes, module)
@@ -246,8 +259,8 @@ def _build_tree(
         return DecisionNode(depth, if_true, if_false, line)
     if not is_same_tree(if_true, if_false, module):
         raise ExportError(
-            f"tracing: {type(module).__name__} decides on a size that depends on data, and "
-            f"computes something else on the other side, at {line}"
+            f"tracing: {type(module).__name__} branches on a data-dependent size, and its "
+            f"branches compute different results, at {line}"
         )
     return if_true
 
@@ -259,25 +272,27 @@ def _run_path(
     dynamic_shapes: Any,
     decisions: Decisions,
 ) -> TracedPath | None:
-    """Export one path; None when forward raises on it."""
+    """Export one path; return None when forward raises on it."""
     clone = clone_with_forward(
-        module, lambda forward, it: _deciding_forward(forward, decisions, it)
+        module, lambda forward, cloned: _wrap_forward(forward, decisions, cloned)
     )
     try:
-        with restore_state(module, ()):  # each path begins with the module as it is
+        with restore_state(module, ()):  # every path starts from the same module state
             program = torch.export.export(
                 clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
             )
     except _PathRaised:
         return None
     except _TooManyDecisions as error:
-        raise _too_many(module, f"{MAX_DECISIONS} decisions in one run", decisions) from error
+        raise _make_limit_error(
+            module, f"{MAX_DECISIONS} decisions in one run", decisions
+        ) from error
     written = decisions.answers.written | set(program.graph_signature.buffers_to_mutate.values())
     written &= decisions.answers.sources
     if written:
         raise ExportError(
             f"tracing: {type(module).__name__} reads a number from {', '.join(sorted(written))}, "
-            "and writes to it in place: another call would read another number"
+            "and writes to it in place: a later call would read a different number"
         )
     return TracedPath(program, len(decisions.condition_tensors()))
 
@@ -287,42 +302,44 @@ class _PathRaised(Exception):
 
 
 class _TooManyDecisions(Exception):
-    """Forward exceeds the limit of decisions."""
+    """Forward evaluates more conditions than ``MAX_DECISIONS``."""
 
 
-def _too_many(module: torch.nn.Module, what: str, decisions: Decisions) -> ExportError:
+def _make_limit_error(module: torch.nn.Module, limit: str, decisions: Decisions) -> ExportError:
     return ExportError(
-        f"tracing: {type(module).__name__} has more than {what}, the last one is at "
-        f"{decisions.lines[-1]}\nA loop that ends on data is a torch.while_loop; where two tensors "
-        "are chosen from, use torch.where."
+        f"tracing: {type(module).__name__} has more than {limit}; the last decision is at "
+        f"{decisions.lines[-1]}\nWrite a loop whose end depends on data as torch.while_loop, and a "
+        "choice between two tensors as torch.where."
     )
 
 
-def _deciding_forward(forward: Any, decisions: Decisions, module: torch.nn.Module) -> Any:
-    real = buffers_of(module)
+def _wrap_forward(forward: Any, decisions: Decisions, module: torch.nn.Module) -> Any:
+    """Return a forward that answers its decisions, and appends their conditions to its result."""
+    real_buffers = buffers_of(module)
 
     @functools.wraps(forward)
     def run_forward(*args: Any, **kwargs: Any) -> Any:
         decisions.reset_run()
-        mode = ConcreteValues(buffers_of(module), real, decisions.answers)
+        mode = ConcreteValues(buffers_of(module), real_buffers, decisions.answers)
         try:
             with set_context_var(_CURRENT_RUN, decisions), _DecisionMode(decisions), mode:
-                returned = forward(*args, **kwargs)
-        except Exception as error:  # forward is any Python code
-            line = None if isinstance(error, _TooManyDecisions) else _raised_at(error)
+                result = forward(*args, **kwargs)
+        except Exception as error:  # forward may raise any type
+            line = None if isinstance(error, _TooManyDecisions) else _find_raise_line(error)
             if not decisions.conditions or line is None:
                 raise
             decisions.failed = (line, error)
             raise _PathRaised from error
         conditions = decisions.condition_tensors()
-        return (returned, conditions) if conditions else returned
+        return (result, conditions) if conditions else result
 
     return run_forward
 
 
-def _raised_at(error: Exception) -> UserLine | None:
-    """Return the line of the model's own ``raise`` or ``assert``; None for an error of an operator,
-    or of torch's tracing below it.
+def _find_raise_line(error: Exception) -> UserLine | None:
+    """Return the line of the model's own ``raise`` or ``assert``.
+
+    None for an error of an operator, or of torch's tracing.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or not is_user_file(frames[-1].filename):

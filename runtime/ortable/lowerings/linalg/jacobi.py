@@ -1,5 +1,7 @@
-"""Eigenvalues of symmetric matrices and singular values by Jacobi's rotations, half of all pairs of
-columns in each trip of a Loop (round robin), until a sweep over all pairs changes nothing.
+"""Lower symmetric eigenvalues and singular values to Jacobi rotations in a Loop.
+
+Each trip rotates disjoint pairs of columns (a round-robin schedule), and the loop ends after a
+sweep over all pairs that rotates none.
 
 Sources: Golub and Van Loan, Matrix Computations, 8.5 (eigenvalues) and 8.6.3 (one-sided).
 """
@@ -32,14 +34,15 @@ from .field import (
 )
 from .matrix import axis_indices, run_loop, scale_of, sum_of_squares, unit_batch
 
-_SWEEPS = 30
+_MAX_SWEEPS = 30
 
 
 class _PairSchedule:
-    """Which columns are rotated together in each round (round robin).
+    """Round-robin schedule: the pairs of columns that each round rotates.
 
-    Column i is paired with (round - i) mod odd, where odd is the size or one less; the last column
-    of an even size is paired with the one that would be paired with itself.
+    Column i is paired with (round - i) mod odd, where odd is the size if that is odd, else the size
+    minus one. With an even size, the column that would be paired with itself is paired with the
+    last.
     """
 
     def __init__(self, graph: Graph, size: Dim) -> None:
@@ -48,133 +51,150 @@ class _PairSchedule:
         self.half = as_scalar(graph, (size + size % 2) // 2)
         self.last = as_scalar(graph, size - 1)
         self.even = const(graph, 1 - size % 2, dtypes.boolean)
-        self.trips = as_scalar(graph, (size - 1 + size % 2) * _SWEEPS)
+        self.trips = as_scalar(graph, (size - 1 + size % 2) * _MAX_SWEEPS)
 
-    def find_partners(self, body: Graph, round_index: str, own: str) -> str:
-        """int64[size]: the partner of each in the round at ``round_index``."""
+    def find_partners(self, body: Graph, round_index: str, columns: str) -> str:
+        """Return int64[size]: the partner of each column in the round at ``round_index``."""
         op = OpBuilder(body)
-        result = op.Mod(op.Sub(round_index, own), self.odd)
-        alone = op.And(op.Equal(result, own), self.even)
-        result = op.Where(alone, self.last, result)
-        # the one that meets itself: 2 i = round, modulo an odd number
-        other = op.Mod(op.Mul(round_index, self.half), self.odd)
-        return op.Where(op.Equal(own, self.odd), other, result)
+        partners = op.Mod(op.Sub(round_index, columns), self.odd)
+        is_unpaired = op.And(op.Equal(partners, columns), self.even)
+        partners = op.Where(is_unpaired, self.last, partners)
+        # the unpaired column i solves 2 i = round, modulo odd
+        unpaired_column = op.Mod(op.Mul(round_index, self.half), self.odd)
+        return op.Where(op.Equal(columns, self.odd), unpaired_column, partners)
 
     def is_sweep_end(self, body: Graph, round_index: str) -> str:
-        """True in the last round of a sweep."""
-        after = OpBuilder(body).Add(round_index, 1)
-        rest = OpBuilder(body).Mod(after, self.odd)
-        return OpBuilder(body).Equal(rest, 0)
+        """Return whether this round is the last of a sweep."""
+        next_round = OpBuilder(body).Add(round_index, 1)
+        position = OpBuilder(body).Mod(next_round, self.odd)
+        return OpBuilder(body).Equal(position, 0)
 
 
 def _compute_rotation(
-    body: Graph, lengths: str, products: Tensor, own: str, partner: str, idle: str
+    body: Graph, diagonal: str, products: Tensor, columns: str, partners: str, converged: str
 ) -> tuple[str, Tensor]:
-    """Cosine and sine [batch, 1, size] that make the ``products`` of partners zero. A complex sine
-    has the phase of the product, conjugated."""
+    """Return cosines and sines [batch, 1, size] that zero the ``products`` of partner columns.
+
+    ``diagonal`` has the diagonal elements of the matrix whose off-diagonal elements the products
+    are; columns where ``converged`` is true are not rotated. A complex sine has the product's
+    conjugated phase.
+    """
     if is_pair(products):
-        size = abs_elements(body, products)
-        cosine, sine = _compute_rotation(body, lengths, size, own, partner, idle)
-        safe = OpBuilder(body).Where(is_zero(body, products), 1, size)
-        phase = div_elements(body, conj_elements(body, products), safe)
+        magnitude = abs_elements(body, products)
+        cosine, sine = _compute_rotation(body, diagonal, magnitude, columns, partners, converged)
+        safe_magnitude = OpBuilder(body).Where(is_zero(body, products), 1, magnitude)
+        phase = div_elements(body, conj_elements(body, products), safe_magnitude)
         return cosine, mul_elements(body, sine, phase)
-    op, one = OpBuilder(body), const_like(body, 1, lengths)
-    zero, two = const_like(body, 0, lengths), const_like(body, 2, lengths)
-    idle = op.Or(idle, op.Equal(own, partner))
-    divisor = op.Where(idle, one, op.Mul(two, products))
-    other = op.Gather(lengths, partner, axis=2)
-    zeta = op.Div(op.Sub(other, lengths), divisor)
-    # partners turn in opposite directions, also where zeta is 0 for both
-    first = op.Where(op.Less(own, partner), one, op.Neg(one))
-    sign = op.Where(op.Equal(zeta, zero), first, op.Sign(zeta))
+    op, one = OpBuilder(body), const_like(body, 1, diagonal)
+    zero, two = const_like(body, 0, diagonal), const_like(body, 2, diagonal)
+    converged = op.Or(converged, op.Equal(columns, partners))
+    divisor = op.Where(converged, one, op.Mul(two, products))
+    partner_diagonal = op.Gather(diagonal, partners, axis=2)
+    zeta = op.Div(op.Sub(partner_diagonal, diagonal), divisor)
+    # the signs of two partners must be opposite, also where zeta is 0 for both
+    tie_sign = op.Where(op.Less(columns, partners), one, op.Neg(one))
+    sign = op.Where(op.Equal(zeta, zero), tie_sign, op.Sign(zeta))
     root = op.Sqrt(op.Add(op.Mul(zeta, zeta), one))
     tangent = op.Div(sign, op.Add(op.Abs(zeta), root))
-    tangent = op.Where(idle, zero, tangent)
+    tangent = op.Where(converged, zero, tangent)
     cosine = op.Reciprocal(op.Sqrt(op.Add(op.Mul(tangent, tangent), one)))
     return cosine, op.Mul(tangent, cosine)
 
 
-def _rotate_columns(body: Graph, x: Tensor, other: Tensor, cosine: str, sine: Tensor) -> Tensor:
-    return map_parts(body, "Sub", [mul_elements(body, x, cosine), mul_elements(body, other, sine)])
+def _rotate_columns(body: Graph, x: Tensor, partners: Tensor, cosine: str, sine: Tensor) -> Tensor:
+    return map_parts(
+        body, "Sub", [mul_elements(body, x, cosine), mul_elements(body, partners, sine)]
+    )
 
 
-def _any_rotated(body: Graph, marks: str, before: str) -> str:
-    """``before`` or whether a pair was rotated."""
-    total = OpBuilder(body).ReduceSum(cast(body, marks, dtypes.int32), keepdims=0)
-    return OpBuilder(body).Or(before, OpBuilder(body).Greater(total, 0))
+def _update_rotated(body: Graph, rotated: str, sweep_rotated: str) -> str:
+    """Return ``sweep_rotated``, or true if an element of ``rotated`` is true."""
+    rotated_count = OpBuilder(body).ReduceSum(cast(body, rotated, dtypes.int32), keepdims=0)
+    return OpBuilder(body).Or(sweep_rotated, OpBuilder(body).Greater(rotated_count, 0))
 
 
 def _loop_conditions(
-    body: Graph, schedule: _PairSchedule, round_index: str, busy: str, idle: str
+    body: Graph, schedule: _PairSchedule, round_index: str, sweep_rotated: str, converged: str
 ) -> list[str]:
-    """(whether to go on, whether this sweep rotated something)."""
+    """Return whether the loop continues, and whether the current sweep has rotated a pair."""
     op = OpBuilder(body)
-    busy = _any_rotated(body, op.Not(idle), busy)
-    over = schedule.is_sweep_end(body, round_index)
-    return [op.Or(busy, op.Not(over)), op.And(busy, op.Not(over))]
+    sweep_rotated = _update_rotated(body, op.Not(converged), sweep_rotated)
+    is_sweep_end = schedule.is_sweep_end(body, round_index)
+    return [op.Or(sweep_rotated, op.Not(is_sweep_end)), op.And(sweep_rotated, op.Not(is_sweep_end))]
 
 
 def symmetric_eigen(graph: Graph, a: Tensor) -> tuple[str, Tensor]:
-    """Ascending eigenvalues [batch, n] and eigenvectors [batch, n, n] of symmetric or Hermitian
-    matrices."""
-    size = dim_of(graph, a, 1)
-    schedule, own = _PairSchedule(graph, size), axis_indices(graph, a, -1)
-    diagonal = OpBuilder(graph).Equal(axis_indices(graph, a, -2), own)
-    op, over = OpBuilder(graph), consts(graph, [1], dtypes.int64)
-    both = consts(graph, [1, 2], dtypes.int64)
-    epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part_dtype(graph, a))
-    length = op.ReduceL2(real_of(a), both, keepdims=1)
-    if is_pair(a):
-        length = hypot_of(graph, length, op.ReduceL2(a.imag, both, keepdims=1))
-    floor = op.Mul(length, epsilon)
+    """Return eigenvalues and eigenvectors of symmetric or Hermitian matrices [batch, n, n].
 
-    def on_diagonal(body: Graph, x: Tensor) -> Tensor:
-        diagonal_only = map_parts(body, "Where", [diagonal, x, scalar_const(body, 0, x)])
-        return map_parts(body, "ReduceSum", [diagonal_only, over], keepdims=1)
+    Returns:
+        The eigenvalues [batch, n], ascending, and the eigenvectors [batch, n, n] as columns.
+    """
+    size = dim_of(graph, a, 1)
+    schedule, columns = _PairSchedule(graph, size), axis_indices(graph, a, -1)
+    diagonal_mask = OpBuilder(graph).Equal(axis_indices(graph, a, -2), columns)
+    op, row_axis = OpBuilder(graph), consts(graph, [1], dtypes.int64)
+    matrix_axes = consts(graph, [1, 2], dtypes.int64)
+    epsilon = const(graph, machine_epsilon(part_type(dtype_of(graph, a))), _part_dtype(graph, a))
+    frobenius_norm = op.ReduceL2(real_of(a), matrix_axes, keepdims=1)
+    if is_pair(a):
+        frobenius_norm = hypot_of(
+            graph, frobenius_norm, op.ReduceL2(a.imag, matrix_axes, keepdims=1)
+        )
+    threshold = op.Mul(frobenius_norm, epsilon)
+
+    def extract_diagonal(body: Graph, x: Tensor) -> Tensor:
+        diagonal_only = map_parts(body, "Where", [diagonal_mask, x, scalar_const(body, 0, x)])
+        return map_parts(body, "ReduceSum", [diagonal_only, row_axis], keepdims=1)
 
     def loop_body(
-        body: Graph, round_index: str, busy: str, a: Tensor, vectors: Tensor
+        body: Graph, round_index: str, sweep_rotated: str, a: Tensor, vectors: Tensor
     ) -> list[Tensor]:
         op = OpBuilder(body)
-        partner = schedule.find_partners(body, round_index, own)
-        other = map_parts(body, "Gather", [a, partner], axis=2)
-        products = on_diagonal(body, other)
-        # NaN counts as small, or the loop would not end early
-        idle = op.Not(op.Greater(abs_elements(body, products), floor))
-        idle = op.Or(idle, op.Equal(own, partner))
-        lengths = on_diagonal(body, real_of(a))
-        cosine, sine = _compute_rotation(body, lengths, products, own, partner, idle)
-        a = _rotate_columns(body, a, other, cosine, sine)
-        down = [matrix_transpose(body, cosine), matrix_adjoint(body, sine)]
-        a = _rotate_columns(body, a, map_parts(body, "Gather", [a, partner], axis=1), *down)
-        across = map_parts(body, "Gather", [vectors, partner], axis=2)
-        vectors = _rotate_columns(body, vectors, across, cosine, sine)
-        return [*_loop_conditions(body, schedule, round_index, busy, idle), a, vectors]
+        partners = schedule.find_partners(body, round_index, columns)
+        partner_columns = map_parts(body, "Gather", [a, partners], axis=2)
+        products = extract_diagonal(body, partner_columns)
+        # not Greater, instead of LessOrEqual: NaN counts as converged, so that the loop ends early
+        converged = op.Not(op.Greater(abs_elements(body, products), threshold))
+        converged = op.Or(converged, op.Equal(columns, partners))
+        diagonal = extract_diagonal(body, real_of(a))
+        cosine, sine = _compute_rotation(body, diagonal, products, columns, partners, converged)
+        a = _rotate_columns(body, a, partner_columns, cosine, sine)
+        row_rotation = [matrix_transpose(body, cosine), matrix_adjoint(body, sine)]
+        a = _rotate_columns(
+            body, a, map_parts(body, "Gather", [a, partners], axis=1), *row_rotation
+        )
+        partner_vectors = map_parts(body, "Gather", [vectors, partners], axis=2)
+        vectors = _rotate_columns(body, vectors, partner_vectors, cosine, sine)
+        return [
+            *_loop_conditions(body, schedule, round_index, sweep_rotated, converged),
+            a,
+            vectors,
+        ]
 
-    start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
-    _, a, vectors = run_loop(graph, schedule.trips, start, loop_body, going=True)
-    values = op.Squeeze(on_diagonal(graph, real_of(a)), over)
+    initial_states = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
+    _, a, vectors = run_loop(graph, schedule.trips, initial_states, loop_body, going=True)
+    values = op.Squeeze(extract_diagonal(graph, real_of(a)), row_axis)
     values, order = op("TopK", [values, as_vec(graph, size)], 2, axis=1, largest=0)
-    return values, _columns_at(graph, vectors, order)
+    return values, _gather_columns(graph, vectors, order)
 
 
 def _part_dtype(graph: Graph, x: Tensor) -> int:
-    """The dtype of a real result, or of the parts of a pair."""
+    """Return the dtype of a real tensor, or of the real and imaginary parts of a complex one."""
     result: int = part_type(dtype_of(graph, x))
     return result
 
 
 def _squared_norm(graph: Graph, a: Tensor) -> str:
-    """[batch, 1, 1]: the sum of the squares of all elements."""
-    over = consts(graph, [1, 2], dtypes.int64)
+    """Return the squared Frobenius norm [batch, 1, 1]."""
+    matrix_axes = consts(graph, [1, 2], dtypes.int64)
     if not is_pair(a):
-        return OpBuilder(graph).ReduceSumSquare(a, over, keepdims=1)
+        return OpBuilder(graph).ReduceSumSquare(a, matrix_axes, keepdims=1)
     return graph.make_node("Add", [_squared_norm(graph, part) for part in (a.real, a.imag)])
 
 
-def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
-    """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
-    if dims.always_equal(dim_of(graph, x, 2), 0):  # ONNX Runtime drops the Expand below
+def _gather_columns(graph: Graph, x: Tensor, order: str) -> Tensor:
+    """Return the columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
+    if dims.always_equal(dim_of(graph, x, 2), 0):  # ONNX Runtime removes an empty Expand
         return x
     index = OpBuilder(graph).Unsqueeze(order, consts(graph, [1], dtypes.int64))
     index = expanded(graph, index, shape_of(graph, x))
@@ -182,44 +202,54 @@ def _columns_at(graph: Graph, x: Tensor, order: str) -> Tensor:
 
 
 def singular_decomposition(graph: Graph, a: Tensor) -> tuple[Tensor, str, Tensor]:
-    """(a v, sigma, v): orthogonal columns [batch, m, n] up to a factor, the singular values
-    [batch, n], descending, and the orthogonal v [batch, n, n]."""
+    """Return (a v / scale, sigma, v) of the singular value decomposition a = u sigma v^H.
+
+    Returns:
+        The orthogonal columns a v [batch, m, n], divided by the scale of ``a``; the singular values
+        [batch, n], descending; and the orthogonal v [batch, n, n].
+    """
     size, op = dim_of(graph, a, 2), OpBuilder(graph)
-    schedule, own = _PairSchedule(graph, size), axis_indices(graph, a, -1)
+    schedule, columns = _PairSchedule(graph, size), axis_indices(graph, a, -1)
     scale = scale_of(graph, a)
     a = map_parts(graph, "Div", [a, scale])
-    over = consts(graph, [1], dtypes.int64)
+    row_axis = consts(graph, [1], dtypes.int64)
     epsilon = machine_epsilon(_part_dtype(graph, a)) / 2
-    near, far = (
+    relative_tolerance, squared_tolerance = (
         const(graph, value, _part_dtype(graph, a)) for value in (epsilon, epsilon * epsilon)
     )
-    floor = op.Mul(_squared_norm(graph, a), far)
+    absolute_threshold = op.Mul(_squared_norm(graph, a), squared_tolerance)
 
     def loop_body(
-        body: Graph, round_index: str, busy: str, a: Tensor, vectors: Tensor
+        body: Graph, round_index: str, sweep_rotated: str, a: Tensor, vectors: Tensor
     ) -> list[Tensor]:
         op = OpBuilder(body)
-        partner = schedule.find_partners(body, round_index, own)
-        other = map_parts(body, "Gather", [a, partner], axis=2)
-        lengths = sum_of_squares(body, a)
-        pairs = mul_elements(body, conj_elements(body, a), other)
-        products = map_parts(body, "ReduceSum", [pairs, over], keepdims=1)
-        pair = op.Sqrt(op.Mul(lengths, op.Gather(lengths, partner, axis=2)))
-        small = op.Max(op.Mul(pair, near), floor)
-        idle = op.Not(op.Greater(abs_elements(body, products), small))
-        idle = op.Or(idle, op.Equal(own, partner))
-        cosine, sine = _compute_rotation(body, lengths, products, own, partner, idle)
-        a = _rotate_columns(body, a, other, cosine, sine)
-        across = map_parts(body, "Gather", [vectors, partner], axis=2)
-        vectors = _rotate_columns(body, vectors, across, cosine, sine)
-        return [*_loop_conditions(body, schedule, round_index, busy, idle), a, vectors]
+        partners = schedule.find_partners(body, round_index, columns)
+        partner_columns = map_parts(body, "Gather", [a, partners], axis=2)
+        squared_norms = sum_of_squares(body, a)
+        elementwise_products = mul_elements(body, conj_elements(body, a), partner_columns)
+        products = map_parts(body, "ReduceSum", [elementwise_products, row_axis], keepdims=1)
+        norm_products = op.Sqrt(op.Mul(squared_norms, op.Gather(squared_norms, partners, axis=2)))
+        threshold = op.Max(op.Mul(norm_products, relative_tolerance), absolute_threshold)
+        converged = op.Not(op.Greater(abs_elements(body, products), threshold))
+        converged = op.Or(converged, op.Equal(columns, partners))
+        cosine, sine = _compute_rotation(
+            body, squared_norms, products, columns, partners, converged
+        )
+        a = _rotate_columns(body, a, partner_columns, cosine, sine)
+        partner_vectors = map_parts(body, "Gather", [vectors, partners], axis=2)
+        vectors = _rotate_columns(body, vectors, partner_vectors, cosine, sine)
+        return [
+            *_loop_conditions(body, schedule, round_index, sweep_rotated, converged),
+            a,
+            vectors,
+        ]
 
-    start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
-    _, a, vectors = run_loop(graph, schedule.trips, start, loop_body, going=True)
-    long = op.ReduceL2(real_of(a), over, keepdims=1)
+    initial_states = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
+    _, a, vectors = run_loop(graph, schedule.trips, initial_states, loop_body, going=True)
+    column_norms = op.ReduceL2(real_of(a), row_axis, keepdims=1)
     if is_pair(a):
-        long = hypot_of(graph, long, op.ReduceL2(a.imag, over, keepdims=1))
-    lengths = op.Squeeze(long, over)
-    values, order = op("TopK", [lengths, as_vec(graph, size)], 2, axis=1, largest=1)
-    values = op.Mul(values, op.Squeeze(scale, over))
-    return _columns_at(graph, a, order), values, _columns_at(graph, vectors, order)
+        column_norms = hypot_of(graph, column_norms, op.ReduceL2(a.imag, row_axis, keepdims=1))
+    norms = op.Squeeze(column_norms, row_axis)
+    values, order = op("TopK", [norms, as_vec(graph, size)], 2, axis=1, largest=1)
+    values = op.Mul(values, op.Squeeze(scale, row_axis))
+    return _gather_columns(graph, a, order), values, _gather_columns(graph, vectors, order)
