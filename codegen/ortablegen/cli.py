@@ -156,8 +156,8 @@ def _format(options: argparse.Namespace) -> int:
         try:
             after = before if options.check else format_yaml(before)
         except yaml.MarkedYAMLError as error:
-            place = error.problem_mark or error.context_mark
-            where = "" if place is None else f":{place.line + 1}:{place.column + 1}"
+            mark = error.problem_mark or error.context_mark
+            where = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
             print(f"{path}{where}: error: {error.problem}")
             status = 1
             continue
@@ -197,28 +197,28 @@ def _generate(options: argparse.Namespace) -> int:
     """Generate everything, and write it or compare it with what is there."""
     start = time.perf_counter()
     try:
-        made = generate(options.root)
+        generated = generate(options.root)
     except SpecErrors as error:
         print(error, file=sys.stderr)
         print(f"{len(error.diagnostics.errors)} error(s); nothing was written", file=sys.stderr)
         return 1
-    wrong = _report_record(options.root / PLACE, made.specs, options.verb)
+    wrong = _report_record(options.root / PLACE, generated.specs, options.verb)
     folder = options.root / "generated"
-    pages = {options.root / name: text for name, text in made.pages.items()}
+    pages = {options.root / name: text for name, text in generated.pages.items()}
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
     if options.verb == "check":
-        status = _report_stale(compare_tree(made.files, folder), made.files, folder)
+        status = _report_stale(compare_tree(generated.files, folder), generated.files, folder)
         for page in stale:
             where = page.relative_to(options.root)
             print(f"stale: {where}; run `make codegen` and commit the result")
         return status or int(bool(stale) or wrong)
-    report = write_tree(made.files, folder)
+    report = write_tree(generated.files, folder)
     for page in stale:
         page.parent.mkdir(exist_ok=True)
         page.write_text(pages[page])
     if not wrong:
         write_stamp(options.root)
-    _report_written(made, report, time.perf_counter() - start)
+    _report_written(generated, report, time.perf_counter() - start)
     return 0
 
 
@@ -249,7 +249,7 @@ VERBS = {
 
 def _no_checkout(root: Path) -> str:
     """What to say where there are no specs, as after `pip install ortable`."""
-    above = next((each for each in root.parents if (each / "specs" / "aten").is_dir()), None)
+    above = next((parent for parent in root.parents if (parent / "specs" / "aten").is_dir()), None)
     where = above or "PATH"
     return (
         f"{root} is no checkout of ortable: there is no specs/aten in it.\n"

@@ -54,6 +54,6 @@ def _version(library: str) -> str:
 
 def _files(root: Path) -> Iterator[Path]:
     for folder in _FOLDERS:
-        found = (root / folder).rglob("*")
-        yield from sorted(p for p in found if "__pycache__" not in p.parts and p.is_file())
+        paths = (root / folder).rglob("*")
+        yield from sorted(p for p in paths if "__pycache__" not in p.parts and p.is_file())
     yield from (root / page for page in _PAGES if (root / page).is_file())

@@ -51,7 +51,7 @@ def test_cases_that_equal_eager(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert lines[0].split() == [
         f"{tmp_path}/my_ops.yaml:5:13", "ortable_test_cases::half", *_OK
     ]  # fmt: skip
-    assert lines[-1].endswith("my_ops.yaml: 3 cases equal, 0 failed")
+    assert lines[-1].endswith("my_ops.yaml: 3 samples equal, 0 failed")
 
 
 ROWS = """
@@ -93,7 +93,7 @@ def test_one_entry_at_one_opset(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["specs", "test", _file(tmp_path), "-k", "half", "--opset", "20"]) == 0
     assert "ok, 2 conversions" in capsys.readouterr().out
     assert main(["specs", "test", _file(tmp_path), "-k", "third"]) == 1
-    assert "no case of an entry with 'third'" in capsys.readouterr().out
+    assert "no sample of an entry with 'third'" in capsys.readouterr().out
     assert main(["specs", "test", _file(tmp_path), "--opset", "3"]) == 2
     assert f"opsets {FLOOR} to {CEILING} are supported" in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_rewrites(
     out = capsys.readouterr().out
     assert out.count(" ok, ") == (1 if told is None else 0)
     assert "unchanged, as expected, " in out
-    counts = "1 cases equal" if told is None else "0 cases equal"
+    counts = "1 samples equal" if told is None else "0 samples equal"
     assert f"{counts}, 1 refused or unchanged as expected, " in out
     assert told is None or told in out
     assert "(eager)" not in out  # a rule's results are compared with those of the graph before
@@ -269,7 +269,7 @@ def test_a_refused_case_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFix
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.endswith(" ok, 4 conversions")
     assert second.endswith(" refused, as expected, 4 conversions")
-    assert last.endswith(": 1 cases equal, 1 refused or unchanged as expected, 0 failed")
+    assert last.endswith(": 1 samples equal, 1 refused or unchanged as expected, 0 failed")
 
 
 def test_a_case_that_should_be_refused_and_is_not_fails(

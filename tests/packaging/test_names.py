@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.packaging.files import ROOT, TOP, text_files
 
 CODE = ("runtime", "codegen")
@@ -41,7 +39,7 @@ NAMED_EXCEPTIONS = frozenset(
     ("allowed", "frozen", "held", "kept", "own", "read", "rounded")
 )  # public or stored fields, files that read YAML, frozen weights
 MAX_ONE_WORD_FUNCTIONS = 265
-MAX_EVERYDAY_STORES = 25
+MAX_EVERYDAY_STORES = 10
 # Base names that several packages use: the package says whose they are. The front ends of codegen
 # have the same files on purpose; a new pair needs a reason.
 REPEATED_FILES = frozenset(
@@ -189,6 +187,8 @@ def words() -> frozenset[str]:
     """Names of the code, and words of strings and tables."""
     known: set[str] = set()
     for path in text_files():
+        if path.name == Path(__file__).name:  # it lists the exceptions
+            continue
         text = (ROOT / path).read_text(encoding="utf-8")
         if path.suffix in (".yaml", ".jinja", ".toml"):
             known |= set(re.findall(r"\w+", text))
@@ -210,7 +210,6 @@ def test_names_in_backticks_of_docstrings_exist() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("exceptions", [NAMED_EXCEPTIONS], ids=["names"])
-def test_each_exception_is_used(exceptions: frozenset[str]) -> None:
+def test_each_exception_is_used() -> None:
     names = {name.strip("_") for name, _ in definitions(ast.FunctionDef, ast.ClassDef)}
-    assert exceptions <= names | {Path(path).stem for path in trees()}
+    assert names | {Path(path).stem for path in trees()} >= NAMED_EXCEPTIONS

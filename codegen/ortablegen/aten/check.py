@@ -155,10 +155,10 @@ def _check_duplicates(declared: list[_Declared], diagnostics: Diagnostics) -> No
 def _check_versions(specs: Specs, declared: list[_Declared], diagnostics: Diagnostics) -> None:
     """Check that an operator with version ranges covers each supported torch that has it."""
     registry = specs.registry
-    found: dict[str, list[tuple[Span, VersionRange]]] = {}
+    ranges: dict[str, list[tuple[Span, VersionRange]]] = {}
     for _, key, span, present in declared:
-        found.setdefault(key, []).append((span, present))
-    for key, entries in found.items() if registry.is_record else ():
+        ranges.setdefault(key, []).append((span, present))
+    for key, entries in ranges.items() if registry.is_record else ():
         missing = [
             version
             for version in registry.versions

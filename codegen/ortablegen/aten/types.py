@@ -214,4 +214,4 @@ def _result_type(
 
 
 def _format_members(members: tuple[int, ...]) -> str:
-    return " ".join(dtypes.name(each) for each in members)
+    return " ".join(dtypes.name(dtype) for dtype in members)

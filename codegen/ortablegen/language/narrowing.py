@@ -126,8 +126,8 @@ def _restrict_dtypes(
         names = [*linked, "res"]
     for name in names:
         if name in env:
-            known = env[name].dtypes
-            possible_dtypes = ALL if known is None else known
+            known_dtypes = env[name].dtypes
+            possible_dtypes = ALL if known_dtypes is None else known_dtypes
             env[name] = replace(
                 env[name],
                 dtypes=possible_dtypes & tested_dtypes

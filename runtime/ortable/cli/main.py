@@ -83,8 +83,8 @@ SENTENCES: dict[str, str] = {
     "debug": "You get the part that makes the model differ from eager, its file and line.",
     "rewrites": "You get the rules that make graphs smaller: all of them, one of them, or a check "
     "of a file of yours.",
-    "specs": "You get a check of your file of operators or rewrites, or a run of its cases against "
-    "PyTorch.",
+    "specs": "You get a check of your file of operators or rewrites, or a run of its samples "
+    "against PyTorch.",
 }
 
 FIRST_STEPS = """\

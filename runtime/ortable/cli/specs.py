@@ -1,7 +1,7 @@
 """The commands about operators: `ortable ops`, `ortable specs check` and `ortable specs test`.
 
 `ops` lists supported operators, or those that a saved program lacks; `specs` checks a user's file
-of entries or rewrites as codegen does, and runs its cases in ONNX Runtime.
+of entries or rewrites as codegen does, and runs its samples in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def add_specs(commands: Any) -> None:
 def _add_test(actions: Any) -> None:
     test = actions.add_parser(
         "test",
-        help="run the cases of a spec file against torch",
-        description="Run every case of a file of entries or rewrites. A call of an operator is\n"
+        help="run the samples of a spec file against torch",
+        description="Run every sample of a file of entries or rewrites. A call of an operator is\n"
         "converted and run by ONNX Runtime, and compared with torch in value, dtype and\n"
         "shape, at its own and at larger sizes of dynamic dimensions; a rewrite must fire\n"
         "on its graph and compute what the graph did, also for infinities and NaN.",
@@ -195,10 +195,10 @@ def _run_test(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 1
     if not right + expected + wrong:
-        print(f"{args.file}: no case" + (f" of an entry with '{args.only}'" if args.only else ""))
+        print(f"{args.file}: no sample" + (f" of an entry with '{args.only}'" if args.only else ""))
         return 1
     also = f", {expected} refused or unchanged as expected" if expected else ""
-    print(f"{args.file}: {right} cases equal{also}, {wrong} failed")
+    print(f"{args.file}: {right} samples equal{also}, {wrong} failed")
     return 1 if wrong else 0
 
 

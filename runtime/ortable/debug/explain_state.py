@@ -123,15 +123,15 @@ def _make_stand_in(tensor: torch.Tensor, train: bool) -> torch.Tensor:
 @contextlib.contextmanager
 def preserve_optimizers(function: Any) -> Iterator[None]:
     """Restore the optimizers of a function, their parameters and gradients after the block."""
-    parameters = [(each, each.detach().clone(), each.grad) for each in stepped_parameters(function)]
-    gradients = [None if each.grad is None else each.grad.clone() for each, *_ in parameters]
+    parameters = [(p, p.detach().clone(), p.grad) for p in stepped_parameters(function)]
+    gradients = [None if p.grad is None else p.grad.clone() for p, *_ in parameters]
     states = [
         (
-            each,
-            {key: dict(value) for key, value in each.state.items()},
-            [dict(group) for group in each.param_groups],
+            optimizer,
+            {key: dict(value) for key, value in optimizer.state.items()},
+            [dict(group) for group in optimizer.param_groups],
         )
-        for each in find_optimizers(function)
+        for optimizer in find_optimizers(function)
     ]
     tensors = [
         (value, value.clone())

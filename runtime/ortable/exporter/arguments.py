@@ -344,14 +344,14 @@ def choose_opset(opset: Any, target: str | None, coded: bool = False) -> int | d
     if opset is None:
         plain = CODED_OPSET if coded else DEFAULT_OPSET
         return plain if target is None else RUNTIME_OPSET
-    found = checked_opset(opset)
-    main = found if isinstance(found, int) else found[""]
+    opsets = checked_opset(opset)
+    main = opsets if isinstance(opsets, int) else opsets[""]
     if coded and main < CODED_OPSET:
         raise OptionError(
             f"weights= needs opset {CODED_OPSET}, the first with scales for groups of codes, "
             f"and target_opset is {main}"
         )
-    return found
+    return opsets
 
 
 # -- arguments of torch.onnx.export

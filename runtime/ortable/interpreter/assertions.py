@@ -42,7 +42,7 @@ def run_time_checks(graph: Graph) -> list[Assertion]:
     targets = {node.target for node in graph.nodes if node.op == "call_function"}
     checks = {target for target in targets if _target_name(target) in traits.CONDITION}
     nodes = [node for node in graph.nodes if node.target in checks] if checks else []
-    assertions = [found for found in map(_make_assertion, nodes) if found is not None]
+    assertions = [check for check in map(_make_assertion, nodes) if check is not None]
     return [assertion for assertion in assertions if not _is_settled(assertion)]
 
 

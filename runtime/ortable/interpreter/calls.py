@@ -134,8 +134,8 @@ def resolve_overload(
     # torch.dtype is a number here, and no size: x.view(torch.int32)
     is_dtype = any(map(_is_dtype, node.args))
     packed = list(args) if is_dtype else pack_arguments(call.pack, args, packet)
-    kept = _without_python_only(call, kwargs)
-    named = {**call.fixed, **_schema_names(kept, packet)}
+    schema_kwargs = _without_python_only(call, kwargs)
+    named = {**call.fixed, **_schema_names(schema_kwargs, packet)}
     if not overload:
         overload, packed, named = _resolve_arguments(graph, packet, packed, named)
     return getattr(packet, overload or "default"), packed, named

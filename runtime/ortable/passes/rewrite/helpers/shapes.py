@@ -159,8 +159,12 @@ def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Int
     axes = range(rank)[slice(start, end)]
     if not all(-len(axes) <= index < len(axes) for index in indices):
         return []
-    taken = [axes[index] for index in indices]
-    return [taken[0], taken[-1] + 1] if taken == list(range(taken[0], taken[-1] + 1)) else []
+    picked_axes = [axes[index] for index in indices]
+    return (
+        [picked_axes[0], picked_axes[-1] + 1]
+        if picked_axes == list(range(picked_axes[0], picked_axes[-1] + 1))
+        else []
+    )
 
 
 def joined_run(graph: Graph, xs: Results) -> Opaque:
