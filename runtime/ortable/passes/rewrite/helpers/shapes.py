@@ -159,12 +159,9 @@ def shape_run(graph: Graph, x: Result, start: Int, end: Int | None, indices: Int
     axes = range(rank)[slice(start, end)]
     if not all(-len(axes) <= index < len(axes) for index in indices):
         return []
-    picked_axes = [axes[index] for index in indices]
-    return (
-        [picked_axes[0], picked_axes[-1] + 1]
-        if picked_axes == list(range(picked_axes[0], picked_axes[-1] + 1))
-        else []
-    )
+    picked = [axes[index] for index in indices]
+    first, end = picked[0], picked[-1] + 1
+    return [first, end] if picked == list(range(first, end)) else []
 
 
 def joined_run(graph: Graph, xs: Results) -> Opaque:
