@@ -346,17 +346,17 @@ class NodeMaker(GraphInterface):
                 return node.outputs[0]
         return str(self.make_node("Cast", [name], to=dtype))
 
-    def add_node(self, node: Node, facts: Sequence[tuple[Any, ...]]) -> None:
+    def add_node(self, node: Node, known: Sequence[tuple[Any, ...]]) -> None:
         """Appends a node whose outputs are new, with what is known of them.
 
         Args:
-            facts: type, shape, rank and content of each output, as far as they are known.
+            known: type, shape, rank and content of each output, as far as they are known.
         """
         self.nodes.append(node)
         if self.parent is not None:
             self.parent.outdate_uses()  # the node with this graph reads more
         constant = constants.is_constant_node(self, node)
-        for name, (dtype, shape, value) in zip(node.outputs, facts, strict=True):
+        for name, (dtype, shape, value) in zip(node.outputs, known, strict=True):
             if not name:
                 continue
             rank = self._broadcast_rank(node) if shape is None else None
