@@ -35,13 +35,19 @@ class Lines:
         return self.line if frame.f_code.co_filename.startswith(OURS) else None
 
     def line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line" and not _leaves_a_block(frame):
+        if event == "line" and not (_is_try(frame) or _leaves_a_block(frame)):
             self.run.append((frame.f_code.co_filename, frame.f_lineno))
             if len(self.run) - 1 == self.at:
                 self.where = self.run[-1]
                 sys.settrace(None)
                 raise KeyboardInterrupt
         return self.line
+
+
+def _is_try(frame: FrameType) -> bool:
+    """Whether the line is a ``try:``, which does nothing: Python takes no signal at it."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    return line.strip() == "try:"
 
 
 def _leaves_a_block(frame: FrameType) -> bool:
