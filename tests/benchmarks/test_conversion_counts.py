@@ -1,0 +1,100 @@
+"""Count what converting five models costs: Python calls, nodes made and rules tried.
+
+Seconds depend on the machine, counts do not. A feature that makes every conversion dearer shows
+here. `python -m tests.benchmarks.test_conversion_counts` prints the counts to record.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import torch
+
+import ortable
+import ortable_generated
+from benchmarks.models.inference import build
+from ortable.ir.node import Node
+
+OUR_FOLDERS = tuple(
+    f"{Path(str(package.__file__)).parent}{os.sep}" for package in (ortable, ortable_generated)
+)
+RECORDED = {
+    "resnet18": {"calls": 32732, "nodes made": 415, "rules tried": 175},
+    "bert": {"calls": 20554, "nodes made": 169, "rules tried": 190},
+    "gpt2": {"calls": 24189, "nodes made": 240, "rules tried": 192},
+    "swin": {"calls": 52507, "nodes made": 387, "rules tried": 705},
+    "lstm": {"calls": 10543, "nodes made": 177, "rules tried": 47},
+}
+MAX_GROWTH = 1.05
+MIN_SHARE = 0.9  # below it, record the counts anew: the bound would allow too much
+SLOW_RULE = """
+- rewrite: planted_slow_rule
+  stage: simplify
+  why: every sum is looked at, and none is replaced
+  pattern: return Add(x, y)
+  when: number_of(y) == 12345
+  replace: return Sub(x, Neg(y))
+  samples:
+    - {x: "f32[2]", y: "const f32[] = 12345", expect: Neg Sub}
+    - {x: "f32[2]", y: "const f32[] = 1", unchanged: number_of(y) == 12345}
+"""
+
+
+def count_conversion(name: str, rewrites: Sequence[str] = ("default",)) -> dict[str, int]:
+    """Count calls of our functions, nodes made and rules tried in one conversion of a model.
+
+    Comprehensions are no calls: newer versions of Python inline them.
+    """
+    model, arguments = build(name, small=True)
+    program = torch.export.export(model.eval(), arguments)
+    ortable.to_onnx(program, rewrites=rewrites)  # fills the caches of a process
+    counts = Counter[str]()
+    make_node = Node.__init__.__code__
+
+    def count_call(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(OUR_FOLDERS):
+            counts["calls"] += not code.co_name.startswith("<")
+            counts["nodes made"] += code is make_node
+
+    sys.setprofile(count_call)
+    try:
+        _, builder = ortable.to_onnx(program, rewrites=rewrites, return_builder=True)
+    finally:
+        sys.setprofile(None)
+    statistics = builder.record.rewrites.statistics.values()
+    return {**counts, "rules tried": sum(rule.tried for rule in statistics)}
+
+
+def find_growth(counts: dict[str, int], recorded: dict[str, int]) -> list[str]:
+    """Return a line for each count that is above the recorded one by more than 5 %."""
+    return [
+        f"{what}: {counts[what]}, recorded {number}"
+        for what, number in recorded.items()
+        if counts[what] > MAX_GROWTH * number
+    ]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_conversion_costs_what_it_did(name: str) -> None:
+    counts, recorded = count_conversion(name), RECORDED[name]
+    assert not find_growth(counts, recorded)
+    assert all(counts[what] >= MIN_SHARE * number for what, number in recorded.items()), counts
+
+
+def test_a_planted_slow_rule_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "slow.yaml"
+    path.write_text(SLOW_RULE, encoding="utf-8")
+    counts = count_conversion("bert", ["default", str(path)])
+    assert any(line.startswith("rules tried") for line in find_growth(counts, RECORDED["bert"]))
+
+
+if __name__ == "__main__":
+    for model_name in RECORDED:
+        print(f"    {model_name!r}: {count_conversion(model_name)},".replace("'", '"'))
