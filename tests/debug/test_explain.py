@@ -140,6 +140,14 @@ def test_notes_say_which_mode_does_not_fit(net):
     assert found.notes == ("no result requires gradients: nothing runs backward",)
 
 
+def test_a_note_names_the_setting_for_recurrent_networks():
+    lstm = torch.nn.LSTM(4, 4).eval()
+    assert "allow_rnn = True" in ortable.explain(lstm, torch.randn(3, 2, 4)).notes[-1]
+    with torch._dynamo.config.patch(allow_rnn=True):
+        found = ortable.explain(lstm, torch.randn(3, 2, 4))
+    assert len(found.graphs) == 1 and not found.notes
+
+
 @pytest.mark.parametrize("train", [False, True])
 def test_the_model_and_the_arguments_are_what_they_were(train):
     net = Counting()

@@ -33,6 +33,7 @@ from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph, Placement
 from ortable.compat.providers import check_providers
+from ortable.compat.torch import dynamo_config
 from ortable.compat.torch_explain import (
     collect_graph_breaks,
     compile_isolated,
@@ -137,6 +138,16 @@ def _make_notes(function: Any, train: bool, graphs: Sequence[GraphExplanation]) 
         notes.append("the model is in evaluation mode: model.train() comes before training")
     if not graphs:
         notes.append("dynamo found nothing to compile (TORCH_LOGS=dynamo tells more)")
+    recurrent = {
+        type(module).__name__
+        for module in find_modules(function)
+        if isinstance(module, torch.nn.RNNBase)
+    }
+    if recurrent and not dynamo_config.allow_rnn:
+        notes.append(
+            f"torch.compile skips the forward that calls nn.{' or nn.'.join(sorted(recurrent))}, "
+            "unless torch._dynamo.config.allow_rnn = True is set before the first call"
+        )
     return notes
 
 
