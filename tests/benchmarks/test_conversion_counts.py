@@ -1,4 +1,4 @@
-"""Count what converting five models costs: Python calls, nodes made and rules tried.
+"""Count what conversions of five models and a call cost: Python calls, nodes made, rules tried.
 
 Seconds depend on the machine, counts do not. A feature that makes every conversion dearer shows
 here. `python -m tests.benchmarks.test_conversion_counts` prints the counts to record.
@@ -93,6 +93,25 @@ def test_a_planted_slow_rule_is_noticed(tmp_path: Path) -> None:
     path.write_text(SLOW_RULE, encoding="utf-8")
     counts = count_conversion("bert", ["default", str(path)])
     assert any(line.startswith("rules tried") for line in find_growth(counts, RECORDED["bert"]))
+
+
+def test_a_call_of_a_program_takes_few_python_calls() -> None:
+    """Twenty microseconds above the session: 183 calls took a hundred."""
+    x = torch.randn(4, 16)
+    program = ortable.export(torch.nn.Linear(16, 4).eval(), (x,), dynamic_shapes=({0: "batch"},))
+    program(x)  # creates the session and checks the sizes
+    calls = 0
+
+    def count_call(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count_call)
+    try:
+        program(x)
+    finally:
+        sys.setprofile(None)
+    assert calls <= 30, calls
 
 
 if __name__ == "__main__":

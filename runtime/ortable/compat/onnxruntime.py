@@ -143,6 +143,19 @@ def register_arena() -> bool:
     return True
 
 
+def unwrap_ort_value(value: Any) -> Any:
+    """Return the C object of a public OrtValue, which does not own an array that it wraps."""
+    return value._ortvalue
+
+
+def tensor_at(values: Any, index: int) -> torch.Tensor:
+    """Return a tensor over the memory of an OrtValue in an OrtValueVector, by its index.
+
+    Iterating over the vector takes 30 microseconds.
+    """
+    return _from_dlpack(values.dlpack_at(index))
+
+
 def tensor_over(value: Any) -> torch.Tensor:
     """A tensor over the memory of a public OrtValue, of a type that dlpack supports."""
     return _from_dlpack(value._ortvalue.to_dlpack())

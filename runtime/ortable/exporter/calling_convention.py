@@ -10,6 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -104,15 +105,26 @@ class CallingConvention:
 
         Raises InputError for a call that the model was not exported for.
         """
-        call = tuple(args), dict(kwargs)
-        flat, structure = pytree.tree_flatten(call)
-        if structure != self.structure:
-            pytrees.register_caches(call)
-            flat = self._match_by_path(*call)
+        if self._takes_tensors_by_position and not kwargs and len(args) == len(self.slots):
+            flat = list(args)  # no containers: `_check_leaf` refuses all but tensors
+        else:
+            call = tuple(args), dict(kwargs)
+            flat, structure = pytree.tree_flatten(call)
+            if structure != self.structure:
+                pytrees.register_caches(call)
+                flat = self._match_by_path(*call)
         for slot, leaf in zip(self.slots, flat, strict=True):
             _check_leaf(slot, leaf, self.sizes)
         self.sizes.check_sizes(self.slots, flat)
         return flat
+
+    @cached_property
+    def _takes_tensors_by_position(self) -> bool:
+        """Whether the example call consists of tensors that are positional arguments."""
+        flat_call = (tuple(slot.value for slot in self.slots), {})
+        return pytree.tree_structure(flat_call) == self.structure and all(
+            results.is_tensor_like(slot.value) for slot in self.slots
+        )
 
     def unflatten_call(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return (args, kwargs) with ``leaves``, in the structure of the example call."""
@@ -127,8 +139,9 @@ class CallingConvention:
             if slot.name is not None
         }
 
+    @cached_property
     def required_outputs(self) -> list[str]:
-        """List the ONNX outputs that a call needs."""
+        """The ONNX outputs that a call needs."""
         names = [slot.name for slot in self.returned if slot.name]
         return list(dict.fromkeys([*names, *self.written]))
 
@@ -157,6 +170,8 @@ class CallingConvention:
                 value = computed[slot.name]
                 outputs.append((as_complex(value) if slot.kind == "complex" else value).to(device))
         if isinstance(self.out_structure, pytree.TreeSpec):
+            if self.out_structure.is_leaf():
+                return outputs[0]
             return pytree.tree_unflatten(outputs, self.out_structure)
         return self.process_outputs(_fill_structure(self.out_structure, iter(outputs)))
 
@@ -421,6 +436,14 @@ def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
                 "other value"
             )
         return
+    if (
+        isinstance(leaf, torch.Tensor)
+        and not is_fake(leaf)
+        and leaf.layout is torch.strided
+        and leaf.dtype == expected.dtype
+        and leaf.dim() == len(expected.shape)
+    ):
+        return
     text = f"{str(expected.dtype).removeprefix('torch.')} {sizes.format_shape(expected.shape)}"
     if not isinstance(leaf, torch.Tensor):
         remedy = "; torch.from_numpy makes a tensor of it" if hasattr(leaf, "__array__") else ""
@@ -435,11 +458,9 @@ def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
             f"{slot.display_name} is {_tensor_text(leaf)}; the model takes {text}, and casts "
             f"nothing: give {slot.path}.to({expected.dtype})"
         )
-    if leaf.dim() != len(expected.shape):
-        raise InputError(
-            f"{slot.display_name} is {_tensor_text(leaf)}, of rank {leaf.dim()}; "
-            f"the model takes {text}"
-        )
+    raise InputError(
+        f"{slot.display_name} is {_tensor_text(leaf)}, of rank {leaf.dim()}; the model takes {text}"
+    )
 
 
 def _is_same_constant(constant: Any, value: Any) -> bool:
@@ -467,5 +488,7 @@ def _tensor_text(tensor: torch.Tensor) -> str:
 
 def _result_device(leaves: Sequence[Any]) -> torch.device:
     """Return the first accelerator among the arguments, else the CPU: results go there."""
-    devices = (leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor))
-    return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and not leaf.is_cpu:
+            return leaf.device
+    return torch.device("cpu")

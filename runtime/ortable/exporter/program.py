@@ -27,7 +27,6 @@ from ortable.exporter.reporting.example_sizes import UNBOUNDED, stated_ranges
 from ortable.exporter.reporting.numeric_diff import with_outputs
 from ortable.exporter.reporting.report import ExportReport, describe_model
 from ortable.exporter.reporting.sessions import (
-    array_of,
     make_load_error,
     make_session,
     proto_of,
@@ -273,7 +272,7 @@ class OnnxProgram:
         """
         convention = self._get_convention()
         leaves = convention.leaves(args, kwargs)
-        names = convention.required_outputs()
+        names = convention.required_outputs
         values = self._run(self._own_session(), leaves, names) if names else []
         return convention.rebuild_outputs(dict(zip(names, values, strict=True)), leaves)
 
@@ -303,11 +302,8 @@ class OnnxProgram:
         return tuple(self._run(session, leaves, list(value_names)))
 
     def _run(self, session: Any, leaves: Sequence[Any], names: Sequence[str]) -> list[torch.Tensor]:
-        feeds = {
-            n: array_of(leaf) for n, leaf in self._get_convention().input_feeds(leaves).items()
-        }
         try:
-            return run_session(session, feeds, names)
+            return run_session(session, self._get_convention().input_feeds(leaves), names)
         except Exception as error:  # onnxruntime's classes derive from Exception only
             raise ExportError(f"ONNX Runtime could not run the model: {error}") from error
 

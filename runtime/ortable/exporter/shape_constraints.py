@@ -49,7 +49,7 @@ class SizeConstraints:
     torch_minimums: frozenset[Any] = frozenset()
     torch_maximums: frozenset[Any] = frozenset()
     reasons: Mapping[str, str] = field(default_factory=dict)
-    checked: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+    checked: set[tuple[Any, ...]] = field(default_factory=set, compare=False)
 
     @classmethod
     def from_program(cls, program: Program, guarded: bool) -> SizeConstraints:
@@ -105,14 +105,20 @@ class SizeConstraints:
         Raises InputError when a size differs from the model's, two sizes of one name differ, one is
         out of range, or a guard does not hold.
         """
+        call_sizes = tuple(
+            [
+                leaf.shape if isinstance(expected, list) else leaf
+                for leaf, expected in zip(leaves, self.input_sizes, strict=True)
+                if expected is not None
+            ]
+        )
+        if call_sizes in self.checked:
+            return
         entries = [
             entry
             for slot, leaf, expected in zip(slots, leaves, self.input_sizes, strict=True)
             for entry in _size_entries(slot, leaf, expected)
         ]
-        call_sizes = tuple(size for _, _, _, size in entries)
-        if call_sizes in self.checked:
-            return
         values: dict[Any, int] = {}
         first: dict[Any, str] = {}
         self._check_entries(entries, values, first)

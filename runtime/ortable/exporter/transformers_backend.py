@@ -45,7 +45,7 @@ from ortable.exporter.capture.workarounds import bypass_export_some_errors
 from ortable.exporter.conversion import write_model
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.frontend.module_state import exclusive_export
-from ortable.exporter.reporting.sessions import array_of, make_session, run_session
+from ortable.exporter.reporting.sessions import make_session, run_session
 
 from .program import OnnxProgram
 from .to_onnx import export
@@ -312,9 +312,7 @@ class OrtableRunner(ModelRunner):
                 f"the model takes {', '.join(map(repr, missing))}, which is not in the arguments "
                 f"{', '.join(map(repr, kwargs)) or '(none)'}"
             )
-        feeds = {name: array_of(value) for name, value in inputs.items()}
-        fetched = [*self._outputs, *self._written]
-        results = run_session(self.session, feeds, fetched)
+        results = run_session(self.session, inputs, [*self._outputs, *self._written])
         count = len(self._outputs)
         with torch.no_grad():
             for name, value in zip(self._written.values(), results[count:], strict=True):

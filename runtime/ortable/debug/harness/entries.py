@@ -391,7 +391,7 @@ def run_session(
     session: onnxruntime.InferenceSession, feeds: Mapping[str, torch.Tensor]
 ) -> list[torch.Tensor]:
     """Run a session, and return all outputs as tensors."""
-    return sessions.run_session(session, {name: sessions.array_of(x) for name, x in feeds.items()})
+    return sessions.run_session(session, feeds)
 
 
 def check_sample_at(

@@ -74,7 +74,7 @@ class ProgramRunner:
         names = [value.name for value in proto_of(self._call.model).graph.output]
         values = dict(zip(names, results, strict=True))
         return convention.rebuild_outputs(
-            {name: values[name] for name in convention.required_outputs()}, leaves
+            {name: values[name] for name in convention.required_outputs}, leaves
         )
 
     def close(self) -> None:

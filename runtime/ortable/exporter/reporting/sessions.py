@@ -110,10 +110,36 @@ def _session_options(settings: Any) -> Any:
 def run_session(
     session: Any, feeds: Mapping[str, Any], names: Sequence[str] | None = None
 ) -> list[torch.Tensor]:
-    """Run a session and copy its outputs into tensors; all of them without ``names``."""
-    values = {name: ort_value(array) for name, array in feeds.items()}
-    fetched = session.run_with_ort_values(None if names is None else list(names), values)
-    return [_to_tensor(value) for value in fetched]
+    """Run a session and copy its outputs into tensors; all of them without ``names``.
+
+    Args:
+        session: an InferenceSession.
+        feeds: a tensor, an integer or an array by input. Dense tensors on the CPU are read in
+            place.
+        names: the outputs to compute.
+    """
+    from ortable.compat.onnxruntime import bound_session
+
+    if names is None:
+        names = [output.name for output in session.get_outputs()]
+    wrappers: list[Any] = []
+    values = {name: _make_feed(value, wrappers) for name, value in feeds.items()}
+    fetched = bound_session(session).run_with_ort_values(values, list(names), None)
+    return [_to_tensor(fetched, index) for index in range(len(names))]
+
+
+def _make_feed(value: Any, wrappers: list[Any]) -> Any:
+    """Return the C object of an OrtValue; ``wrappers`` keeps the arrays that it does not own."""
+    from ortable.compat import onnxruntime
+
+    if isinstance(value, torch.Tensor) and value.dtype not in _FLOAT8_DTYPES:
+        return onnxruntime.ort_value(real_tensor(value).detach().cpu().resolve_neg().contiguous())
+    wrapper = ort_value(value if isinstance(value, np.ndarray) else array_of(value))
+    wrappers.append(wrapper)
+    return onnxruntime.unwrap_ort_value(wrapper)
+
+
+_FLOAT8_DTYPES = frozenset(map(dtypes.to_torch, dtypes.FLOAT8_TYPES))
 
 
 def _pack_int4(array: np.ndarray) -> np.ndarray:
@@ -148,14 +174,16 @@ def ort_value(array: np.ndarray) -> Any:
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx_type)
 
 
-def _to_tensor(value: Any) -> torch.Tensor:
-    from ortable.compat.onnxruntime import tensor_over
+def _to_tensor(values: Any, index: int) -> torch.Tensor:
+    """Copy one value of an OrtValueVector into a tensor."""
+    from ortable.compat.onnxruntime import tensor_at
 
-    element = value.element_type()
+    element = values.element_type_at(index)
     if element == onnx.TensorProto.BOOL:
-        return torch.from_numpy(value.numpy().copy())
-    if element in dtypes.FLOAT8_TYPES:  # ONNX Runtime has no word of dlpack for them
+        return torch.from_numpy(values[index].numpy().copy())
+    if element in dtypes.FLOAT8_TYPES:  # ONNX Runtime does not export them through dlpack
+        value = values[index]
         tensor = torch.empty(value.shape(), dtype=dtypes.to_torch(element))
         ctypes.memmove(tensor.data_ptr(), value.data_ptr(), tensor.numel())
         return tensor
-    return tensor_over(value).clone()
+    return tensor_at(values, index).clone()
