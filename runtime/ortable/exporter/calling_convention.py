@@ -121,7 +121,7 @@ class CallingConvention:
     @cached_property
     def _takes_tensors_by_position(self) -> bool:
         """Whether the example call consists of tensors that are positional arguments."""
-        flat_call = (tuple(slot.value for slot in self.slots), {})
+        flat_call: Any = (tuple(slot.value for slot in self.slots), {})
         return pytree.tree_structure(flat_call) == self.structure and all(
             results.is_tensor_like(slot.value) for slot in self.slots
         )
