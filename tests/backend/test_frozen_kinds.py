@@ -199,19 +199,37 @@ def test_training_with_frozen_forward_graphs(backends):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_a_session_options_object_of_the_user_is_not_changed(backends):
-    """It serves several sessions, and constants are written into it: weights stay inputs."""
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_session_options_object_of_the_user_serves_several_sessions(backends, threads):
+    """Constants are in the models, not in the object."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    for size in (4, 40):
-        model = torch.nn.Linear(size, 40)
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.spin_duration_us", "70")
+    for size in (4, 40, 400):
+        model = torch.nn.Linear(size, 400)
         compiled = torch.compile(model, backend="ortable", options={"session_options": options})
         check(compiled, model, torch.randn(3, size))
-        assert "give a dict" in backends[-1].frozen
+        assert backends[-1].held
+        used = backends[-1].session.get_session_options()
+        assert used.intra_op_num_threads == (threads or torch.get_num_threads())
+        entry = used.get_session_config_entry
+        assert entry("session.intra_op.spin_duration_us") == "70"
+        assert entry("session.x64quantprecision") == "1"
+        assert options.intra_op_num_threads == threads
         in_place_once(model)
         check(compiled, model, torch.randn(3, size))
+
+
+def test_constants_too_large_for_a_model_stay_inputs(backends, monkeypatch):
+    import onnxruntime
+
+    monkeypatch.setattr("ortable.backend.execute.runner._MAX_EMBEDDED_BYTES", 100)
+    options = {"session_options": onnxruntime.SessionOptions()}
+    model = torch.nn.Linear(4, 40)
+    check(torch.compile(model, backend="ortable", options=options), model, torch.randn(3, 4))
+    assert "give a dict" in backends[-1].frozen
 
 
 def in_place_once(model):

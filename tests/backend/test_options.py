@@ -245,7 +245,7 @@ def test_unknown_session_setting_is_named():
         fn(torch.ones(2))
 
 
-def test_session_options_object_is_used_as_it_is():
+def test_session_options_object_is_used():
     given = onnxruntime.SessionOptions()
     given.intra_op_num_threads = 2
     options = {"session_options": given, "run_options": onnxruntime.RunOptions()}

@@ -82,7 +82,8 @@ class OrtOptions:
         verbose: how much is printed while graphs are compiled: 0 nothing, 1 a line for each graph,
             2 the FX and ONNX graphs too.
         session_options: settings of the sessions: an `onnxruntime.SessionOptions`, or a dict of its
-            attributes (``{"log_severity_level": 0}``) and of its config entries.
+            attributes (``{"log_severity_level": 0}``) and of its config entries. The defaults stay
+            for what neither sets.
         run_options: settings of each run: an `onnxruntime.RunOptions`, or a dict of its attributes
             and config entries.
         pre_ort_model_transforms: functions that change each graph before its session is made, one

@@ -52,6 +52,15 @@ def check_providers(providers: Sequence[Any] | None) -> None:
         )
 
 
+def has_config_entry(options: Any, name: str) -> bool:
+    """Whether a SessionOptions has a config entry of this name."""
+    try:
+        options.get_session_config_entry(name)
+    except RuntimeError:
+        return False
+    return True
+
+
 def apply_settings(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
     """Set attributes of an options object by name; a name with a dot is a config entry.
 

@@ -45,6 +45,7 @@ _LONG_RUN = 6e-3
 _RULES_WITHOUT_CODES = frozenset(
     {"none", "-ort_codes", "-ort_weights"}
 )  # without these rules kernels read no codes
+_MAX_EMBEDDED_BYTES = 1_500_000_000  # protobuf serializes less than 2 GB
 _NO_WEIGHTS = "the graph reads no parameter and no buffer"
 
 
@@ -178,8 +179,6 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         )
     if not compiled.fetches:
         return "nothing is left for ONNX Runtime to compute"
-    if type(options.session_options).__name__ == "SessionOptions":
-        return "constants would be written into your SessionOptions object: give a dict of settings"
     reason = _why_no_constants(options)
     if reason:
         return reason
@@ -188,6 +187,13 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
     positions = freezable_positions(compiled)
+    if type(options.session_options).__name__ == "SessionOptions":
+        size = compute_weight_memory(compiled, positions)["session_bytes"]
+        if size > _MAX_EMBEDDED_BYTES:
+            return (
+                "a model with a SessionOptions object of yours holds at most "
+                f"{_MAX_EMBEDDED_BYTES / 1e9:g} GB of constants: give a dict of settings"
+            )
     if positions and options.weights == "keep":
         return without_matrices(compiled, positions) or "option weights is 'keep'"
     return positions or _NO_WEIGHTS

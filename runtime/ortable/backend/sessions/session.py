@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ortable.compat.bisector import disabled_optimizers
-from ortable.compat.providers import apply_settings, check_providers
+from ortable.compat.providers import apply_settings, check_providers, has_config_entry
+from ortable.compat.scoped_patch import restore_on_exit
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import locate_error
 
@@ -146,7 +150,7 @@ def make_session(
     """Create an `onnxruntime.InferenceSession` from the bytes of `model`.
 
     It has as many threads as torch.  They spin for microseconds only: torch needs the processors in
-    between.  A SessionOptions object of the user is used unchanged.
+    between.  The defaults apply to what a SessionOptions object of the user leaves unset, too.
 
     Args:
         model: the model.
@@ -166,22 +170,40 @@ def make_session(
 
     check_providers(providers)
     unsafe = _unsafe_optimizers(model)
-    options = _session_options(session_options, training, single_thread)
-    if constants:
-        values = [onnxruntime.OrtValue(value) for value in constants.values()]
-        options.add_external_initializers(list(constants), values)
-    try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(),
-            options,
-            providers=list(providers),
-            disabled_optimizers=[*unsafe, *disabled_optimizers(ENABLED)],
-            enable_fallback=0,  # running on another provider is an error
-        )
-    except Exception as exc:
-        raise _session_error(model, providers, exc) from exc
+    with _session_options(session_options, training, single_thread) as options:
+        if constants and options is session_options:
+            model = _embed_constants(model, constants)
+        elif constants:
+            values = [onnxruntime.OrtValue(value) for value in constants.values()]
+            options.add_external_initializers(list(constants), values)
+        try:
+            session = onnxruntime.InferenceSession(
+                model.SerializeToString(),
+                options,
+                providers=list(providers),
+                disabled_optimizers=[*unsafe, *disabled_optimizers(ENABLED)],
+                enable_fallback=0,  # running on another provider is an error
+            )
+        except Exception as exc:
+            raise _session_error(model, providers, exc) from exc
     check_session(session, providers)
     return session
+
+
+def _embed_constants(model: ModelProto, constants: Mapping[str, Any]) -> ModelProto:
+    """Copy a model with the data of its external initializers in it.
+
+    `add_external_initializers` would write them into the user's object for good.
+    """
+    result = ModelProto()
+    result.CopyFrom(model)
+    for proto in result.graph.initializer:
+        value = constants.get(proto.name)
+        if value is not None:
+            proto.ClearField("external_data")
+            proto.data_location = TensorProto.DEFAULT
+            proto.raw_data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return result
 
 
 _MEMORY_ADVICE = (
@@ -207,24 +229,49 @@ def _session_error(model: ModelProto, providers: Sequence[Any], error: Exception
     )
 
 
-def _session_options(user_options: Any, training: bool, single_thread: bool) -> Any:
+@contextmanager
+def _session_options(user_options: Any, training: bool, single_thread: bool) -> Iterator[Any]:
+    """Make the SessionOptions of a session, or complete the user's object for the block."""
     import onnxruntime
     import torch
 
     from ortable_generated.sessions import INFERENCE, TRAINING
 
-    if user_options is not None and not isinstance(user_options, Mapping):
-        return user_options
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what fails is raised, with the same words
     settings: dict[str, Any] = {**(TRAINING if training else INFERENCE)}  # docs/sessions.md
     if settings["intra_op_num_threads"] == "torch":
         settings["intra_op_num_threads"] = 1 if single_thread else torch.get_num_threads()
+    if user_options is not None and not isinstance(user_options, Mapping):
+        with _complete_options(user_options, settings):
+            yield user_options
+        return
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what fails is raised, with the same words
     if share_arena():
         settings["session.use_env_allocators"] = "1"
     settings.update(user_options or {})
     apply_settings(options, settings, "session_options", options.add_session_config_entry)
-    return options
+    yield options
+
+
+_COMPLETION = threading.Lock()
+
+
+@contextmanager
+def _complete_options(options: Any, settings: Mapping[str, Any]) -> Iterator[None]:
+    """Add the settings that the user's object leaves unset.
+
+    The number of threads depends on the graph, so it is unset again after the block. Config entries
+    cannot be removed.
+    """
+    entries = {name: value for name, value in settings.items() if "." in name}
+    with _COMPLETION:
+        for name, value in entries.items():
+            if not has_config_entry(options, name):
+                options.add_session_config_entry(name, value)
+        threads = options.intra_op_num_threads
+        with restore_on_exit(lambda: setattr(options, "intra_op_num_threads", threads)):
+            options.intra_op_num_threads = threads or settings["intra_op_num_threads"]
+            yield
 
 
 @functools.cache
