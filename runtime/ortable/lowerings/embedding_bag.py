@@ -101,7 +101,7 @@ class _Bags:
     """Rows that belong to bags.
 
     Attributes: ``bags``, how many; ``rows`` [indices, width]; ``left_out``, a bool for each index,
-    True where padding takes it out of its bag, or None; ``begins`` and ``ends`` of the bags.
+    True where padding takes it out of its bag, or None.
     """
 
     def __init__(
@@ -119,10 +119,18 @@ class _Bags:
         if padding >= 0:
             self.left_out = op.Equal(places, const(graph, padding, dtypes.int64))
         self.step = self._uniform_size(closed)
-        total = as_vec(graph, self.count)
-        self.begins = sliced(graph, starts, 0, 0, self.bags) if closed else starts
-        after = sliced(graph, starts, 0, 1, self.offsets)
-        self.ends = after if closed else op.Concat(after, total, axis=0)
+        self.closed = closed
+
+    def begins(self, graph: Any) -> str:
+        """int64 [bags]: where each bag begins."""
+        return sliced(graph, self.starts, 0, 0, self.bags) if self.closed else self.starts
+
+    def ends(self, graph: Any) -> str:
+        """int64 [bags]: where each bag ends."""
+        after = sliced(graph, self.starts, 0, 1, self.offsets)
+        if self.closed:
+            return after
+        return OpBuilder(graph).Concat(after, as_vec(graph, self.count), axis=0)
 
     def _uniform_size(self, closed: bool) -> Any:
         """The static or symbolic size that every bag is known to have, or None."""
@@ -133,13 +141,14 @@ class _Bags:
     def bag_sizes(self) -> str:
         """int64 [bags]: the number of indices of each bag, without padding."""
         graph, make = self.graph, self.graph.make_node
+        begins, ends = self.begins(graph), self.ends(graph)
         if self.left_out is None:
-            return make("Sub", [self.ends, self.begins])
+            return make("Sub", [ends, begins])
         counted = cast(graph, make("Not", [self.left_out]), dtypes.int64)
         before = make("CumSum", [counted, const(graph, 0, dtypes.int64)])
         before = make("Concat", [consts(graph, [0], dtypes.int64), before], axis=0)
-        ends = (make("Gather", [before, bound], axis=0) for bound in (self.ends, self.begins))
-        return make("Sub", list(ends))
+        counts = (make("Gather", [before, bound], axis=0) for bound in (ends, begins))
+        return make("Sub", list(counts))
 
     def sum_rows(self) -> str:
         """The sum of the rows of each bag: [bags, width]."""
@@ -151,7 +160,11 @@ class _Bags:
             rows = sliced(graph, rows, 0, 0, self.bags * self.step)
             table = reshape_to(graph, rows, [self.bags, self.step, self.width])
             return rows if self.step == 1 else self._sum_middle_axis(graph, table)
-        length = OpBuilder(graph).Sub(self.ends, self.begins)
+        if isinstance(self.count, int) and isinstance(self.bags, int) and self.bags > 0:
+            size, rest = divmod(self.count, self.bags)
+            if size and not rest:
+                return self._sum_static(rows, size)
+        length = OpBuilder(graph).Sub(self.ends(graph), self.begins(graph))
         length = OpBuilder(graph).Concat(consts(graph, [1], dtypes.int64), length, axis=0)
         longest = OpBuilder(graph).ReduceMax(length, keepdims=1)
         area = OpBuilder(graph).Mul(longest, as_vec(graph, self.bags))
@@ -168,10 +181,30 @@ class _Bags:
             ),
         )
 
+    def _sum_static(self, rows: str, size: int) -> str:
+        """Sum a static number of bags, which may all have this many rows: the offsets tell."""
+        graph, op = self.graph, OpBuilder(self.graph)
+
+        def sum_even(inner: Any) -> str:
+            table = reshape_to(inner, rows, [self.bags, size, self.width])
+            return self._sum_middle_axis(inner, table)
+
+        def sum_uneven(inner: Any) -> str:
+            op = OpBuilder(inner)
+            longest = op.ReduceMax(op.Sub(self.ends(inner), self.begins(inner)), keepdims=1)
+            area = op.Mul(longest, as_vec(inner, self.bags))
+            most = consts(inner, [self.count * ROOM + 1024], dtypes.int64)
+            return self._sum_uneven(inner, rows, longest, area, most)
+
+        even_starts = consts(graph, [size * index for index in range(self.offsets)], dtypes.int64)
+        same = cast(graph, op.Equal(self.starts, even_starts), dtypes.int64)
+        even = cast(graph, op.ReduceMin(same, keepdims=0), dtypes.boolean)
+        return self._select_branch(graph, even, (sum_even, sum_uneven))
+
     def _closed_ends(self) -> str:
         """The ends with a zero before them: never empty."""
         zero = consts(self.graph, [0], dtypes.int64)
-        return self.graph.make_node("Concat", [zero, self.ends], axis=0)
+        return self.graph.make_node("Concat", [zero, self.ends(self.graph)], axis=0)
 
     def _sum_even(self, graph: Any, rows: str, used: str, length: str) -> str:
         """Sum bags of one size: the rows as [bags, size, width]."""
@@ -205,8 +238,8 @@ class _Bags:
         zero, one = const(graph, 0, dtypes.int64), const(graph, 1, dtypes.int64)
         last = op.Squeeze(longest, consts(graph, [0], dtypes.int64))
         ramp = op.Range(zero, last, one)
-        where = op.Add(unsqueezed(graph, self.begins, [1]), ramp)
-        inside = op.Less(where, unsqueezed(graph, self.ends, [1]))
+        where = op.Add(unsqueezed(graph, self.begins(graph), [1]), ramp)
+        inside = op.Less(where, unsqueezed(graph, self.ends(graph), [1]))
         where = op.Where(inside, where, as_scalar(graph, self.count))
         table = op.Gather(more, where, axis=0)
         return self._sum_middle_axis(graph, table)
