@@ -1,4 +1,4 @@
-"""ortablegen compiles the YAML specs of ortable: load -> model -> check -> emit.
+"""Compile the YAML specs of ortable: load, model, check, emit.
 
-It imports nothing that imports generated code, so it works while ``generated/`` is empty or broken.
+The package imports no generated code, so it works while ``generated/`` is empty or broken.
 """

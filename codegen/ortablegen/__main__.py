@@ -1,5 +1,7 @@
-"""Runs the command line of codegen; ``generate`` with nothing changed ends before torch is
-imported."""
+"""Run the command line of codegen.
+
+``generate`` exits before torch is imported if no file changed since the last run.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Whether anything changed since codegen last ran: one digest over all that it reads and writes.
-``__main__`` asks before it imports torch; the command line writes the stamp after a run without an
-error. ``python -m ortablegen check`` never asks: it makes everything again and compares bytes."""
+"""Detect whether anything changed since codegen last ran, by a digest of its inputs and outputs.
+
+`__main__` checks the digest before it imports torch; the command line writes it after a run without
+errors. ``python -m ortablegen check`` ignores it: it generates everything again and compares bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from importlib import metadata
 from pathlib import Path
 
 PLACE = Path("build") / "codegen.stamp"
-# What codegen reads (the words of the language are functions of the runtime), and what it writes.
+# Inputs (functions of the runtime are names of the spec language) and outputs of codegen.
 _FOLDERS = ("specs", "codegen/ortablegen", "runtime/ortable", "generated")
 _PAGES = ("docs/operators.md", "docs/optimizers.md", "docs/sessions.md", "docs/language.md")
 _LIBRARIES = ("torch", "onnx", "onnxruntime", "jinja2", "pyyaml")
 
 
 def is_unchanged(root: Path) -> bool:
-    """Whether the stamp of ``root`` is that of its files as they are now."""
+    """Whether the stamp of ``root`` equals the digest of its current files."""
     try:
         return (root / PLACE).read_text() == digest(root)
     except OSError:
@@ -26,15 +28,17 @@ def is_unchanged(root: Path) -> bool:
 
 
 def write_stamp(root: Path) -> None:
-    """Remember the files of ``root`` as those of a run without an error."""
+    """Write the digest of the files of ``root``, after a run without errors."""
     path = root / PLACE
     path.parent.mkdir(exist_ok=True)
     path.write_text(digest(root))
 
 
 def digest(root: Path) -> str:
-    """SHA-256 over the names and bytes of every file that codegen reads or writes, and over the
-    versions of Python and of the libraries that it asks."""
+    """Return a SHA-256 over the names and bytes of every file that codegen reads or writes.
+
+    It includes the versions of Python and of the libraries that codegen calls.
+    """
     state = hashlib.sha256(platform.python_version().encode())
     for library in _LIBRARIES:
         state.update(f"{library} {_version(library)}\n".encode())

@@ -1,3 +1,6 @@
-"""Files in, files out, for every front end: text of ``specs/*.yaml`` becomes nodes with positions,
-problems become messages in clang's format, generated text becomes a tree on disk. Knows nothing of
-what entries mean; `read` of each front end and `cli` call it."""
+"""Read and write files for every front end.
+
+`yaml_source` parses ``specs/*.yaml`` into nodes with positions, `diagnostics` formats errors as
+clang does, `writer` writes the generated tree. The package does not interpret entries; `cli` and
+the `read` module of each front end call it.
+"""

@@ -1,5 +1,4 @@
-"""Errors of codegen: collected, sorted by position, printed in clang's format with caret, notes and
-the fix."""
+"""Collect errors of codegen, and print them in clang's format with caret, notes and a fix."""
 
 from __future__ import annotations
 
@@ -11,14 +10,16 @@ from typing import Any
 
 from ortable.errors import SpecError
 
-MAX_ERRORS = 1000  # of a run: after these it ends, since what is wrong is another thing
-SHOWN_ROWS = 2  # of an error that stands in what several rows share
+MAX_ERRORS = 1000  # a run stops there: so many errors have one cause that is not in the entries
+SHOWN_ROWS = 2  # rows listed for an error in text that several rows of `for:` share
 
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A position in a spec file; line and column count from 1. ``row`` is the row of ``for:`` for
-    which the entry around it is written out."""
+    """A position in a spec file; line and column count from 1.
+
+    In an entry with ``for:``, ``row`` is the table row that the entry is expanded for.
+    """
 
     file: str
     line: int
@@ -27,7 +28,7 @@ class Span:
 
     @property
     def origin(self) -> Span:
-        """The location of the entry: its row, or the span itself."""
+        """The position of the row of ``for:`` if there is one, else the span itself."""
         return self.row.span if self.row is not None else self
 
     def __str__(self) -> str:
@@ -36,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of ``for:``: where it begins, and how many are above it."""
+    """A row of ``for:``: its position and its index, from 0."""
 
     span: Span
     number: int
@@ -44,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error: where, what, what else to know, what to do."""
+    """An error: position, message, notes, and a suggested fix."""
 
     span: Span
     message: str
@@ -53,13 +54,13 @@ class Diagnostic:
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` for the known word that is closest, or nothing."""
+    """Return ``; did you mean 'x'?`` for the closest candidate, or an empty string."""
     close = difflib.get_close_matches(word, list(candidates), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 class SpecErrors(SpecError):
-    """All errors of a codegen run; ``str()`` is the printed form."""
+    """All errors of a codegen run; ``str()`` formats them."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         super().__init__(diagnostics.render())
@@ -67,28 +68,28 @@ class SpecErrors(SpecError):
 
 
 class Diagnostics:
-    """Collects errors, and the source text for their carets.
+    """Collects errors, and the source text that their carets point into.
 
     Args:
-        max_columns: the longest allowed line of the language; None for a user's file.
-        folder: printed before the file's name, as the user wrote it.
+        max_columns: the longest allowed line of code in the spec language; None for a user's file.
+        folder: the folder of the file as the user wrote it, printed before the file's name.
     """
 
     def __init__(self, max_columns: int | None = 100, folder: str = "") -> None:
         self.max_columns = max_columns
         self.folder = folder
         self.errors: list[Diagnostic] = []
-        self.reports = 0  # those of an error that was recorded before are counted, too
+        self.reports = 0  # calls of `error`, with repeated errors
         self._seen: set[Diagnostic] = set()
         self._rows: dict[Diagnostic, list[Span]] = {}
         self._sources: dict[str, list[str]] = {}
 
     def add_source(self, file: str, text: str) -> None:
-        """Make the text of ``file`` known, so that errors can quote its lines."""
+        """Store the text of ``file``, so that errors can quote its lines."""
         self._sources[file] = text.split("\n")
 
     def source_line(self, span: Span) -> str | None:
-        """The line a span points to, or None when the file's text is unknown."""
+        """Return the line that a span points to, or None if the file's text is unknown."""
         lines = self._sources.get(span.file)
         if lines is None or not 1 <= span.line <= len(lines):
             return None
@@ -97,10 +98,10 @@ class Diagnostics:
     def error(
         self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
     ) -> Any:
-        """Record an error and return None, which most readers then return.
+        """Record an error and return None, which most callers then return.
 
-        Codegen goes on, so that one run shows all of them, up to `MAX_ERRORS`. Equal errors of
-        several rows of ``for:`` are one.
+        Codegen continues, so that one run reports all errors, up to `MAX_ERRORS`. Equal errors of
+        several rows of ``for:`` are recorded once.
         """
         self.reports += 1
         diagnostic = Diagnostic(span, message, tuple(notes), fix)
@@ -114,7 +115,7 @@ class Diagnostics:
             rows.append(span.row.span)
 
     def check_unique(self, named: Iterable[tuple[str, Span]]) -> None:
-        """Report the names that are given twice."""
+        """Report the names that occur more than once."""
         seen: dict[str, Span] = {}
         for name, span in named:
             first = seen.setdefault(name, span)
@@ -126,36 +127,36 @@ class Diagnostics:
     def check_sorted(
         self, named: Iterable[tuple[str, Span]], fix: str = "keep the entries of a file sorted"
     ) -> None:
-        """Report the first name that stands after a greater one."""
+        """Report the first name that is less than its predecessor."""
         for (before, _), (after, span) in itertools.pairwise(named):
             if after < before:
                 return self.error(span, f"'{after}' stands after '{before}'", fix=fix)
 
     def raise_if_any(self) -> None:
-        """Raise :class:`SpecErrors` when at least one error was recorded."""
+        """Raise :class:`SpecErrors` if at least one error was recorded."""
         if self.errors:
             raise SpecErrors(self)
 
     def render(self) -> str:
-        """All errors, sorted by file, line and column, as one text."""
+        """Return all errors, sorted by file, line and column, as one text."""
         return "\n".join(
             self._render_one(diagnostic)
             for diagnostic in sorted(self.errors, key=lambda e: (e.span, e.message))
         )
 
     def _render_one(self, diagnostic: Diagnostic) -> str:
-        at = f"{self.folder}{diagnostic.span}"
-        lines = [f"{at}: error: {diagnostic.message}"]
+        position = f"{self.folder}{diagnostic.span}"
+        lines = [f"{position}: error: {diagnostic.message}"]
         source = self.source_line(diagnostic.span)
         if source is not None:
             lines.append(source)
             lines.append(" " * (diagnostic.span.column - 1) + "^")
-        lines.extend(f"{at}: note: {note}" for note in diagnostic.notes)
+        lines.extend(f"{position}: note: {note}" for note in diagnostic.notes)
         rows = [row for row in self._rows.get(diagnostic, ()) if row.line != diagnostic.span.line]
-        shared = "note: with the values of this row"
-        lines.extend(f"{self.folder}{row}: {shared}" for row in rows[:SHOWN_ROWS])
+        row_note = "note: with the values of this row"
+        lines.extend(f"{self.folder}{row}: {row_note}" for row in rows[:SHOWN_ROWS])
         if len(rows) > SHOWN_ROWS:
-            lines.append(f"{at}: note: and of {len(rows) - SHOWN_ROWS} rows more")
+            lines.append(f"{position}: note: and {len(rows) - SHOWN_ROWS} more rows")
         if diagnostic.fix:
-            lines.append(f"{at}: fix: {diagnostic.fix}")
+            lines.append(f"{position}: fix: {diagnostic.fix}")
         return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Lay out YAML of specs: break lines of more than `WIDTH` columns where the meaning stays the same.
+"""Format YAML specs: break lines of more than `WIDTH` columns without changing the parsed content.
 
-Flow collections are broken at commas of the outermost depth that helps, scalars between words;
-nothing else changes. `cli` runs it as ``python -m ortablegen format``.
+Flow collections are broken at commas of the outermost nesting depth that helps, scalars between
+words. Shorter lines stay as they are. `cli` runs it as ``python -m ortablegen format``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _Position = tuple[int, int]  # line and column, from 0
 
 @dataclass(frozen=True)
 class _Break:
-    """A column of a line at which a new one may begin, ``indent`` columns right of ``anchor``.
+    """A column at which a line may be broken; the rest is indented relative to ``anchor``.
 
-    One with a ``bonus`` is taken before others that are so many columns right of it.
+    A break with a ``bonus`` is preferred to breaks that are up to ``bonus`` columns further right.
     """
 
     column: int
@@ -39,7 +39,7 @@ class _Break:
 
 @dataclass
 class _Level:
-    """A collection that is open while the events of a text are read."""
+    """A collection whose end event has not been read yet."""
 
     start: _Position
     is_flow: bool
@@ -50,16 +50,17 @@ class _Level:
 
 
 def format_yaml(text: str) -> str:
-    """Break the long lines of a YAML text; what it says and its comments stay the same.
+    """Break the long lines of a YAML text; its content and comments stay the same.
 
     Raises:
-        yaml.YAMLError: it is no YAML.
+        yaml.YAMLError: the text is not YAML.
     """
     breaks = _find_breaks(text)
-    placed: list[list[_Position]] = []  # for each line, where its parts begin: column, new column
+    # for each line: the old and the new column at which each of its parts begins
+    parts_by_line: list[list[_Position]] = []
     lines: list[str] = []
     for number, line in enumerate(text.split("\n")):
-        placed.append([(0, 0)])
+        parts_by_line.append([(0, 0)])
         if len(line) > WIDTH and line.lstrip().startswith("#") and number not in breaks:
             prefix = line[: line.index("#")] + "# "
             words = line.strip()[1:].strip()
@@ -68,21 +69,23 @@ def format_yaml(text: str) -> str:
                 break_long_words=False, break_on_hyphens=False,
             )  # fmt: skip
         else:
-            lines += _split_line(line, breaks.get(number, []), placed)
+            lines += _split_line(line, breaks.get(number, []), parts_by_line)
     formatted = "\n".join(lines)
     if _parse_content(formatted) != _parse_content(text):
-        raise AssertionError("a formatted file says another thing than before")
+        raise AssertionError("formatting changed the content of the file")
     return formatted
 
 
 def long_lines(text: str) -> list[int]:
-    """The numbers, from 1, of lines above `WIDTH` columns."""
+    """Return the numbers, from 1, of the lines longer than `WIDTH` columns."""
     return [n for n, line in enumerate(text.split("\n"), 1) if len(line) > WIDTH]
 
 
-def _split_line(line: str, breaks: list[_Break], placed: list[list[_Position]]) -> Iterator[str]:
-    """The lines of the new text for one of the old; the places of its parts go to ``placed``."""
-    parts = placed[-1]
+def _split_line(
+    line: str, breaks: list[_Break], parts_by_line: list[list[_Position]]
+) -> Iterator[str]:
+    """Yield the new lines for a line; append the start columns to ``parts_by_line[-1]``."""
+    parts = parts_by_line[-1]
     while True:
         start, indent = parts[-1]
         shift = indent - start
@@ -91,25 +94,28 @@ def _split_line(line: str, breaks: list[_Break], placed: list[list[_Position]]) 
             for candidate in breaks
             if candidate.column > start
             and len(line[: candidate.column].rstrip()) + shift <= WIDTH
-            and _break_column(candidate, placed) < candidate.column + shift
+            and _break_column(candidate, parts_by_line) < candidate.column + shift
         ]
         if len(line) + shift <= WIDTH or not fitting:
             yield " " * indent + line[start:]
             return
-        best = min(fitting, key=lambda each: (each.depth, -each.column - each.bonus))
+        best = min(
+            fitting,
+            key=lambda line_break: (line_break.depth, -line_break.column - line_break.bonus),
+        )
         yield " " * indent + line[start : best.column].rstrip()
-        parts.append((best.column, _break_column(best, placed)))
+        parts.append((best.column, _break_column(best, parts_by_line)))
 
 
-def _break_column(line_break: _Break, placed: list[list[_Position]]) -> int:
-    """The column of the new text at which a line after a break begins."""
+def _break_column(line_break: _Break, parts_by_line: list[list[_Position]]) -> int:
+    """Return the column of the new text at which the rest of a broken line begins."""
     line, column = line_break.anchor
-    start, indent = max(part for part in placed[line] if part[0] <= column)
+    start, indent = max(part for part in parts_by_line[line] if part[0] <= column)
     return column - start + indent + line_break.indent
 
 
 def _find_breaks(text: str) -> dict[int, list[_Break]]:
-    """The places of each line where YAML takes a line break for a space."""
+    """Return, by line, the positions where YAML accepts a line break instead of a space."""
     lines = text.split("\n")
     breaks: dict[int, list[_Break]] = defaultdict(list)
     levels: list[_Level] = []
@@ -131,37 +137,37 @@ def _find_breaks(text: str) -> dict[int, list[_Break]]:
             level.count += 1
         if isinstance(event, yaml.CollectionStartEvent):
             is_mapping = isinstance(event, yaml.MappingStartEvent)
-            if event.flow_style:  # an anchor may stand before the bracket
+            if event.flow_style:  # an anchor may precede the bracket
                 bracket = _BRACKET.search(lines[mark.line], mark.column)
                 position = mark.line, bracket.start() if bracket is not None else mark.column
             levels.append(_Level(position, bool(event.flow_style), is_mapping, len(levels)))
         elif isinstance(event, yaml.ScalarEvent) and levels and not is_key:
-            _add_words(event, levels[-1], lines, breaks)
+            _add_word_breaks(event, levels[-1], lines, breaks)
     return breaks
 
 
-def _add_words(
+def _add_word_breaks(
     event: yaml.ScalarEvent, level: _Level, lines: list[str], breaks: dict[int, list[_Break]]
 ) -> None:
-    """Add the places between words of a scalar."""
+    """Add the breaks between the words of a scalar."""
     start: Any = event.start_mark
     end: Any = event.end_mark
     indent = 2 if level.is_mapping else int(event.style in ("'", '"'))
     is_block = event.style in ("|", ">")
     for number in range(start.line, end.line + 1 - is_block):
         if is_block:
-            breaks[number] = []  # a line of a block, which may look like a comment
+            breaks[number] = []  # no comment, though the line of a block scalar may look like one
             continue
-        first = start.column if number == start.line else 0
-        last = end.column if number == end.line else len(lines[number])
-        for space in _SPACE.finditer(lines[number], first, last):
+        first_column = start.column if number == start.line else 0
+        last_column = end.column if number == end.line else len(lines[number])
+        for space in _SPACE.finditer(lines[number], first_column, last_column):
             bonus = 24 if lines[number][space.start() - 1] == "," else 0
             line_break = _Break(space.end(), level.depth + 0.5, level.item, indent, bonus)
             breaks[number].append(line_break)
 
 
 def _parse_content(text: str) -> object:
-    """What a text says, with its anchors, and its comments."""
+    """Return the events of a YAML text with anchors and values, and its comments."""
     values = [
         (type(event), getattr(event, "anchor", None), getattr(event, "value", None))
         for event in yaml.parse(text, Loader=LOADER)

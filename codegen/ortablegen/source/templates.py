@@ -1,5 +1,4 @@
-"""The frames of generated files: their first line, and ``templates/*.jinja``, which hold no
-logic."""
+"""Render the templates of generated files, ``templates/*.jinja``, which hold no logic."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import jinja2
 
 
 def header(specs: str) -> str:
-    """Say what a file is generated from."""
+    """Return the first line of a generated file, which names its spec files."""
     return (
         f"Generated from {specs} by codegen. Do not edit: change the spec, then run `make codegen`."
     )
@@ -29,5 +28,5 @@ def _jinja_environment() -> jinja2.Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a file of ``templates``; a name without a value is an error."""
+    """Render a file of ``templates``; a variable without a value is an error."""
     return _jinja_environment().get_template(template).render(**values)

@@ -1,5 +1,7 @@
-"""Writes the generated tree: only files whose bytes change are touched, files no spec asks for any
-more are deleted."""
+"""Write the generated tree.
+
+Only files whose bytes change are written; files that no spec generates any more are deleted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class WriteReport:
-    """What a run changed, as paths relative to the root, sorted."""
+    """The changes of a run, as sorted paths relative to the root."""
 
     written: tuple[str, ...]
     deleted: tuple[str, ...]
@@ -20,7 +22,7 @@ class WriteReport:
 
 
 def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
-    """What :func:`write_tree` would do; touches nothing."""
+    """Return the changes that :func:`write_tree` would make, without making them."""
     written = [name for name, text in files.items() if _read_bytes(root / name) != text.encode()]
     return WriteReport(
         tuple(sorted(written)), tuple(_find_orphans(files, root)), len(files) - len(written)
@@ -28,8 +30,10 @@ def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
 
 
 def write_tree(files: Mapping[str, str], root: Path) -> WriteReport:
-    """Make ``root`` hold exactly ``files`` (relative path -> text); each file is replaced
-    atomically."""
+    """Make ``root`` contain exactly ``files`` (relative path -> text).
+
+    Each file is replaced atomically.
+    """
     report = compare_tree(files, root)
     for name in report.written:
         _replace_file(root / name, files[name].encode())
@@ -47,8 +51,8 @@ def _read_bytes(path: Path) -> bytes | None:
 
 
 def _find_orphans(files: Mapping[str, str], root: Path) -> list[str]:
-    present = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
-    return sorted(name for name in present if name not in files and "__pycache__" not in name)
+    names = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    return sorted(name for name in names if name not in files and "__pycache__" not in name)
 
 
 def _replace_file(path: Path, data: bytes) -> None:

@@ -1,8 +1,7 @@
-"""Safe YAML with positions: every key and value knows its file, line and column; duplicate keys are
-errors.
+"""Parse YAML safely into nodes with file, line and column; duplicate keys are errors.
 
 Scalars stay strings (``on`` and ``1e-5`` would otherwise change type); the reader of a value
-decides what it is.
+converts it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from ortable.errors import SpecError
 
 from .diagnostics import Diagnostics, Span
 
-# A file of entries has a tenth of these at most; what has more is no work of a person, and would
-# keep the checks busy for hours.
+# Spec files written by hand reach a tenth of these at most; checks of a larger file take hours.
 MAX_BYTES = 1 << 20
 MAX_NODES = 50_000
 MAX_LEVELS = 40
@@ -30,9 +28,11 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True)
 class Piece:
-    """A value that was put in the place of a parameter of ``for:``, on one line of a scalar: its
-    columns in the text, and those of the parameter as it is written. Lines count from 1, columns
-    from 0."""
+    """A value that replaced a parameter of ``for:`` in a scalar.
+
+    ``start`` and ``end`` are its columns in the expanded text, ``written_start`` and
+    ``written_end`` those of the parameter in the file. Lines count from 1, columns from 0.
+    """
 
     line: int
     start: int
@@ -43,11 +43,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class YScalar:
-    """A YAML scalar: its text as written (quotes resolved), where it starts, how it was written,
-    and what of it is not written there but came from a row of ``for:``.
+    """A YAML scalar: its text with quotes resolved, its position and its quoting style.
 
-    ``starts`` has a line and column of the text for each of its lines in the file, and the column
-    there.
+    ``pieces`` are the parts that came from a row of ``for:``. ``starts`` has a tuple for each of
+    its lines in the file: line and column in the text, column in the file.
     """
 
     text: str
@@ -57,16 +56,18 @@ class YScalar:
     starts: tuple[tuple[int, int, int], ...] = ()
 
     def at(self, line: int, column: int) -> Span:
-        """The position in the file of a line (from 1) and column (from 0) of the text."""
+        """Return the position in the file of a line (from 1) and column (from 0) of the text."""
         column = _written_column(self.pieces, line, column)
         index = max((n for n, s in enumerate(self.starts) if s[:2] <= (line, column)), default=None)
         if index is None:
             return replace(self.span, column=self.span.column + column)
-        _, first, shift = self.starts[index]
-        return replace(self.span, line=self.span.line + index, column=shift + column - first)
+        _, first_column, file_column = self.starts[index]
+        return replace(
+            self.span, line=self.span.line + index, column=file_column + column - first_column
+        )
 
     def is_null(self) -> bool:
-        """True for an empty plain scalar, ``null`` or ``~``."""
+        """Whether this is an empty plain scalar, ``null`` or ``~``."""
         return self.style == "" and self.text in ("", "null", "~")
 
 
@@ -92,18 +93,18 @@ class YMap:
     span: Span
 
     def items(self) -> tuple[tuple[YScalar, YNode], ...]:
-        """The pairs in file order."""
+        """Return the pairs in file order."""
         return self.pairs
 
     def get(self, key: str) -> YNode | None:
-        """The value of ``key``, or None when the key is absent."""
+        """Return the value of ``key``, or None if the key is absent."""
         for name, value in self.pairs:
             if name.text == key:
                 return value
         return None
 
     def key(self, key: str) -> YScalar | None:
-        """The key node itself, for its position."""
+        """Return the key node of ``key``, for its position, or None if the key is absent."""
         for name, _ in self.pairs:
             if name.text == key:
                 return name
@@ -114,7 +115,7 @@ YNode = YScalar | YSeq | YMap
 
 
 def _written_column(pieces: tuple[Piece, ...], line: int, column: int) -> int:
-    """The column in the file, from the start of the scalar, of a column of its text."""
+    """Convert a column of a scalar's text to a column in the file, from the scalar's start."""
     shift = 0
     for piece in pieces:
         if piece.line == line and column >= piece.end:
@@ -125,10 +126,10 @@ def _written_column(pieces: tuple[Piece, ...], line: int, column: int) -> int:
 
 
 def read_utf8(path: Path, what: str) -> str:
-    """The text of a file of a user.
+    """Return the text of a user's file; ``what`` describes the file in errors.
 
     Raises:
-        SpecError: it cannot be read, is no text of UTF-8, or is longer than a file of entries is.
+        SpecError: the file cannot be read, is not UTF-8, or has more than `MAX_BYTES` bytes.
     """
     try:
         with path.open("rb") as file:
@@ -142,12 +143,12 @@ def read_utf8(path: Path, what: str) -> str:
 
 
 def shown_name(path: Path) -> str:
-    """The name of a user's file as messages and the head of compiled text have it: one line."""
+    """Return the name of a user's file, printable and on one line, for messages."""
     return _to_printable(path.name)
 
 
 def shown_folder(path: Path) -> str:
-    """What stands before the name in a path as the user gave it: ``"ops/"``, or nothing."""
+    """Return the folder part of a path as the user gave it: ``"ops/"``, or empty."""
     return _to_printable(str(path).removesuffix(path.name))
 
 
@@ -156,13 +157,15 @@ def _to_printable(text: str) -> str:
 
 
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:
-    """Read a spec file, which is one YAML sequence; problems go to ``diagnostics``, the rest is
-    still returned."""
+    """Read a spec file, which is a YAML sequence.
+
+    Problems go to ``diagnostics``; the entries that could be read are returned.
+    """
     return parse(path.read_text(encoding="utf-8"), display, diagnostics)
 
 
 def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
-    """Read the text of a spec file; ``display`` is the file name that diagnostics show."""
+    """Parse the text of a spec file; ``display`` is the file name that diagnostics show."""
     diagnostics.add_source(display, text)
     start = Span(display, 1, 1)
     try:
@@ -172,7 +175,7 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
         return YSeq((), start)
     except ReaderError as error:
         span = _find_position(text, error.position, display)
-        diagnostics.error(span, f"YAML takes no character U+{error.character:04X}")
+        diagnostics.error(span, f"YAML does not allow the character U+{error.character:04X}")
         return YSeq((), start)
     except _Unreadable as error:
         diagnostics.error(error.span, str(error), fix=error.fix)
@@ -188,29 +191,30 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
 
 
 def load_plain(path: Path) -> Any:
-    """A YAML file as plain Python values (tables that codegen itself writes), None when empty."""
+    """Load a YAML table that codegen writes as plain Python values; None if empty."""
     return yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
 
 
-# libyaml, which every wheel of PyYAML carries; without it the reader in Python
+# libyaml is in every wheel of PyYAML; other builds use the loader in Python
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _parse_nodes(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
-    """The node of a YAML text, None when it is empty; libyaml's reader is five times faster than
-    the one in Python, whose errors say more."""
+    """Return the node of a YAML text, or None if it is empty.
+
+    libyaml is five times faster than the parser in Python, whose errors are more precise.
+    """
     with contextlib.suppress(yaml.YAMLError):
-        return _Nodes(display, diagnostics).read_root(yaml.parse(text, Loader=LOADER))
-    return _Nodes(display, diagnostics).read_root(yaml.parse(text, Loader=yaml.SafeLoader))
+        return _NodeBuilder(display, diagnostics).read_root(yaml.parse(text, Loader=LOADER))
+    return _NodeBuilder(display, diagnostics).read_root(yaml.parse(text, Loader=yaml.SafeLoader))
 
 
-# what only an escape can write, and no file or terminal takes
-_HALF = re.compile("[\ud800-\udfff]")
+# surrogates: only an escape can write them, and files and terminals reject them
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Unreadable(Exception):
-    """YAML that nobody writes by hand: too deep, too much of the same, a loop of aliases, half a
-    character."""
+    """YAML with an invalid structure: too deep, too large, recursive aliases, surrogates."""
 
     def __init__(self, span: Span, message: str, fix: str | None = None) -> None:
         super().__init__(message)
@@ -219,8 +223,8 @@ class _Unreadable(Exception):
 
 
 @dataclass
-class _Open:
-    """A sequence or mapping of which not all is read yet."""
+class _OpenCollection:
+    """A sequence or mapping whose end event has not been read yet."""
 
     node: yaml.CollectionStartEvent
     span: Span
@@ -228,22 +232,24 @@ class _Open:
     size: int = 1
 
 
-class _Nodes:
-    """Builds nodes from events, with a stack of its own: a text that goes deep or grows without
-    bounds ends in an error of its place. What an anchor names is one node wherever it is meant, and
-    counts each time, since readers walk it each time."""
+class _NodeBuilder:
+    """Builds nodes from events, with an explicit stack, so that a deep text ends in an error.
+
+    An anchored node is shared by its aliases, but counts toward `MAX_NODES` at each alias, since
+    readers traverse it each time.
+    """
 
     def __init__(self, display: str, diagnostics: Diagnostics) -> None:
         self.display = display
         self.diagnostics = diagnostics
-        self.open: list[_Open] = []
+        self.open: list[_OpenCollection] = []
         self.named: dict[str, tuple[YNode, int]] = {}
         self.size = 0
         self.documents = 0
         self.root_node: YNode | None = None
 
     def read_root(self, events: Iterable[yaml.Event]) -> YNode | None:
-        """The node of the only document; None when it is empty."""
+        """Return the node of the only document, or None if it is empty."""
         for event in events:
             if isinstance(event, yaml.ScalarEvent):
                 self.add_node(self.make_scalar(event), 1, event.anchor)
@@ -258,23 +264,27 @@ class _Nodes:
         return self.root_node
 
     def event_span(self, event: yaml.Event) -> Span:
+        """Return the position of an event."""
         mark: Any = event.start_mark
         return Span(self.display, mark.line + 1, mark.column + 1)
 
     def start_document(self, event: yaml.Event) -> None:
+        """Raise an error at the second document."""
         self.documents += 1
         if self.documents > 1:
             text = "not valid YAML: expected a single document, but found another document"
             raise _Unreadable(self.event_span(event), text)
 
     def start_collection(self, event: yaml.CollectionStartEvent) -> None:
+        """Push a collection on the stack."""
         span = self.event_span(event)
         if len(self.open) >= MAX_LEVELS:
             text = f"lists and mappings are nested in more than {MAX_LEVELS} levels"
             raise _Unreadable(span, text)
-        self.open.append(_Open(event, span))
+        self.open.append(_OpenCollection(event, span))
 
     def end_collection(self) -> None:
+        """Pop a collection and add its node to the enclosing collection."""
         closed = self.open.pop()
         node: YNode
         if isinstance(closed.node, yaml.SequenceStartEvent):
@@ -284,9 +294,11 @@ class _Nodes:
         self.add_node(node, closed.size, closed.node.anchor)
 
     def add_alias(self, event: yaml.AliasEvent) -> None:
+        """Add the node that an alias refers to."""
         if any(collection.node.anchor == event.anchor for collection in self.open):
             raise _Unreadable(
-                self.event_span(event), f"'*{event.anchor}' is a part of what it names"
+                self.event_span(event),
+                f"the alias '*{event.anchor}' is inside the value that it refers to",
             )
         if event.anchor not in self.named:
             text = f"not valid YAML: found undefined alias {event.anchor!r}"
@@ -297,12 +309,12 @@ class _Nodes:
     def add_node(
         self, node: YNode, size: int, anchor: str | None, alias: yaml.AliasEvent | None = None
     ) -> None:
-        """Puts a complete node where it belongs."""
+        """Add a complete node to the innermost open collection."""
         self.size += 1 if alias is None else size
         if self.size > MAX_NODES:
             span = node.span if alias is None else self.event_span(alias)
-            text = f"the file has more than {MAX_NODES} values, those that aliases repeat included"
-            raise _Unreadable(span, text, fix="make several files of it")
+            text = f"the file has more than {MAX_NODES} values, with those that aliases repeat"
+            raise _Unreadable(span, text, fix="split it into several files")
         if anchor is not None:
             self.named[anchor] = node, size
         if self.open:
@@ -312,37 +324,38 @@ class _Nodes:
             self.root_node = node
 
     def make_scalar(self, event: yaml.ScalarEvent) -> YScalar:
+        """Build a scalar node."""
         span, style = self.event_span(event), event.style or ""
         if style in ("'", '"'):
             span = replace(span, column=span.column + 1)
-        elif style in ("|", ">"):  # the text of a block starts on the next line
+        elif style in ("|", ">"):  # the text of a block scalar starts on the next line
             span = Span(self.display, span.line + 1, 1)
-        if not event.value.isascii() and (half := _HALF.search(event.value)) is not None:
-            text = f"'\\u{ord(half[0]):04X}' is half a character"
+        if not event.value.isascii() and (surrogate := _SURROGATE.search(event.value)) is not None:
+            text = f"'\\u{ord(surrogate[0]):04X}' is half of a surrogate pair"
             raise _Unreadable(span, text, fix="write the character itself")
         return YScalar(event.value, span, style, starts=self.line_starts(event, span))
 
     def line_starts(self, event: yaml.ScalarEvent, span: Span) -> tuple[tuple[int, int, int], ...]:
-        """Where the lines of a scalar begin in its text and in the file, if it has several."""
+        """Return where the lines of a multi-line scalar begin in its text and in the file."""
         end: Any = event.end_mark
         if event.style in ("|", ">"):
-            first = self.diagnostics.source_line(span) or ""
-            column = 1 + len(first) - len(first.lstrip())
+            first_line = self.diagnostics.source_line(span) or ""
+            column = 1 + len(first_line) - len(first_line.lstrip())
             return tuple((n, 0, column) for n in range(1, event.value.count("\n") + 2))
-        starts, last, below = [], len(event.value), True
+        starts, text_end, is_next_filled = [], len(event.value), True
         for number in range(end.line + 1, span.line, -1):
             line = self.diagnostics.source_line(Span(self.display, number, 1)) or ""
             text = (
                 line[: end.column - bool(event.style)] if number == end.line + 1 else line.rstrip()
             )
             stripped = text.lstrip()
-            last -= len(_ESCAPE.sub("x", stripped) if event.style == '"' else stripped)
-            line_start = event.value.rfind("\n", 0, last) + 1
-            lines = event.value.count("\n", 0, last)
-            starts.append((1 + lines, last - line_start, 1 + len(text) - len(stripped)))
-            # the space that a line break stands for; of empty lines all but one are a break, too
-            last -= bool(stripped) or not below
-            below = bool(stripped)
+            text_end -= len(_ESCAPE.sub("x", stripped) if event.style == '"' else stripped)
+            line_start = event.value.rfind("\n", 0, text_end) + 1
+            lines = event.value.count("\n", 0, text_end)
+            starts.append((1 + lines, text_end - line_start, 1 + len(text) - len(stripped)))
+            # a line break counts as a space; of several empty lines all but one count as a break
+            text_end -= bool(stripped) or not is_next_filled
+            is_next_filled = bool(stripped)
         return ((1, 0, span.column), *reversed(starts)) if starts else ()
 
 
@@ -350,7 +363,7 @@ _ESCAPE = re.compile(r"\\(x..|u.{4}|U.{8}|.)")
 
 
 def _find_position(text: str, position: int, display: str) -> Span:
-    """The line and column of a character of a text."""
+    """Convert an offset in a text to line and column."""
     before = text[:position]
     return Span(display, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
@@ -358,25 +371,30 @@ def _find_position(text: str, position: int, display: str) -> Span:
 def _report_error(
     error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: Diagnostics
 ) -> None:
-    """Say what a person did: a tab, a line that is indented otherwise than its neighbours, or text
-    that YAML reads as something else."""
+    """Report a YAML error by its likely cause.
+
+    Causes are a tab, an indentation that differs from its neighbours, or unquoted special
+    characters.
+    """
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    # a tab may be found lines after the one that it began
-    first = error.context_mark.line if error.context_mark else line - 1
-    for number, content in enumerate(text.splitlines()[first : line + 1], first + 1):
+    # YAML may report a tab some lines after the line that contains it
+    first_line = error.context_mark.line if error.context_mark else line - 1
+    for number, content in enumerate(text.splitlines()[first_line : line + 1], first_line + 1):
         indentation = content[: len(content) - len(content.lstrip())]
         if "\t" in indentation:
             span = Span(display, number, indentation.index("\t") + 1)
             diagnostics.error(
-                span, "a tab in the indentation", fix="indent with spaces: YAML takes no tabs there"
+                span,
+                "a tab in the indentation",
+                fix="indent with spaces: YAML does not allow tabs there",
             )
             return
     span = Span(display, line, column)
-    if _is_indentation(error, text):
+    if _is_indentation_error(error, text):
         diagnostics.error(
             span,
-            "this line is indented as no line above it is",
+            "no line above has the indentation of this line",
             fix="give the keys of an entry the same column, two right of its '- '",
         )
         return
@@ -387,19 +405,19 @@ def _report_error(
     diagnostics.error(span, f"not valid YAML: {error.problem}", fix=fix)
 
 
-def _is_indentation(error: yaml.MarkedYAMLError, text: str) -> bool:
-    """Whether YAML stopped at the first word of a line of another column than those before."""
+def _is_indentation_error(error: yaml.MarkedYAMLError, text: str) -> bool:
+    """Whether YAML failed at the first word of a line with unexpected indentation."""
     mark, problem = error.problem_mark, error.problem or ""
     if mark is None:
         return False
     lines = text.splitlines()
     before = lines[mark.line][: mark.column] if mark.line < len(lines) else ""
-    starts = not before.strip(" -")
-    return starts and ("block" in problem or "block" in (error.context or ""))
+    is_line_start = not before.strip(" -")
+    return is_line_start and ("block" in problem or "block" in (error.context or ""))
 
 
 def _make_mapping(items: list[YNode], span: Span, diagnostics: Diagnostics) -> YMap:
-    """The mapping of keys and values, which alternate."""
+    """Build a mapping from alternating keys and values."""
     pairs: list[tuple[YScalar, YNode]] = []
     seen: dict[str, Span] = {}
     for key, value in zip(items[::2], items[1::2], strict=True):
