@@ -1,4 +1,5 @@
-"""Operator schemas as frozen data: torch's (`torch`, `registry`; `record` holds every supported
-version, `ranges` are the version ranges of specs), ONNX's and ONNX Runtime's (`onnx`). Independent
-of specs.
+"""Operator schemas as frozen data, independent of specs.
+
+`torch` and `registry` hold torch's schemas, `record` those of every supported version, `ranges` the
+version ranges that specs write, `onnx` the schemas of ONNX and ONNX Runtime.
 """

@@ -1,10 +1,10 @@
-"""ONNX operator schemas, asked for by opset: as `onnx_schemas.jsonl` has them.
+"""Look up ONNX operator schemas by opset in the record `onnx_schemas.jsonl`.
 
-That record was read from the oldest supported onnx and ONNX Runtime by `python -m ortablegen
-kernels`, so that codegen and `load_specs` say the same whatever is installed; newer versions must
-still take what it says, which `tests/codegen/schemas` compares. Operators that it lacks are read
-from the installed packages: onnx.defs for the standard domains, ONNX Runtime's own registry for
-com.microsoft and for the operators that it adds to the standard domain.
+`python -m ortablegen kernels` reads the record from the oldest supported onnx and ONNX Runtime, so
+that codegen and `load_specs` do not depend on the installed versions; `tests/codegen/schemas`
+checks that newer versions accept the same calls. Operators that the record lacks are read from the
+installed packages: onnx.defs for the standard domains, ONNX Runtime's registry for com.microsoft
+and for the operators that it adds to the standard domain.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ FLOOR = 18
 # of this opset and, there, one newer.
 CEILING = 26
 MICROSOFT = "com.microsoft"
-# Every version of com.microsoft is 1, whatever the release.
+# Every release of com.microsoft has opset version 1.
 DOMAIN_RANGE: dict[str, tuple[int, int]] = {
     "": (FLOOR, CEILING),
     MICROSOFT: (1, 1),
     "ai.onnx.ml": (1, 5),
 }
-# ONNX writes two types in C's words, the others as ortable does
-_ELEMENT = {n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")}
-_ELEMENT |= {"float": dtypes.float32, "double": dtypes.float64}
+# ONNX writes two element types as C does, the others as ortable does
+_ELEMENT_TYPES = {
+    n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")
+}
+_ELEMENT_TYPES |= {"float": dtypes.float32, "double": dtypes.float64}
 History = Mapping[tuple[str, str], "tuple[OnnxSchema, ...]"]
 
 
 @dataclass(frozen=True)
 class Formal:
-    """One formal input or output. ``type`` is a type parameter (``T``) or a type
-    (``tensor(int64)``)."""
+    """A formal input or output; ``type`` is a type or a type parameter, such as ``T``."""
 
     name: str
     type: str
@@ -52,8 +53,7 @@ class Formal:
 
 @dataclass(frozen=True)
 class OnnxAttribute:
-    """One attribute. ``type`` is the AttributeProto name (``INTS``); ``default`` a Python value,
-    None when there is none."""
+    """An attribute; ``type`` is the AttributeProto name (``INTS``), ``default`` may be None."""
 
     name: str
     type: str
@@ -63,7 +63,7 @@ class OnnxAttribute:
 
 @dataclass(frozen=True)
 class OnnxSchema:
-    """One version of an operator: in force from opset ``since`` on, until the next version.
+    """One version of an operator, in force from opset ``since`` until the next version.
 
     ``type_params`` maps a type parameter to the types it allows (``tensor(float)``,
     ``seq(tensor(float))``).
@@ -89,47 +89,46 @@ class OnnxSchema:
         return key_of(self.op, self.domain)
 
     def attribute(self, name: str) -> OnnxAttribute | None:
-        """The attribute of that name, or None."""
+        """Return the attribute ``name``, or None."""
         return next((a for a in self.attributes if a.name == name), None)
 
     def input_index(self, name: str) -> int | None:
-        """Position of the formal input of that name, or None."""
+        """Return the position of the formal input ``name``, or None."""
         return next((i for i, f in enumerate(self.inputs) if f.name == name), None)
 
     def allowed(self, type_name: str) -> tuple[str, ...]:
-        """The types that a formal of this type may have: those of the parameter, or the type
-        itself."""
+        """Return the types that a type parameter allows; a type allows itself."""
         return dict(self.type_params).get(type_name, (type_name,))
 
     def elements(self, type_name: str) -> frozenset[int]:
-        """The element types of the tensors among them."""
+        """Return the element types of the tensors that ``type_name`` allows."""
         return frozenset(
             element for element in map(element_type, self.allowed(type_name)) if element
         )
 
     def input_at(self, place: int) -> Formal | None:
-        """The formal input at a position; the last, variadic one repeats."""
+        """Return the formal input at a position; a variadic last input repeats."""
         return _formal_at(self.inputs, place)
 
     def output_at(self, place: int) -> Formal | None:
-        """The formal output at a position."""
+        """Return the formal output at a position; a variadic last output repeats."""
         return _formal_at(self.outputs, place)
 
     def accepts_inputs(self, count: int) -> bool:
-        """True when a node may have ``count`` inputs (trailing optional inputs left out)."""
+        """Whether a node may have ``count`` inputs, trailing optional inputs left out."""
         return self.min_inputs <= count <= self.max_inputs
 
     def accepts_outputs(self, count: int) -> bool:
-        """True when a node may have ``count`` outputs."""
+        """Whether a node may have ``count`` outputs."""
         return self.min_outputs <= count <= self.max_outputs
 
     def signature(self) -> str:
-        """``Gemm(A: T, B: T, C?: T) -> (Y: T)``: one line for people."""
+        """Format the signature for messages: ``Gemm(A: T, B: T, C?: T) -> (Y: T)``."""
         return f"{self.op}({_format_formals(self.inputs)}) -> ({_format_formals(self.outputs)})"
 
 
 def key_of(op: str, domain: str = "") -> str:
-    """The key of an operator in tables: ``Gemm``, ``com.microsoft::BiasGelu``."""
+    """Return the key of an operator in tables: ``Gemm``, ``com.microsoft::BiasGelu``."""
     return f"{domain}::{op}" if domain else op
 
 
@@ -146,19 +145,18 @@ def _format_formals(formals: tuple[Formal, ...]) -> str:
     )
 
 
-# -- asked for by opset
+# -- look-up by opset
 
 
 @cache
 def all_operators() -> frozenset[str]:
-    """Names of the operators of every domain that specs may use."""
+    """Return the names of the operators of every domain that specs may use."""
     return frozenset(name for domain in DOMAIN_RANGE for name in operators(domain))
 
 
 @cache
 def operators(domain: str = "") -> tuple[str, ...]:
-    """Names of the operators of a domain that some opset between floor and ceiling knows,
-    sorted."""
+    """Return the sorted names of the operators of a domain between opset floor and ceiling."""
     floor, ceiling = DOMAIN_RANGE[domain]
     return tuple(
         sorted(
@@ -171,8 +169,7 @@ def operators(domain: str = "") -> tuple[str, ...]:
 
 @cache
 def schema_at(op: str, domain: str = "", opset: int | None = None) -> OnnxSchema | None:
-    """The schema in force at ``opset`` (default: the newest that ONNX Runtime runs); None: unknown
-    there, or deprecated."""
+    """Return the schema in force at ``opset`` (default: newest), None if unknown or deprecated."""
     newest = DOMAIN_RANGE[domain][1] if opset is None else opset
     versions = [s for s in _find_versions(op, domain) if s.since <= newest]
     return versions[-1] if versions and not versions[-1].deprecated else None
@@ -182,34 +179,37 @@ def schema_at(op: str, domain: str = "", opset: int | None = None) -> OnnxSchema
 def versions_between(
     op: str, domain: str = "", floor: int | None = None, ceiling: int | None = None
 ) -> tuple[OnnxSchema, ...]:
-    """Every schema in force at some opset from ``floor`` to ``ceiling``, oldest first, one per
-    since_version.
+    """Return every schema in force at some opset from ``floor`` to ``ceiling``, oldest first.
 
-    Defaults are the range that ortable supports. Empty for an operator that no opset of the range
-    knows.
+    Defaults are the range that ortable supports. The result is empty for an operator that no opset
+    of the range has.
     """
     low, high = DOMAIN_RANGE[domain]
     floor = low if floor is None else floor
     ceiling = high if ceiling is None else ceiling
-    first = schema_at(op, domain, floor)
+    floor_schema = schema_at(op, domain, floor)
     later = [
         s for s in _find_versions(op, domain) if floor < s.since <= ceiling and not s.deprecated
     ]
-    return ((first,) if first else ()) + tuple(later)
+    return ((floor_schema,) if floor_schema else ()) + tuple(later)
 
 
 def _find_versions(op: str, domain: str) -> tuple[OnnxSchema, ...]:
     """Return all versions of an operator, oldest first.
 
-    Those of the installed packages for one that is not recorded, such as a newer ONNX Runtime's.
+    An operator that is not recorded, such as one of a newer ONNX Runtime, is read from the
+    installed packages.
     """
     versions = recorded_schemas().get((op, domain))
     return versions if versions is not None else installed_history().get((op, domain), ())
 
 
 def record_installed() -> None:
-    """Record the schemas of the installed packages: the version in force at the floor, and those up
-    to the ceiling, of every operator that some opset between them knows."""
+    """Record the schemas of the installed packages.
+
+    The record has, for every operator of the supported opsets, the versions in force at one of
+    them.
+    """
     import onnxruntime
 
     schemas = []
@@ -226,14 +226,14 @@ def record_installed() -> None:
 
 @cache
 def installed_history() -> dict[tuple[str, str], tuple[OnnxSchema, ...]]:
-    """(op, domain) -> all versions that the installed packages know, oldest first."""
+    """Return (op, domain) -> all versions in the installed packages, oldest first."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    every = [(raw, True) for raw in state.get_all_operator_schema()]
-    # onnx's word counts where both know a version
-    every += [(raw, False) for raw in onnx.defs.get_all_schemas_with_history()]
+    raw_schemas = [(raw, True) for raw in state.get_all_operator_schema()]
+    # onnx's schema replaces ONNX Runtime's where both have a version
+    raw_schemas += [(raw, False) for raw in onnx.defs.get_all_schemas_with_history()]
     by_key: dict[tuple[str, str], dict[int, OnnxSchema]] = {}
-    for raw, of_runtime in every:
+    for raw, of_runtime in raw_schemas:
         if raw.domain in DOMAIN_RANGE:
             versions = by_key.setdefault((raw.name, raw.domain), {})
             versions[raw.since_version] = _convert_schema(raw, of_runtime)
@@ -241,15 +241,23 @@ def installed_history() -> dict[tuple[str, str], tuple[OnnxSchema, ...]]:
 
 
 def _convert_schema(raw: Any, of_runtime: bool) -> OnnxSchema:
-    """A schema as onnx lists it, or as ONNX Runtime does, which names some fields otherwise."""
+    """Convert a schema object of onnx or ONNX Runtime, whose field names differ."""
 
     def convert_formal(f: Any) -> Formal:
-        kind, alike = (f.typeStr, f.isHomogeneous) if of_runtime else (f.type_str, f.is_homogeneous)
-        return Formal(f.name, kind, f.option.name == "Optional", f.option.name == "Variadic", alike)
+        type_name, is_homogeneous = (
+            (f.typeStr, f.isHomogeneous) if of_runtime else (f.type_str, f.is_homogeneous)
+        )
+        return Formal(
+            f.name,
+            type_name,
+            f.option.name == "Optional",
+            f.option.name == "Variadic",
+            is_homogeneous,
+        )
 
     def convert_attribute(name: str, a: Any) -> OnnxAttribute:
-        read = onnx.AttributeProto.FromString
-        default = read(a._default_value) if of_runtime else a.default_value
+        parse_attribute = onnx.AttributeProto.FromString
+        default = parse_attribute(a._default_value) if of_runtime else a.default_value
         return OnnxAttribute(name, a.type.name, a.required, _convert_default(default))
 
     return OnnxSchema(
@@ -285,9 +293,9 @@ def _convert_default(proto: onnx.AttributeProto) -> Any:
 
 
 def element_type(text: str) -> int | None:
-    """``tensor(float)`` -> 1; None for sequences, optionals, maps and unknown types."""
+    """Return the element type of ``tensor(float)``; None for other types than tensors."""
     inner = text.removeprefix("tensor(").removesuffix(")")
-    return _ELEMENT.get(inner) if text.startswith("tensor(") else None
+    return _ELEMENT_TYPES.get(inner) if text.startswith("tensor(") else None
 
 
 # -- the record
@@ -295,7 +303,7 @@ def element_type(text: str) -> int | None:
 
 @cache
 def recorded_schemas() -> History:
-    """(op, domain) -> the recorded versions, oldest first."""
+    """Return (op, domain) -> the recorded versions, oldest first."""
     lines = PATH.read_text(encoding="utf-8").splitlines() if PATH.exists() else []
     by_key: dict[tuple[str, str], tuple[OnnxSchema, ...]] = {}
     for line in lines[1:]:
@@ -306,14 +314,14 @@ def recorded_schemas() -> History:
 
 
 def recorded_versions() -> dict[str, str]:
-    """The versions that were read: ``{"onnx": "1.23.2", "onnxruntime": "1.31.1"}``."""
+    """Return the recorded package versions: ``{"onnx": "1.23.2", ...}``."""
     with PATH.open(encoding="utf-8") as file:
         versions: dict[str, str] = json.loads(file.readline())
     return versions
 
 
 def write_record(schemas: Iterable[OnnxSchema], versions: Mapping[str, str]) -> None:
-    """Write the record; ``versions`` are those of the installed packages."""
+    """Write the record; ``versions`` are the versions of the installed packages."""
     rows = sorted(schemas, key=lambda schema: (schema.domain, schema.op, schema.since))
     lines = [json.dumps(dict(sorted(versions.items())))]
     lines += [json.dumps(_to_row(schema)) for schema in rows]
@@ -322,10 +330,9 @@ def write_record(schemas: Iterable[OnnxSchema], versions: Mapping[str, str]) -> 
 
 
 def _to_row(schema: OnnxSchema) -> dict[str, Any]:
-    """Convert a schema to a row of the record, without default values."""
     row: dict[str, Any] = {"op": schema.op, "domain": schema.domain, "since": schema.since}
-    row["inputs"] = [_formal_written(formal) for formal in schema.inputs]
-    row["outputs"] = [_formal_written(formal) for formal in schema.outputs]
+    row["inputs"] = [_format_formal(formal) for formal in schema.inputs]
+    row["outputs"] = [_format_formal(formal) for formal in schema.outputs]
     row["counts"] = [
         schema.min_inputs, schema.max_inputs, schema.min_outputs, schema.max_outputs
     ]  # fmt: skip
@@ -344,11 +351,11 @@ def _from_row(row: Mapping[str, Any]) -> OnnxSchema:
         row["op"],
         row["domain"],
         row["since"],
-        tuple(map(_formal_read, row["inputs"])),
-        tuple(map(_formal_read, row["outputs"])),
+        tuple(map(_parse_formal, row["inputs"])),
+        tuple(map(_parse_formal, row["outputs"])),
         tuple(
-            OnnxAttribute(name, kind, how == "required", default[0] if default else None)
-            for name, (kind, how, *default) in row["attributes"].items()
+            OnnxAttribute(name, type_name, flag == "required", default[0] if default else None)
+            for name, (type_name, flag, *default) in row["attributes"].items()
         ),
         tuple(
             (name, tuple(map(_expand_type, text.split("|")))) for name, text in row["types"].items()
@@ -362,19 +369,19 @@ def _from_row(row: Mapping[str, Any]) -> OnnxSchema:
     )
 
 
-def _formal_written(formal: Formal) -> list[str]:
+def _format_formal(formal: Formal) -> list[str]:
     marks = "?" * formal.optional + "*" * formal.variadic + "!" * (not formal.homogeneous)
     return [formal.name + marks, formal.type]
 
 
-def _formal_read(pair: list[str]) -> Formal:
+def _parse_formal(pair: list[str]) -> Formal:
     name = pair[0].rstrip("?*!")
     marks = pair[0][len(name) :]
     return Formal(name, pair[1], "?" in marks, "*" in marks, "!" not in marks)
 
 
 def _shorten_type(type_name: str) -> str:
-    """``tensor(float)`` as ``float``; other types as they are, which have brackets."""
+    """Shorten ``tensor(float)`` to ``float``; other types, which have brackets, stay."""
     inner = type_name.removeprefix("tensor(").removesuffix(")")
     return inner if type_name == f"tensor({inner})" and "(" not in inner else type_name
 

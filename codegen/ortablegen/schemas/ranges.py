@@ -1,5 +1,7 @@
-"""Ranges of torch's versions as specs write them: ``"<2.15"``, ``">=2.14, !=2.16"``. A version is
-its major and minor number: schemas do not change within one."""
+"""Version ranges of torch as specs write them: ``"<2.15"``, ``">=2.14, !=2.16"``.
+
+A version is the major and minor number, since patch releases do not change schemas.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 Version = tuple[int, int]
 
 _BOUND = re.compile(r"(<=|>=|==|!=|<|>)\s*([0-9]{1,4})\.([0-9]{1,4})")
-_HOLDS = {
+_COMPARE = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,
@@ -18,12 +20,12 @@ _HOLDS = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
 }
-_WORDS = {"<": "before", "<=": "to", ">": "after", ">=": "from", "==": "at", "!=": "not"}
+_SUFFIX_WORDS = {"<": "before", "<=": "to", ">": "after", ">=": "from", "==": "at", "!=": "not"}
 
 
 @dataclass(frozen=True)
 class VersionRange:
-    """The versions that meet every bound; without bounds these are all of them."""
+    """The versions that satisfy every bound; all versions if there is no bound."""
 
     bounds: tuple[tuple[str, Version], ...] = ()
 
@@ -32,15 +34,15 @@ class VersionRange:
 
     def holds(self, version: Version) -> bool:
         """Whether ``version`` is in the range."""
-        return all(_HOLDS[sign](version, bound) for sign, bound in self.bounds)
+        return all(_COMPARE[sign](version, bound) for sign, bound in self.bounds)
 
     def condition(self, name: str) -> str:
-        """The range as a Python condition: ``TORCH < (2, 15)``; "" where it always holds."""
+        """Format the range as a Python condition: ``TORCH < (2, 15)``; "" if unbounded."""
         return " and ".join(f"{name} {sign} {bound}" for sign, bound in self.bounds)
 
     def suffix(self) -> str:
-        """Return what distinguishes the functions of several entries: "_torch_before_2_15"."""
-        words = [f"{_WORDS[sign]}_{major}_{minor}" for sign, (major, minor) in self.bounds]
+        """Return a suffix for generated function names, such as "_torch_before_2_15"."""
+        words = [f"{_SUFFIX_WORDS[sign]}_{major}_{minor}" for sign, (major, minor) in self.bounds]
         return "_".join(["_torch", *words]) if words else ""
 
 
@@ -48,23 +50,23 @@ ALWAYS = VersionRange()
 
 
 def dotted(version: Version) -> str:
-    """``(2, 15)`` as ``2.15``."""
+    """Format ``(2, 15)`` as ``2.15``."""
     return f"{version[0]}.{version[1]}"
 
 
 def listed(versions: Iterable[Version]) -> str:
-    """Versions for a message: ``2.13, 2.14``."""
+    """Format versions for a message: ``2.13, 2.14``."""
     return ", ".join(dotted(version) for version in sorted(versions))
 
 
 def parse_version(text: str) -> Version:
-    """Major and minor number of ``2.15.0+cpu``."""
+    """Return the major and minor number of ``2.15.0+cpu``."""
     major, minor = text.split(".")[:2]
     return int(major), int(minor)
 
 
 def parse_range(text: str) -> VersionRange | None:
-    """The range that ``text`` writes; None when it writes none."""
+    """Parse a version range; return None if ``text`` is not a range."""
     matches = [_BOUND.fullmatch(bound.strip()) for bound in text.split(",")]
     if None in matches:
         return None
@@ -72,25 +74,27 @@ def parse_range(text: str) -> VersionRange | None:
 
 
 def meet(ranges: Iterable[VersionRange]) -> Version | None:
-    """Find a version in all of the ranges; None when there is none."""
-    every = list(ranges)
-    bounds = [bound for version_range in every for _, bound in version_range.bounds]
-    # what holds between two bounds holds beside one of them, or at it
-    beside = [(major, minor + step) for major, minor in bounds for step in (-1, 0, 1)]
-    beyond = (max(bounds, default=(2, 0))[0] + 1, 0)
-    tried = sorted({*(v for v in beside if v[1] >= 0), (0, 0), beyond})
-    return next((v for v in tried if all(version_range.holds(v) for version_range in every)), None)
+    """Return a version in all of the ranges, or None."""
+    all_ranges = list(ranges)
+    bounds = [bound for version_range in all_ranges for _, bound in version_range.bounds]
+    # every interval between bounds contains a bound or a version next to a bound
+    near_bounds = [(major, minor + step) for major, minor in bounds for step in (-1, 0, 1)]
+    after_all = (max(bounds, default=(2, 0))[0] + 1, 0)
+    candidates = sorted({*(v for v in near_bounds if v[1] >= 0), (0, 0), after_all})
+    return next(
+        (v for v in candidates if all(version_range.holds(v) for version_range in all_ranges)), None
+    )
 
 
 def covers(outer: VersionRange, inner: VersionRange) -> bool:
-    """Return whether ``outer`` contains every version of ``inner``."""
+    """Whether ``outer`` contains every version of ``inner``."""
     opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-    outside = [VersionRange(((opposite[sign], bound),)) for sign, bound in outer.bounds]
-    return all(meet([inner, version_range]) is None for version_range in outside)
+    complements = [VersionRange(((opposite[sign], bound),)) for sign, bound in outer.bounds]
+    return all(meet([inner, version_range]) is None for version_range in complements)
 
 
 def range_of(inside: Iterable[Version], every: Iterable[Version]) -> str | None:
-    """Format the range of ``inside`` among ``every``; None where one bound is not enough."""
+    """Format the range of ``inside`` among ``every``, or return None if one bound is not enough."""
     members, others = sorted(inside), sorted(set(every) - set(inside))
     if not members or not others:
         return None

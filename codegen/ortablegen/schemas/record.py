@@ -1,8 +1,10 @@
-"""specs/runtime/torch_schemas.txt: the schemas of torch's operators as every supported version has
-them, so that codegen says the same whichever is installed. `python -m ortablegen record-schemas`
-adds or replaces the part of the installed version, `python -m ortablegen check` compares it.
+"""Read and write specs/runtime/torch_schemas.txt, the operator schemas of every supported torch.
 
-A line is a schema; one that begins with versions in brackets holds in these alone:
+With this record codegen does not depend on the installed version. `python -m ortablegen
+record-schemas` adds or replaces the part of the installed version, `python -m ortablegen check`
+compares it.
+
+A line is a schema; a prefix of versions in brackets restricts it to these versions:
 
     aten::relu(Tensor self) -> Tensor
     [2.13] aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)
@@ -20,7 +22,7 @@ from .registry import NAMESPACES, Record, canonical_text, import_problem, instal
 from .torch import key_of_schema
 
 PLACE = Path("specs") / "runtime" / "torch_schemas.txt"
-# What registers some of them when it is imported. torch may be built without, or lose one.
+# Modules whose import registers operators. A build of torch may lack some of them.
 MODULES = (
     "torch._inductor.inductor_prims",
     "torch._prims",
@@ -38,13 +40,13 @@ _VERSIONS = "versions:"
 
 
 def read_record(path: Path) -> Record:
-    """The record in the file ``path``; an empty one where there is none."""
+    """Read the record in the file ``path``; return an empty record if there is no file."""
     return parse_record(path.read_text(encoding="utf-8")) if path.exists() else Record((), {})
 
 
 @cache
 def parse_record(text: str) -> Record:
-    """The record that ``text`` writes. Versions that its first line leaves out are forgotten."""
+    """Parse a record; schemas of versions that its ``versions:`` line lacks are dropped."""
     versions: tuple[Version, ...] = ()
     texts: dict[str, dict[Version, str]] = {}
     for line in text.splitlines():
@@ -52,23 +54,25 @@ def parse_record(text: str) -> Record:
             versions = tuple(sorted(map(parse_version, line.removeprefix(_VERSIONS).split())))
         elif line and not line.startswith("#"):
             mark, schema = line[1:].split("] ", 1) if line.startswith("[") else ("", line)
-            which = set(map(parse_version, mark.split())) & set(versions) if mark else versions
+            schema_versions = (
+                set(map(parse_version, mark.split())) & set(versions) if mark else versions
+            )
             by_version = texts.setdefault(schema.partition("(")[0], {})
-            by_version.update((version, schema) for version in which)
+            by_version.update((version, schema) for version in schema_versions)
     return Record(versions, {key: by_version for key, by_version in texts.items() if by_version})
 
 
 def render_record(record: Record) -> str:
-    """The text of the file."""
+    """Return the text of the record's file."""
     lines = [_HEADER + " ".join([_VERSIONS, *map(dotted, record.versions)]), ""]
     for key in sorted(record.texts):
         by_version = record.texts[key]
         by_text: dict[str, list[Version]] = {}
         for version in sorted(by_version):
             by_text.setdefault(by_version[version], []).append(version)
-        for text, which in by_text.items():
-            mark = f"[{' '.join(map(dotted, which))}] "
-            lines.append((mark if len(which) < len(record.versions) else "") + text)
+        for text, schema_versions in by_text.items():
+            mark = f"[{' '.join(map(dotted, schema_versions))}] "
+            lines.append((mark if len(schema_versions) < len(record.versions) else "") + text)
     return "\n".join(lines) + "\n"
 
 
@@ -76,7 +80,7 @@ def render_record(record: Record) -> str:
 
 
 def installed_schemas() -> dict[str, str]:
-    """Operator -> schema text: what a record holds of the installed torch."""
+    """Return operator -> schema text for the operators of the installed torch to record."""
     import torch
 
     for module in MODULES:
@@ -102,8 +106,7 @@ def _fills_randomly(schema: Any) -> bool:
 
 
 def record_installed(path: Path) -> str:
-    """Put the schemas of the installed torch into the file ``path``; a line that says what
-    changed."""
+    """Put the installed torch's schemas into the file ``path``; return a summary line."""
     before, version = read_record(path), installed_torch()
     after = before.with_version(version, installed_schemas())
     path.write_text(render_record(after), encoding="utf-8")
@@ -112,8 +115,10 @@ def record_installed(path: Path) -> str:
 
 
 def compare_installed(record: Record) -> list[str]:
-    """How the installed torch, one of the recorded versions, differs from its record: a line an
-    overload. A name space that this build of torch lacks says nothing."""
+    """Return the differences of the installed torch from its record, one line an overload.
+
+    Namespaces that this build of torch lacks are ignored.
+    """
     recorded, installed = record.of(installed_torch()), installed_schemas()
     built = {key.partition("::")[0] for key in installed}
     recorded = {key: text for key, text in recorded.items() if key.partition("::")[0] in built}

@@ -1,6 +1,7 @@
-"""The operators of torch and their schemas, of two registries: the installed torch
-(`InstalledTorch`, for users' specs), and the record of every supported version (`Record`, for
-this repository's specs, so that codegen does not depend on the installed version).
+"""Look up torch operators and their schemas in one of two registries.
+
+`InstalledTorch` serves users' specs. `Record` has every supported version and serves the specs of
+this repository, so that codegen does not depend on the installed version.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from .torch import OpSchema, SchemaProblem, from_torch_schema, key_of_schema, pa
 
 @dataclass(frozen=True)
 class TorchVersions:
-    """What an entry says of torch's versions: the range that it is for (``present``), and the
-    schema texts that the operator has in parts of it (``others``)."""
+    """The torch versions that an entry is for.
+
+    ``present`` is their range; ``others`` are schema texts that differ in parts of it.
+    """
 
     present: VersionRange = ALWAYS
     others: tuple[tuple[VersionRange, str], ...] = ()
@@ -30,8 +33,10 @@ class TorchVersions:
         return self.present.holds(version)
 
     def text(self, own: str, version: Version) -> str:
-        """The schema of the operator in torch ``version``; ``own`` stands in the entry."""
-        return next((text for span, text in self.others if span.holds(version)), own)
+        """Return the schema of the operator in torch ``version``; ``own`` is the entry's."""
+        return next(
+            (text for version_range, text in self.others if version_range.holds(version)), own
+        )
 
 
 EVERY_VERSION = TorchVersions()
@@ -45,7 +50,7 @@ Registry: TypeAlias = "InstalledTorch | Record"
 
 @cache
 def installed_torch() -> Version:
-    """Major and minor version of the installed torch."""
+    """Return the major and minor version of the installed torch."""
     import torch
 
     return parse_version(torch.__version__)
@@ -53,17 +58,17 @@ def installed_torch() -> Version:
 
 @cache
 def import_problem(module: str) -> str | None:
-    """Why ``module``, whose import registers operators, cannot be imported; None when it was."""
+    """Import ``module``, which registers operators; return why that failed, or None."""
     try:
         importlib.import_module(module)
-    except Exception as error:  # a package built for another torch fails in ways of its own
-        first = str(error).strip().splitlines()[:1]
-        return f"{module} cannot be imported: {type(error).__name__}: {''.join(first)}"
+    except Exception as error:  # a package built for another torch may raise anything
+        first_line = str(error).strip().splitlines()[:1]
+        return f"{module} cannot be imported: {type(error).__name__}: {''.join(first_line)}"
     return None
 
 
 def registered_schema(key: str) -> Any:
-    """The installed torch's own schema object for ``key``, or None."""
+    """Return the installed torch's schema object for ``key``, or None."""
     import torch
 
     name, _, overload = key.partition(".")
@@ -79,35 +84,39 @@ _ALIASES = re.compile(r"\((\w+(?:\|\w+)+)\)")
 
 
 def canonical_text(text: str) -> str:
-    """A schema's text on one line, with its sets of aliases sorted: ``Tensor(a|b)``."""
+    """Return a schema's text on one line, with its alias sets sorted: ``Tensor(a|b)``."""
     return _ALIASES.sub(
         lambda match: "(" + "|".join(sorted(match[1].split("|"))) + ")", " ".join(text.split())
     )
 
 
 class InstalledTorch:
-    """What torch has registered in this process."""
+    """The operators that torch has registered in this process."""
 
     is_record = False
 
     @property
     def versions(self) -> tuple[Version, ...]:
+        """The installed version."""
         return (installed_torch(),)
 
     def speaks_for(self, key: str) -> bool:
+        """Whether ``key`` does not exist if this registry lacks it: always."""
         return True
 
     def text(self, key: str, version: Version) -> str | None:
+        """Return the installed schema of ``key``, or None."""
         schema = registered_schema(key)
         return canonical_text(str(schema)) if schema is not None else None
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The overloads of the ``aten`` and ``prims`` name spaces, for hints."""
-        names = {key_of_schema(schema) for schema in _every_schema()}
+        """The overloads of the ``aten`` and ``prims`` namespaces, for hints."""
+        names = {key_of_schema(schema) for schema in _all_schemas()}
         return tuple(sorted(name for name in names if name.startswith(("aten::", "prims::"))))
 
     def overloads(self, name: str) -> tuple[OpSchema, ...]:
+        """Return the overloads of ``aten::add``."""
         import torch
 
         namespace, _, plain = name.partition("::")
@@ -118,10 +127,10 @@ class InstalledTorch:
     @cached_property
     def argument_names(self) -> frozenset[str]:
         """Every argument name of every operator."""
-        return frozenset(a.name for schema in _every_schema() for a in schema.arguments)
+        return frozenset(a.name for schema in _all_schemas() for a in schema.arguments)
 
 
-def _every_schema() -> list[Any]:
+def _all_schemas() -> list[Any]:
     import torch
 
     return torch._C._jit_get_all_schemas()
@@ -130,7 +139,7 @@ def _every_schema() -> list[Any]:
 INSTALLED = InstalledTorch()
 
 
-# Name spaces whose operators torch itself registers: all of them are recorded.
+# Namespaces whose operators torch registers: the record has all of these operators.
 NAMESPACES = (
     "_c10d_functional", "aten", "export", "inductor", "onnx", "prims", "quantized_decomposed",
 )  # fmt: skip
@@ -138,27 +147,27 @@ NAMESPACES = (
 
 @dataclass(frozen=True)
 class Record:
-    """Operator -> version -> schema text; every version of ``versions`` is there in full."""
+    """Operator -> version -> schema text; complete for every version of ``versions``."""
 
     versions: tuple[Version, ...]
     texts: Mapping[str, Mapping[Version, str]] = field(repr=False)
     is_record = True
 
     def speaks_for(self, key: str) -> bool:
-        """Whether an operator that it lacks does not exist."""
+        """Whether ``key`` does not exist if the record lacks it."""
         return key.partition("::")[0] in NAMESPACES
 
     def text(self, key: str, version: Version) -> str | None:
-        """The schema of ``key`` (``aten::add.Tensor``) in torch ``version``."""
+        """Return the schema of ``key`` (``aten::add.Tensor``) in torch ``version``, or None."""
         return self.texts.get(key, {}).get(version)
 
     @property
     def keys(self) -> Iterable[str]:
-        """The operators of torch's own, for hints."""
+        """The recorded operators, for hints."""
         return self.texts
 
     def overloads(self, name: str) -> tuple[OpSchema, ...]:
-        """The overloads of ``aten::add`` that every version has."""
+        """Return the overloads of ``aten::add`` that every version has."""
         return tuple(
             from_torch_schema(parsed_schema(self.texts[key][self.versions[-1]]))
             for key in self._by_name.get(name, ())
@@ -179,7 +188,7 @@ class Record:
         return frozenset(a.name for text in texts for a in parsed_schema(text).arguments)
 
     def of(self, version: Version) -> dict[str, str]:
-        """Operator -> schema text, as torch ``version`` has them."""
+        """Return operator -> schema text in torch ``version``."""
         return {
             key: by_version[version]
             for key, by_version in self.texts.items()
@@ -187,7 +196,7 @@ class Record:
         }
 
     def with_version(self, version: Version, schemas: Mapping[str, str]) -> Record:
-        """The record in which torch ``version`` has ``schemas`` and no others."""
+        """Return the record with ``schemas`` as the operators of torch ``version``."""
         texts = {
             key: {v: text for v, text in by_version.items() if v != version}
             for key, by_version in self.texts.items()
@@ -207,14 +216,17 @@ def schema_of(
     requires: str | None = None,
     versions: TorchVersions = EVERY_VERSION,
 ) -> OpSchema:
-    """Parse the verbatim schema ``text`` and compare it with torch's, in every version that the
-    registry knows and the entry is for.
+    """Parse the schema ``text``, and check that it equals torch's in every version of the entry.
 
-    ``requires`` is the module that registers the operator: where the registry cannot tell, the text
-    itself is the schema. What comes out depends on the text alone.
+    Args:
+        text: the schema as torch prints it.
+        registry: the schemas to compare with.
+        requires: the module that registers the operator; if neither the registry nor the import
+            gives a schema, ``text`` is not compared.
+        versions: the torch versions that the entry is for.
 
     Raises:
-        SchemaProblem: not parsable, unknown to torch, or different from torch's.
+        SchemaProblem: the text cannot be parsed, or the schema is unknown to torch or different.
     """
     parsed = parsed_schema(text)
     key = key_of_schema(parsed)
@@ -222,11 +234,11 @@ def schema_of(
         _check_other_schema(parsed, parsed_schema(other))
     own = from_torch_schema(parsed)
     if own.is_mutable and registry.is_record:
-        return own  # refused with words of its own; records do not hold these
+        return own  # the caller refuses it; records lack mutable operators
     if not registry.speaks_for(key):
         if requires is None:
             raise SchemaProblem(
-                f"'{key}' is no operator of torch's own",
+                f"'{key}' is not an operator that torch itself registers",
                 fix="name the module that registers it: requires: package",
             )
         return own
@@ -235,24 +247,27 @@ def schema_of(
     entry_versions = _entry_versions(registry, versions)
     registered = {version: registry.text(key, version) for version in entry_versions}
     _check_present(key, registered, registry)
-    wrong = [v for v in entry_versions if registered[v] != canonical_text(versions.text(text, v))]
-    if not wrong:
+    differing = [
+        v for v in entry_versions if registered[v] != canonical_text(versions.text(text, v))
+    ]
+    if not differing:
         return own
     texts = {
-        registered[version]: [v for v in wrong if registered[v] == registered[version]]
-        for version in wrong
+        registered[version]: [v for v in differing if registered[v] == registered[version]]
+        for version in differing
     }
-    if len(wrong) == len(registry.versions) and len(texts) == 1:
+    if len(differing) == len(registry.versions) and len(texts) == 1:
         message, notes = "torch's", tuple(f"torch has: {other_text}" for other_text in texts)
     else:
-        message = f"that of torch {listed(wrong)}"
+        message = f"that of torch {listed(differing)}"
         notes = tuple(
-            f"in torch {listed(which)} it is: {other_text}" for other_text, which in texts.items()
+            f"in torch {listed(schema_versions)} it is: {other_text}"
+            for other_text, schema_versions in texts.items()
         )
     raise SchemaProblem(
         f"the schema of '{key}' differs from {message}",
         notes,
-        _other_schemas(texts, registry) if len(wrong) < len(registry.versions) else None,
+        _other_schemas(texts, registry) if len(differing) < len(registry.versions) else None,
     )
 
 
@@ -262,8 +277,9 @@ def schema_of_key(
     requires: str | None = None,
     versions: TorchVersions = EVERY_VERSION,
 ) -> OpSchema:
-    """The schema of ``key`` (``aten::add.Tensor``) in the newest version that the entry is for;
-    older ones may differ in names and types only.
+    """Return the schema of ``key`` (``aten::add.Tensor``) in the newest version of the entry.
+
+    Older versions may differ in names and types only.
 
     Raises:
         SchemaProblem: torch has no such overload; the notes name the closest ones.
@@ -276,10 +292,10 @@ def schema_of_key(
     problem = import_problem(requires) if requires and not registry.is_record else None
     registered = {v: registry.text(key, v) for v in _entry_versions(registry, versions)}
     if registry.is_record and not any(registered.values()):
-        # an overload that writes is refused with words of its own
-        writing = registered_schema(key)
-        if writing is not None and writing.is_mutable:
-            return from_torch_schema(writing)
+        # the caller refuses an overload that writes, with an error that says so
+        mutable_schema = registered_schema(key)
+        if mutable_schema is not None and mutable_schema.is_mutable:
+            return from_torch_schema(mutable_schema)
     if problem is not None and not any(registered.values()):
         raise SchemaProblem(f"the schema of '{key}' is unknown", notes=(problem,))
     _check_present(key, registered, registry)
@@ -290,31 +306,30 @@ def schema_of_key(
 
 
 def _entry_versions(registry: Registry, versions: TorchVersions) -> list[Version]:
-    """The versions of the registry that the entry is for."""
     entry_versions = [version for version in registry.versions if versions.has(version)]
     if not entry_versions and registry.is_record:
         raise SchemaProblem(
-            f"no supported version of torch is in 'torch: {versions.present}'",
+            f"'torch: {versions.present}' contains no supported version of torch",
             notes=(f"supported are {listed(registry.versions)}",),
         )
     return entry_versions
 
 
 def _check_present(key: str, found: dict[Version, str | None], registry: Registry) -> None:
-    """Every version that the entry is for has the operator."""
+    """Raise `SchemaProblem` if a version that the entry is for lacks the operator."""
     missing = [version for version, text in found.items() if text is None]
     if not missing:
         return
     if len(missing) < len(found):
-        span = range_of(set(found) - set(missing), registry.versions)
+        present_range = range_of(set(found) - set(missing), registry.versions)
         raise SchemaProblem(
             f"there is no operator '{key}' in torch {listed(missing)}",
-            fix=f'say which versions have it: torch: "{span or ">=2.14, <2.16"}"',
+            fix=f'say which versions have it: torch: "{present_range or ">=2.14, <2.16"}"',
         )
     close = difflib.get_close_matches(key, registry.keys, n=3, cutoff=0.6)
     notes = (f"did you mean {', '.join(close)}?",) if close else ()
     if len(missing) < len(registry.versions):
-        notes = (f"the entry is for torch {listed(missing)} alone",)
+        notes = (f"the entry is only for torch {listed(missing)}",)
     fix = None
     if not close and not registry.is_record and not key.startswith("aten::"):
         fix = "import the module that registers it first; in the shell: --import MODULE"
@@ -322,17 +337,19 @@ def _check_present(key: str, found: dict[Version, str | None], registry: Registr
 
 
 def _other_schemas(texts: dict[str | None, list[Version]], registry: Registry) -> str:
-    """The ``torch:`` mapping that an entry lacks."""
+    """Format the ``torch:`` mapping that an entry lacks."""
     pairs = [
-        f'"{range_of(which, registry.versions) or "==" + dotted(which[0])}": "{text}"'
-        for text, which in texts.items()
+        f'"{range_of(having, registry.versions) or "==" + dotted(having[0])}": "{text}"'
+        for text, having in texts.items()
     ]
-    return f"torch: {{{', '.join(pairs)}}}, or an entry of its own for each range of versions"
+    return f"torch: {{{', '.join(pairs)}}}, or write a separate entry for each range of versions"
 
 
 def _check_other_schema(own: Any, other: Any) -> None:
-    """Another version's schema serves the same converter: the same operator, and arguments that
-    differ in names and types only."""
+    """Raise `SchemaProblem` if one converter cannot serve another version's schema, too.
+
+    It must be of the same operator, with arguments that differ in names and types only.
+    """
     key = key_of_schema(own)
     if key_of_schema(other) != key:
         raise SchemaProblem(f"'torch' gives a schema of '{key_of_schema(other)}', not of '{key}'")
@@ -340,7 +357,7 @@ def _check_other_schema(own: Any, other: Any) -> None:
     named = [[a.name for a in s.arguments if a.kwarg_only] for s in (own, other)]
     if kinds[0] != kinds[1] or named[0] != named[1] or len(own.returns) != len(other.returns):
         raise SchemaProblem(
-            f"the schemas of '{key}' differ in more than names and types of arguments",
+            f"the schemas of '{key}' differ in more than argument names and types",
             notes=("one converter serves all versions that an entry is for",),
             fix='write an entry for each range of versions: torch: "<2.15", torch: ">=2.15"',
         )

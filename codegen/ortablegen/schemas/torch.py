@@ -1,4 +1,4 @@
-"""torch schemas as frozen dataclasses, parsed by torch itself."""
+"""torch schemas as frozen dataclasses, parsed by torch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MAX_LEVELS = 8  # of parentheses and brackets; torch's schemas have 3
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a torch schema.
+    """An argument of a torch schema.
 
-    ``name`` is what specs and generated code call it (a Python keyword gets a trailing underscore),
-    ``torch_name`` what torch calls it; ``type`` is torch's real type, where ``SymInt`` and
-    ``ScalarType`` are not printed as int.
+    ``name`` is its name in specs and generated code (a Python keyword gets a trailing underscore),
+    ``torch_name`` its name in torch; ``type`` is torch's real type, which distinguishes ``SymInt``
+    and ``ScalarType`` from int.
     """
 
     name: str
@@ -31,9 +31,9 @@ class Argument:
 class OpSchema:
     """One overload: ``key`` is ``OpOverload.name()``, for example ``aten::add.Tensor``.
 
-    ``written`` are the arguments of a library's operator that it writes into: a functionalised
-    graph calls it for its results and then their new values, and so ``returns`` ends in these.
-    ``suffix`` tells apart the functions of an operator with several entries.
+    ``written`` are the arguments that a custom operator writes into: functionalization appends
+    their new values to the results, so ``returns`` ends in their types. ``suffix`` distinguishes
+    the functions of an operator with several entries.
     """
 
     key: str
@@ -56,7 +56,7 @@ class OpSchema:
 
 
 class SchemaProblem(Exception):
-    """A schema text that torch cannot parse, does not know, or knows differently."""
+    """A schema text that torch cannot parse, lacks, or has in a different form."""
 
     def __init__(self, message: str, notes: tuple[str, ...] = (), fix: str | None = None) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class SchemaProblem(Exception):
 
 
 def parsed_schema(text: str) -> Any:
-    """``text`` as torch parses it.
+    """Parse ``text`` with torch's parser.
 
     Raises:
         SchemaProblem: torch cannot parse it.
@@ -73,19 +73,18 @@ def parsed_schema(text: str) -> Any:
     import torch
 
     fix = "copy the schema from torch: print(torch.ops.aten.relu.default._schema)"
-    reason = _no_schema(text)
+    reason = _find_text_problem(text)
     if reason is not None:
         raise SchemaProblem(f"torch cannot parse this schema: {reason}", fix=fix)
     try:
         return torch._C.parse_schema(text)
     except (RuntimeError, ValueError, IndexError, OverflowError) as error:
-        first = "".join(str(error).strip().splitlines()[:1])
-        raise SchemaProblem(f"torch cannot parse this schema: {first}", fix=fix) from None
+        first_line = "".join(str(error).strip().splitlines()[:1])
+        raise SchemaProblem(f"torch cannot parse this schema: {first_line}", fix=fix) from None
 
 
-def _no_schema(text: str) -> str | None:
-    """Why a text is not given to torch, whose parser, in C++, goes as deep as the text and ends the
-    process there."""
+def _find_text_problem(text: str) -> str | None:
+    """Return why ``text`` must not reach torch's parser, which deep nesting crashes, or None."""
     if not text.isascii() or not text.replace("\n", " ").isprintable():
         return "it has characters that are not ASCII"
     if len(text) > MAX_CHARACTERS:
@@ -100,12 +99,13 @@ def _no_schema(text: str) -> str | None:
 
 
 def key_of_schema(schema: Any) -> str:
+    """Return the key of a ``torch._C.FunctionSchema``: ``aten::add.Tensor``."""
     name: str = schema.name
     return f"{name}.{schema.overload_name}" if schema.overload_name else name
 
 
 def from_torch_schema(schema: Any) -> OpSchema:
-    """Turn a ``torch._C.FunctionSchema`` into an :class:`OpSchema`."""
+    """Convert a ``torch._C.FunctionSchema`` to an :class:`OpSchema`."""
     key = key_of_schema(schema)
     arguments = tuple(_convert_argument(argument) for argument in schema.arguments)
     returns = tuple(type_text(result.real_type) for result in schema.returns)
@@ -115,8 +115,11 @@ def from_torch_schema(schema: Any) -> OpSchema:
 
 
 def _written_arguments(schema: Any) -> tuple[str, ...]:
-    """The arguments that torch functionalises by ``auto_functionalized``: those that a library's
-    operator writes into, if each is a tensor and no result is an argument."""
+    """Return the arguments whose new values ``auto_functionalized`` returns.
+
+    These are the arguments that a custom operator writes into, if each is a tensor and no result
+    aliases an argument.
+    """
     if schema.name.partition("::")[0] in ("aten", "prims", "prim"):
         return ()
     if any(result.alias_info is not None for result in schema.returns):
@@ -142,7 +145,7 @@ def _convert_argument(argument: Any) -> Argument:
     )
 
 
-_KINDS = {
+_TYPE_NAMES = {
     "TensorType": "Tensor",
     "IntType": "int",
     "SymIntType": "SymInt",
@@ -157,13 +160,13 @@ _KINDS = {
 
 
 def type_text(real_type: Any) -> str:
-    """A torch type as the schema writes it: ``SymInt[]``, ``Tensor?``, ``ScalarType?``.
+    """Format a torch type as schemas do: ``SymInt[]``, ``Tensor?``, ``ScalarType?``.
 
-    ``str()`` of a torch type prints SymInt as int, so this walks the kinds.
+    ``str()`` of a torch type prints SymInt as int, so this function maps the kinds.
     """
     kind = real_type.kind()
     if kind == "OptionalType":
         return type_text(real_type.getElementType()) + "?"
     if kind == "ListType":
         return type_text(real_type.getElementType()) + "[]"
-    return _KINDS.get(kind, str(real_type))
+    return _TYPE_NAMES.get(kind, str(real_type))

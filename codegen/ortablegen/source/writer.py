@@ -1,7 +1,4 @@
-"""Write the generated tree.
-
-Only files whose bytes change are written; files that no spec generates any more are deleted.
-"""
+"""Write changed files of the generated tree, and delete files that no spec generates any more."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
 
 
 def write_tree(files: Mapping[str, str], root: Path) -> WriteReport:
-    """Make ``root`` contain exactly ``files`` (relative path -> text).
-
-    Each file is replaced atomically.
-    """
+    """Replace files atomically so that ``root`` contains exactly ``files`` (path -> text)."""
     report = compare_tree(files, root)
     for name in report.written:
         _replace_file(root / name, files[name].encode())

@@ -28,10 +28,9 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True)
 class Piece:
-    """A value that replaced a parameter of ``for:`` in a scalar.
+    """A value that replaced a parameter of ``for:`` in a scalar: its columns and the parameter's.
 
-    ``start`` and ``end`` are its columns in the expanded text, ``written_start`` and
-    ``written_end`` those of the parameter in the file. Lines count from 1, columns from 0.
+    Lines count from 1, columns from 0.
     """
 
     line: int
@@ -157,10 +156,7 @@ def _to_printable(text: str) -> str:
 
 
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:
-    """Read a spec file, which is a YAML sequence.
-
-    Problems go to ``diagnostics``; the entries that could be read are returned.
-    """
+    """Read a spec file, a YAML sequence; report problems and return the entries without any."""
     return parse(path.read_text(encoding="utf-8"), display, diagnostics)
 
 
@@ -264,19 +260,16 @@ class _NodeBuilder:
         return self.root_node
 
     def event_span(self, event: yaml.Event) -> Span:
-        """Return the position of an event."""
         mark: Any = event.start_mark
         return Span(self.display, mark.line + 1, mark.column + 1)
 
     def start_document(self, event: yaml.Event) -> None:
-        """Raise an error at the second document."""
         self.documents += 1
         if self.documents > 1:
             text = "not valid YAML: expected a single document, but found another document"
             raise _Unreadable(self.event_span(event), text)
 
     def start_collection(self, event: yaml.CollectionStartEvent) -> None:
-        """Push a collection on the stack."""
         span = self.event_span(event)
         if len(self.open) >= MAX_LEVELS:
             text = f"lists and mappings are nested in more than {MAX_LEVELS} levels"
@@ -284,7 +277,6 @@ class _NodeBuilder:
         self.open.append(_OpenCollection(event, span))
 
     def end_collection(self) -> None:
-        """Pop a collection and add its node to the enclosing collection."""
         closed = self.open.pop()
         node: YNode
         if isinstance(closed.node, yaml.SequenceStartEvent):
@@ -294,7 +286,6 @@ class _NodeBuilder:
         self.add_node(node, closed.size, closed.node.anchor)
 
     def add_alias(self, event: yaml.AliasEvent) -> None:
-        """Add the node that an alias refers to."""
         if any(collection.node.anchor == event.anchor for collection in self.open):
             raise _Unreadable(
                 self.event_span(event),
@@ -324,7 +315,6 @@ class _NodeBuilder:
             self.root_node = node
 
     def make_scalar(self, event: yaml.ScalarEvent) -> YScalar:
-        """Build a scalar node."""
         span, style = self.event_span(event), event.style or ""
         if style in ("'", '"'):
             span = replace(span, column=span.column + 1)
@@ -371,11 +361,7 @@ def _find_position(text: str, position: int, display: str) -> Span:
 def _report_error(
     error: yaml.MarkedYAMLError, text: str, display: str, diagnostics: Diagnostics
 ) -> None:
-    """Report a YAML error by its likely cause.
-
-    Causes are a tab, an indentation that differs from its neighbours, or unquoted special
-    characters.
-    """
+    """Report a YAML error by its likely cause: a tab, the indentation, special characters."""
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     # YAML may report a tab some lines after the line that contains it
