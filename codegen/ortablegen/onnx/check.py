@@ -1,5 +1,7 @@
-"""Check expressions of specs/onnx and emit them as Python. A bare input name means its shape, dtype
-or known content, by the field it stands in; attributes have their defaults.
+"""Check expressions of specs/onnx and emit them as Python.
+
+In the field ``shape``, ``dtype`` or ``value`` of a rule, an input's name stands for that property
+of the input. An omitted attribute has its default.
 """
 
 from __future__ import annotations
@@ -21,26 +23,25 @@ from ortablegen.source.diagnostics import Diagnostics, did_you_mean
 from ortablegen.source.yaml_source import YScalar
 
 ASPECTS = ("shape", "dtype", "value")
-# `info(x)` is the whole record of an input, for rules that also need its constant content.
+# `info(x)` is the input's record with all aspects, for rules that need its constant content, too.
 _ACCESSORS = (*ASPECTS, "info")
 _FACTS = {"n_outputs": kinds.INT, "opset": kinds.INT, "result": kinds.ANY}
 _DTYPES = frozenset(n for n, v in vars(dtypes).items() if type(v) is int and not n.startswith("_"))
 _ASPECT_KINDS = {"shape": kinds.SYMINTS, "dtype": kinds.DTYPE}
-# what lowerings may say and rules may not: their words do it
+# constructs that lowerings may use and rules may not: rules call functions instead
 _NOT_IN_RULES = {
     ast.ListComp: "list comprehension", ast.Div: "'/'", ast.Mod: "'%'", ast.Pow: "'**'",
     ast.UAdd: "unary '+'", ast.In: "'in'", ast.NotIn: "'not in'",
 }  # fmt: skip
-_WAY_OUT = (
-    "a rule holds calls, ternaries, comparisons and arithmetic of whole numbers",
-    "say it with a word of ortable.inference, or name a function of it (python: with why:)",
+_SYNTAX_NOTES = (
+    "a rule consists of calls, ternaries, comparisons and integer arithmetic",
+    "call a function of ortable.inference, or name one for the whole rule (python: with why:)",
 )
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression: Python source over ``inputs``, ``attrs``, ``n_outputs``, ``opset``,
-    and what it reads."""
+    """Checked Python source over ``inputs``, ``attrs``, ``n_outputs``, ``opset``, and its inputs."""
 
     source: str
     inputs: frozenset[str]
@@ -49,15 +50,15 @@ class Expression:
 def read_expression(
     scalar: YScalar, versions: tuple[OnnxSchema, ...], aspect: str, diagnostics: Diagnostics
 ) -> Expression | None:
-    """The expression of one field of an entry, or None after an error."""
-    code = parse_expression(scalar, diagnostics, _WAY_OUT)
+    """Check the expression of one field of an entry; return None after an error."""
+    code = parse_expression(scalar, diagnostics, _SYNTAX_NOTES)
     if code is None:
         return None
-    before = len(diagnostics.errors)
+    error_count = len(diagnostics.errors)
     checker = RuleCode(code, {}, diagnostics, (0, 0), versions=versions, aspect=aspect)
     if checker.check_constructs():
         checker.infer_value(code.expression)
-    if len(diagnostics.errors) > before:
+    if len(diagnostics.errors) > error_count:
         return None
     emitter = _RuleEmitter(versions, aspect)
     tree = ast.parse(ast.unparse(code.expression), mode="eval").body
@@ -97,10 +98,10 @@ class RuleCode(CodeChecker):
 
     def _check_call(self, node: ast.Call, outputs: int | None) -> Value:
         if not isinstance(node.func, ast.Name):
-            return self.error(node, "only words can be called")
+            return self.error(node, "only a function name can be called")
         name = node.func.id
         if node.keywords:
-            return self.error(node, f"'{name}' takes its arguments by position")
+            return self.error(node, f"'{name}' takes positional arguments only")
         if name in _ACCESSORS:
             return self.resolve_accessor(node, name)
         if name == "same":
@@ -109,15 +110,15 @@ class RuleCode(CodeChecker):
             return self.error(node, "'same' takes the name of one input")
         if name in self.words:
             return self.check_helper(node, self.words[name])
-        notes = ("functions are the public ones of ortable/inference/*.py",)
+        notes = ("rules may call the public functions of ortable/inference/*.py",)
         return self.error(node, f"unknown function '{name}'{did_you_mean(name, self.words)}", notes)
 
     def resolve_accessor(self, node: ast.Call, aspect: str) -> Value:
-        """``shape(x)``, ``value(x, default)``."""
+        """Check a call such as ``shape(x)`` or ``value(x, default)``."""
         if not 1 <= len(node.args) <= 2 or not isinstance(node.args[0], ast.Name):
             return self.error(
                 node,
-                f"'{aspect}' takes the name of an input, and what stands for it when it is omitted",
+                f"'{aspect}' takes the name of an input, and a value for when it is omitted",
             )
         default = node.args[1] if len(node.args) == 2 else None
         if default is not None:
@@ -152,7 +153,7 @@ class RuleCode(CodeChecker):
         return self.error(node, text, notes)
 
     def resolve_input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
-        """An aspect of an input, which must stand at one position in every version."""
+        """Return an aspect of an input, whose position must be equal in every version."""
         name = node.id
         input_info = _find_input(self.versions, name)
         if input_info is None:
@@ -160,7 +161,7 @@ class RuleCode(CodeChecker):
             return self.error(node, f"{self.schema.key} has no input '{name}'{close}")
         if len({s.input_index(name) for s in self.versions} - {None}) != 1:
             self.error(
-                node, f"input '{name}' has another position in other versions", fix="use python:"
+                node, f"the position of input '{name}' differs between versions", fix="use python:"
             )
         self.read.add(name)
         if input_info.variadic:
@@ -169,27 +170,26 @@ class RuleCode(CodeChecker):
             self.error(
                 node,
                 f"input '{name}' is optional",
-                fix=f"say what stands for it when it is omitted: {aspect}({name}, ())",
+                fix=f"give a value for when it is omitted: {aspect}({name}, ())",
             )
         if not input_info.optional and default is not None:
             self.error(node, f"input '{name}' is never omitted, so it needs no second argument")
         return Value(Kind(_ASPECT_KINDS.get(aspect, kinds.ANY), aspect in _ASPECT_KINDS))
 
     def resolve_attribute(self, node: ast.Name) -> Value:
-        """An attribute, whose default must be the same in every version."""
+        """Return an attribute, whose default must be equal in every version."""
         versions = _find_attributes(self.versions, node.id)
         if len({repr(a.default) for a in versions}) > 1:
             self.error(
                 node,
-                f"attribute '{node.id}' has other defaults in other versions",
+                f"the default of attribute '{node.id}' differs between versions",
                 fix="use python:",
             )
         return Value(Kind(kinds.ATTRIBUTES.get(versions[-1].type, kinds.ANY)))
 
 
 class _RuleEmitter(Emitter):
-    """A checked rule as Python: names become what they mean, words functions of
-    ``inference``."""
+    """Emits a checked rule: inputs become accesses, functions become ``inference.name``."""
 
     def __init__(self, versions: tuple[OnnxSchema, ...], aspect: str) -> None:
         super().__init__(Needs(words=inference_words()))
@@ -210,7 +210,7 @@ class _RuleEmitter(Emitter):
         return ast.Call(word, [self.visit(argument) for argument in node.args], [])
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """Rules compare attributes and facts, which are never symbolic."""
+        """Emit a comparison of attributes and facts, which are never symbolic."""
         comparators = [self.visit(comparator) for comparator in node.comparators]
         return ast.Compare(self.visit(node.left), node.ops, comparators)
 
@@ -224,7 +224,7 @@ class _RuleEmitter(Emitter):
         return ast.Constant(None) if node.id == "unknown" else node
 
     def resolve_input(self, name: str, aspect: str, default: ast.expr | None) -> ast.expr:
-        """``x.shape``, or what stands for it when it is omitted; a list for a variadic input."""
+        """Emit ``x.shape``, or the value for an omitted input; a list if it is variadic."""
         input_info = _find_input(self.versions, name)
         assert input_info is not None
         if input_info.variadic:
@@ -238,7 +238,7 @@ class _RuleEmitter(Emitter):
         return _parse_expression(f"({omitted} if {name} is None else {name}.{aspect})")
 
     def resolve_attribute(self, name: str) -> ast.expr:
-        """The attribute or its default."""
+        """Emit the attribute or its default."""
         newest = _find_attributes(self.versions, name)[-1]
         if newest.required:
             return _parse_expression(
@@ -250,8 +250,7 @@ class _RuleEmitter(Emitter):
 
 @dataclass(frozen=True)
 class _Input:
-    """An input over all versions: the first position that it has, and whether it may be left
-    out."""
+    """An input over all versions: its first position, and whether some version lets it be omitted."""
 
     position: int
     optional: bool

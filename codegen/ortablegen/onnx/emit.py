@@ -1,5 +1,4 @@
-"""Python text of the ONNX inference rules: one function per operator, one module per family, one
-dispatch table; and of the traits, one set of operators per trait."""
+"""Emit ONNX inference rules, a module per operator family, and tables of rules and of traits."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from .traits import TRAITS
 
 
 def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
-    """Relative path -> text of ``ortable_generated/onnx``: one module per family, the dispatch
-    table and the traits."""
+    """Return relative path -> text of the modules of ``ortable_generated/onnx``."""
     files = {"ortable_generated/onnx/__init__.py": render("onnx_init.jinja")}
     for family, rules in sorted(model.families.items()):
         functions = [
@@ -43,7 +41,7 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
 
 
 def _traits_text(model: OnnxModel) -> str:
-    """The module of traits; one that no operator has is left out."""
+    """Return the text of the module of traits, without traits that no operator has."""
     traits = [
         (name.upper(), trait.meaning, sorted(model.operators_with(name)))
         for name, trait in TRAITS.items()
@@ -53,7 +51,7 @@ def _traits_text(model: OnnxModel) -> str:
 
 
 def _function_lines(rule: OnnxRule) -> list[str]:
-    """Lines of the function of a rule."""
+    """Return the lines of the function of a rule."""
     schema = rule.versions[-1]
     lines = [
         f"def {rule.function_name}(inputs, attrs, n_outputs, opset):",
@@ -68,9 +66,9 @@ def _function_lines(rule: OnnxRule) -> list[str]:
     if schema.outputs[0].variadic:
         return [*lines, f"    return (({rule.outputs[0].dtype}, None, None),) * n_outputs"]
     results = []
-    one = len(rule.outputs) == 1
+    has_one_output = len(rule.outputs) == 1
     for output in rule.outputs:
-        suffix = "" if one else f"_{output.name}"
+        suffix = "" if has_one_output else f"_{output.name}"
         dtype, shape, value = output.dtype, output.shape.source if output.shape else "None", "None"
         if output.value is not None:
             lines.append(f"    dtype{suffix} = {dtype}")
@@ -85,7 +83,7 @@ def _function_lines(rule: OnnxRule) -> list[str]:
             )
             value = f"value{suffix}"
         results.append(f"({dtype}, {shape}, {value})")
-    if one:
+    if has_one_output:
         lines.append(f"    return ({results[0]},)")
     else:
         lines += ["    if n_outputs == 1:", f"        return ({results[0]},)", "    known = ("]
@@ -116,7 +114,7 @@ def _variadic_lines(rule: OnnxRule) -> list[str]:
 
 
 def _bind_inputs(rule: OnnxRule) -> list[str]:
-    """Statements that name the inputs that the rule reads; omitted optional ones are None."""
+    """Return assignments of the inputs that the rule reads; omitted inputs are None."""
     expressions = [rule.shapes, rule.values]
     expressions += [expression for o in rule.outputs for expression in (o.shape, o.value)]
     used = {
@@ -130,9 +128,9 @@ def _bind_inputs(rule: OnnxRule) -> list[str]:
             if formal.name not in used or formal.name in seen or formal.variadic:
                 continue
             seen.add(formal.name)
-            missing = any(s.input_index(formal.name) is None for s in rule.versions)
-            get = f"inputs[{position}]"
-            if formal.optional or missing:
-                get += f" if len(inputs) > {position} else None"
-            lines.append(f"    {formal.name} = {get}")
+            may_be_missing = any(s.input_index(formal.name) is None for s in rule.versions)
+            source = f"inputs[{position}]"
+            if formal.optional or may_be_missing:
+                source += f" if len(inputs) > {position} else None"
+            lines.append(f"    {formal.name} = {source}")
     return lines

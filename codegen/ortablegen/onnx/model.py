@@ -1,4 +1,4 @@
-"""What specs/onnx says once it is read and checked: one frozen record per operator and output."""
+"""Checked entries of specs/onnx: a frozen record for each operator and output."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class Output:
 
 @dataclass(frozen=True)
 class OnnxRule:
-    """One operator. Either ``python`` names a function of ortable.inference, or the outputs say
-    everything;
-    ``shapes`` and ``values`` give a variadic output all at once. Without ``has_rule`` there are
-    traits alone."""
+    """An operator, whose rule is a function ``python`` of ortable.inference or its ``outputs``.
+
+    ``shapes`` and ``values`` are for all outputs of a variadic output together. Without
+    ``has_rule`` the entry has traits only.
+    """
 
     key: str
     family: str
@@ -67,5 +68,5 @@ class OnnxModel:
         return tuple(entry for entry in self.entries if entry.has_rule)
 
     def operators_with(self, trait: str) -> frozenset[str]:
-        """Keys of the operators that have a trait."""
+        """Return the keys of the operators that have a trait."""
         return frozenset(entry.key for entry in self.entries if trait in entry.traits)

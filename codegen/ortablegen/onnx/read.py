@@ -1,5 +1,4 @@
-"""Inference rules and traits of ONNX operators: reads specs/onnx/*.yaml, checks every entry
-against the schemas of all supported opsets; what is right goes to the emitter."""
+"""Read inference rules and traits from specs/onnx, and check them against all supported opsets."""
 
 from __future__ import annotations
 
@@ -26,12 +25,11 @@ from .traits import TRAITS, has_graph
 _RULE_KEYS = ("shape", "shapes", "dtype", "value", "values")
 _KEYS = ("onnx", "domain", "traits", "rule", *_RULE_KEYS, "python", "why", "note")
 _PYTHON = "ortable.inference."
-TABLES = ("dispatch", "traits")  # modules beside those of the families
+TABLES = ("dispatch", "traits")  # generated modules that are not families
 
 
 def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
-    """Read ``spec_dir/*.yaml``; every problem goes to ``diagnostics``, what is right is
-    returned."""
+    """Read ``spec_dir/*.yaml``; report errors to ``diagnostics``, return the valid entries."""
     families: dict[str, tuple[OnnxRule, ...]] = {}
     named: list[tuple[str, Span]] = []
     for path in sorted(spec_dir.glob("*.yaml")):
@@ -77,13 +75,15 @@ class _Reader(EntryReader):
         return self.read_python(rule) if entry.get("python") else self.read_outputs(rule)
 
     def read_line(self, key: str) -> str | None:
-        """The text of a key on one line."""
+        """Return the text of a key as one line."""
         text = self.read_key(self.entry, key)
         return " ".join(text.split()) if text else None
 
     def read_traits(self) -> tuple[str, ...]:
-        """The traits of the entry that are right; every schema must allow them, and a graph among
-        the attributes demands ``has_subgraph``."""
+        """Return the valid traits of the entry.
+
+        Every schema version must allow a trait, and a graph attribute requires ``has_subgraph``.
+        """
         key = self.versions[-1].key
         node = self.entry.get("traits")
         traits: list[str] = []
@@ -92,7 +92,7 @@ class _Reader(EntryReader):
                 self.report_unknown(name, "trait", name.text, TRAITS)
                 continue
             if name.text in traits:
-                self.error(name.span, f"trait '{name.text}' is there already", fix="drop it")
+                self.error(name.span, f"trait '{name.text}' is given twice", fix="drop it")
                 continue
             traits.append(name.text)
             trait = TRAITS[name.text]
@@ -100,7 +100,7 @@ class _Reader(EntryReader):
             if refused is not None:
                 self.error(name.span, f"{key} {refused}", [f"{name.text}: {trait.meaning}"])
         if isinstance(node, YSeq) and not len(node):
-            self.error(node.span, "traits names none", fix="traits: [random]")
+            self.error(node.span, "traits is empty", fix="traits: [random]")
         if "has_subgraph" not in traits and any(map(has_graph, self.versions)):
             fix = f"traits: [{', '.join([*traits, 'has_subgraph'])}]"
             span = (node or self.entry).span
@@ -111,26 +111,26 @@ class _Reader(EntryReader):
         node = self.entry.get("rule")
         assert node is not None
         if not isinstance(node, YScalar) or node.text != "none":
-            text = "'rule' can only be none: the entry has traits alone"
+            text = "the only value of 'rule' is none, for an entry with traits only"
             self.error(node.span, text, fix="rule: none")
         self.report_unread((*_RULE_KEYS, "python"), "rule: none infers nothing")
         if rule.why is None:
             self.error(node.span, "rule: none needs 'why:', the reason why nothing is inferred")
         if not self.entry.get("traits"):
-            self.error(node.span, "an entry without rule and traits says nothing")
+            self.error(node.span, "an entry needs a rule or traits")
         return replace(rule, has_rule=False)
 
     def report_unread(self, keys: tuple[str, ...], reason: str) -> None:
-        """Report the keys of the entry that nothing reads."""
+        """Report the keys of the entry that are never read, with the reason."""
         for key in keys:
-            if (other := self.entry.key(key)) is not None:
-                self.error(other.span, f"{reason}, so '{key}' is never read", fix="drop it")
+            if (unread_key := self.entry.key(key)) is not None:
+                self.error(unread_key.span, f"{reason}, so '{key}' is never read", fix="drop it")
 
     def find_schemas(self, op: YScalar) -> tuple[OnnxSchema, ...] | None:
         node = self.entry.get("domain")
         domain = self.read_text(node, "domain") or ""
         if domain not in DOMAIN_RANGE:
-            domains = [*filter(None, DOMAIN_RANGE), "ONNX's own where there is none"]
+            domains = [*filter(None, DOMAIN_RANGE), "the standard domain if 'domain' is missing"]
             return self.report_unknown(node or self.entry, "domain", domain, domains)
         versions = versions_between(op.text, domain)
         where = domain or "the standard domain"
@@ -142,7 +142,7 @@ class _Reader(EntryReader):
         assert node is not None
         self.report_unread(_RULE_KEYS, "python: infers everything")
         if rule.why is None:
-            self.error(node.span, "python: needs 'why:', the reason why no expression will do")
+            self.error(node.span, "python: needs 'why:', the reason why no expression is enough")
         text = self.read_line("python") or ""
         name, words = text.removeprefix(_PYTHON), inference_words()
         if not text.startswith(_PYTHON) or name not in words:
@@ -174,7 +174,7 @@ class _Reader(EntryReader):
         return replace(rule, outputs=outputs, shapes=shapes, values=values)
 
     def read_variadic(self, key: str, several: bool) -> Expression | None:
-        """The expression for all of a variadic output: ``shapes`` or ``values``."""
+        """Read ``shapes`` or ``values``, the expression for all of a variadic output."""
         node = self.entry.get(key)
         if node is None:
             return None
@@ -189,8 +189,7 @@ class _Reader(EntryReader):
         return read_expression(node, self.versions, aspect, self.diagnostics)
 
     def per_output(self, key: str, required: bool = False) -> dict[str, Expression | None]:
-        """Expression of each output that ``key`` names; a plain expression is that of the only
-        output."""
+        """Return the expression of each output that ``key`` names."""
         names = [f.name for f in self.versions[-1].outputs]
         node = self.entry.get(key)
         if node is None:
@@ -228,8 +227,8 @@ class _Reader(EntryReader):
         if bound is not None and dtype is not None:
             node = self.entry.key("dtype")
             assert node is not None
-            what = "fixes it" if not bound[1] else f"binds it to {', '.join(sorted(bound[1]))}"
-            text = f"dtype of '{name}' is redundant: the schema {what}"
+            reason = "fixes it" if not bound[1] else f"binds it to {', '.join(sorted(bound[1]))}"
+            text = f"dtype of '{name}' is redundant: the schema {reason}"
             self.error(node.span, text, fix="drop it")
         if bound is None and dtype is None:
             types = (t for s in self.versions for t in s.allowed(s.outputs[index].type))
@@ -245,11 +244,10 @@ class _Reader(EntryReader):
 
 
 def bound_dtype(versions: tuple[OnnxSchema, ...], index: int) -> tuple[str, frozenset[str]] | None:
-    """Source text for the dtype of output ``index`` where every schema version fixes it or binds
-    it to required inputs.
+    """Return the dtype of output ``index`` as Python source, with the inputs that it reads.
 
-    None when some version leaves it open, or binds it to optional inputs only. The second part
-    names the inputs read.
+    Return None if some schema version neither fixes it nor binds it to required inputs, or if
+    versions differ.
     """
     dtypes_bound = {_bound_in(schema, index) for schema in versions}
     return dtypes_bound.pop() if len(dtypes_bound) == 1 else None

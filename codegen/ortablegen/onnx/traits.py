@@ -1,5 +1,4 @@
-"""The traits that operators of specs/onnx may have: a closed list, each with its meaning and with
-what it demands of an operator's schemas."""
+"""The traits that specs/onnx may give operators: meanings, and conditions on the schemas."""
 
 from __future__ import annotations
 
@@ -26,43 +25,43 @@ def has_graph(schema: OnnxSchema) -> bool:
     return any(attribute.type in ("GRAPH", "GRAPHS") for attribute in schema.attributes)
 
 
-def _two_alike(schema: OnnxSchema) -> str | None:
+def _check_two_alike(schema: OnnxSchema) -> str | None:
     types = [formal.type for formal in schema.inputs]
     if len(types) == 1 and schema.inputs[0].variadic:
         return None
     return None if len(types) == 2 and types[0] == types[1] else "has no two inputs of one type"
 
 
-def _no_graph(schema: OnnxSchema) -> str | None:
+def _check_graph(schema: OnnxSchema) -> str | None:
     return None if has_graph(schema) else "has no attribute that is a graph"
 
 
-def _same_type(schema: OnnxSchema) -> str | None:
+def _check_same_type(schema: OnnxSchema) -> str | None:
     inputs, outputs = schema.inputs, schema.outputs
     alike = bool(inputs) and inputs[0].type == outputs[0].type
-    return None if alike else "makes another type than its first input has"
+    return None if alike else "has a result of another type than its first input"
 
 
-def _no_two_inputs(schema: OnnxSchema) -> str | None:
+def _check_two_inputs(schema: OnnxSchema) -> str | None:
     return None if len(schema.inputs) >= 2 else "has no input of indices"
 
 
 def _check_comparison(schema: OnnxSchema) -> str | None:
     if schema.allowed(schema.outputs[0].type) != _BOOL:
-        return "does not make booleans"
-    return _two_alike(schema)
+        return "does not return booleans"
+    return _check_two_alike(schema)
 
 
-def _not_boolean(schema: OnnxSchema) -> str | None:
+def _check_boolean(schema: OnnxSchema) -> str | None:
     formals = (*schema.inputs, *schema.outputs)
     boolean = all(schema.allowed(formal.type) == _BOOL for formal in formals)
-    return None if boolean else "is not one of booleans alone"
+    return None if boolean else "has inputs or outputs that are not boolean"
 
 
 TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
         "common": Trait("stands in most graphs many times, so rewrites are found by a rarer one"),
-        "commutative": Trait("two inputs may change places", _two_alike),
+        "commutative": Trait("two inputs may change places", _check_two_alike),
         "comparison": Trait("compares two numbers at each place", _check_comparison),
         "elementwise": Trait(
             "an element of the result depends on the elements at its place alone, inputs broadcast"
@@ -72,15 +71,17 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         ),
         "gathers": Trait(
             "every element of the result is one of the first input, chosen by indices",
-            lambda schema: _no_two_inputs(schema) or _same_type(schema),
+            lambda schema: _check_two_inputs(schema) or _check_same_type(schema),
         ),
         "has_subgraph": Trait(
-            "an attribute is a graph, which may read results around it", _no_graph
+            "an attribute is a graph, which may read results around it", _check_graph
         ),
-        "idempotent_reduction": Trait("folds axes, and equal elements to that element", _same_type),
+        "idempotent_reduction": Trait(
+            "folds axes, and equal elements to that element", _check_same_type
+        ),
         "keeps_order": Trait(
             "the result has the elements of the first input in their order: shape changes at most",
-            _same_type,
+            _check_same_type,
         ),
         "keeps_weights": Trait(
             "its result on a stored weight is computed at run time, and not stored beside it"
@@ -88,13 +89,13 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "in_place": Trait(
             "ONNX Runtime's kernel on the CPU writes the result over the first input where they "
             "share memory: what it does not write stays",
-            _same_type,
+            _check_same_type,
         ),
-        "logical": Trait("computes with booleans alone", _not_boolean),
+        "logical": Trait("computes with booleans alone", _check_boolean),
         "matmul": Trait("multiplies the matrices in the last two axes of two inputs"),
         "moves_elements": Trait(
             "every element of the result is one of the first input, wherever sizes say",
-            _same_type,
+            _check_same_type,
         ),
         "ordering": Trait("says which of two numbers is the larger", _check_comparison),
         "multiplies_codes": Trait(
@@ -103,7 +104,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "random": Trait("draws anew at every run"),
         "rearranges": Trait(
             "the result has every element of the first input once: shape and order change at most",
-            _same_type,
+            _check_same_type,
         ),
         "recurrent": Trait("runs over the steps of a sequence: axes are steps, batch, features"),
         "dtype_sensitive": Trait(

@@ -1,3 +1,5 @@
-"""Tables of `specs/runtime`, each with its own form: what ONNX Runtime has kernels for (`kernels`,
-which also reads them from the installed package), optimizers that sessions run without, operators
-that torch decomposes. YAML comes in, generated tables and pages of docs go out; `cli` calls."""
+"""Compile the tables of `specs/runtime` to generated tables and pages of docs.
+
+Each module reads one form of table: kernels of ONNX Runtime (`kernels`, which also records them
+from the installed package), disabled optimizers, session settings, decomposed operators.
+"""

@@ -1,5 +1,4 @@
-"""specs/runtime/foreach.yaml -> one function for each functional overload of `_foreach_add` and its
-like, which calls the operators of one tensor."""
+"""Compile specs/runtime/foreach.yaml to functions that apply operators to lists of tensors."""
 
 from __future__ import annotations
 
@@ -31,8 +30,11 @@ from torch import ops
 
 @dataclass(frozen=True)
 class _Row:
-    """One overload: ``each`` is an expression of calls, ``elements`` the tensors that are taken
-    apart beside the lists, ``ignored`` the arguments that have a reason not to be read."""
+    """A functional overload of a `_foreach_` operator.
+
+    ``element_call`` computes one element. ``elements`` are tensors that are unbound, in addition to
+    the lists; ``ignored`` are arguments that it need not read.
+    """
 
     op: YScalar
     element_call: YScalar
@@ -41,8 +43,11 @@ class _Row:
 
 
 def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
-    """Rows are ``{op: aten::_foreach_x, each: "x(self)"}``, one for every functional overload of a
-    supported torch; the result is a function for each, and ``FOREACH``, which has them by name."""
+    """Emit a function for every functional `_foreach_` overload of a supported torch.
+
+    Rows are ``{op: aten::_foreach_x, each: "x(self)"}``; the table ``FOREACH`` has the functions by
+    overload.
+    """
     form = "a row is {op: aten::_foreach_x, each: calls}"
     entries = rows_of(path, diagnostics, form, _KEYS)
     rows = [row for entry in entries if (row := _read_row(entry, diagnostics))]
@@ -54,9 +59,9 @@ def emit_foreach(path: Path, diagnostics: Diagnostics, record: Record) -> dict[s
         if row.op.text in functions:
             diagnostics.error(row.op.span, f"a second row for '{row.op.text}'")
         functions[row.op.text] = _function_text(row, schema, diagnostics, record)
-    forgotten = {key for key in record.keys if key.startswith(_PREFIX)} - set(functions)
-    if rows and forgotten and not diagnostics.errors:
-        diagnostics.error(rows[-1].op.span, f"no row for {', '.join(sorted(forgotten))}")
+    missing = {key for key in record.keys if key.startswith(_PREFIX)} - set(functions)
+    if rows and missing and not diagnostics.errors:
+        diagnostics.error(rows[-1].op.span, f"no row for {', '.join(sorted(missing))}")
     table = "".join(f'    "{key}": {_make_name(key)},\n' for key in sorted(functions))
     bodies = "\n\n".join(functions[key] for key in sorted(functions))
     text = f"{_HEADER}\naten = ops.aten\n\n\n{bodies}\n\nFOREACH = {{\n{table}}}\n"
@@ -69,18 +74,20 @@ def _read_row(entry: YMap, diagnostics: Diagnostics) -> _Row | None:
         return diagnostics.error(entry.span, "a row needs 'op' and 'each'")
     elements, ignored = entry.get("elements"), entry.get("unused")
     names = elements.values if isinstance(elements, YSeq) else ()
-    split = tuple(name.text for name in names if isinstance(name, YScalar))
-    if elements is not None and (not split or len(split) != len(names)):
+    element_names = tuple(name.text for name in names if isinstance(name, YScalar))
+    if elements is not None and (not element_names or len(element_names) != len(names)):
         diagnostics.error(elements.span, "elements is a list of arguments")
     reasons = ignored.items() if isinstance(ignored, YMap) else ()
-    reasoned = {key.text for key, why in reasons if isinstance(why, YScalar) and why.text.strip()}
-    if ignored is not None and (not reasoned or len(reasoned) != len(reasons)):
+    names_with_reason = {
+        key.text for key, why in reasons if isinstance(why, YScalar) and why.text.strip()
+    }
+    if ignored is not None and (not names_with_reason or len(names_with_reason) != len(reasons)):
         diagnostics.error(ignored.span, "unused is a mapping from an argument to the reason")
-    return _Row(op, element_call, split, frozenset(reasoned))
+    return _Row(op, element_call, element_names, frozenset(names_with_reason))
 
 
 def _find_schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSchema | None:
-    """The schema that all supported versions agree on, for the versions that have the operator."""
+    """Return the schema of an operator, which must be equal in all versions that have it."""
     texts = {text for v in record.versions if (text := record.text(op.text, v)) is not None}
     if not texts:
         diagnostics.error(op.span, f"no supported torch has an operator '{op.text}'")
@@ -94,40 +101,39 @@ def _find_schema(op: YScalar, diagnostics: Diagnostics, record: Record) -> OpSch
 
 
 def _function_text(row: _Row, schema: OpSchema, diagnostics: Diagnostics, record: Record) -> str:
-    """The text of one function."""
     arguments = {argument.name: argument for argument in schema.arguments}
     lists = [a.name for a in schema.arguments if a.type in ("Tensor[]", "Scalar[]")]
-    split = [*lists, *row.elements]
+    names = [*lists, *row.elements]
     for name in {*row.elements, *row.ignored} - set(arguments):
         diagnostics.error(row.op.span, f"'{schema.key}' has no argument '{name}'")
-    body = _Calls(row, arguments, split, diagnostics, record).element_text()
-    sources = [f"{name}.unbind()" if name in row.elements else name for name in split]
-    loop = f"for {', '.join(map(_element_name, split))} in zip({', '.join(sources)}, strict=True)"
-    if len(split) == 1:
-        loop = f"for {_element_name(split[0])} in {sources[0]}"
+    body = _CallEmitter(row, arguments, names, diagnostics, record).element_text()
+    sources = [f"{name}.unbind()" if name in row.elements else name for name in names]
+    loop = f"for {', '.join(map(_element_name, names))} in zip({', '.join(sources)}, strict=True)"
+    if len(names) == 1:
+        loop = f"for {_element_name(names[0])} in {sources[0]}"
     return f"def {_make_name(schema.key)}({_signature_text(schema)}):\n    return [{body} {loop}]\n"
 
 
-class _Calls:
-    """Turns ``each`` into Python, checking every call against the schema of what it calls."""
+class _CallEmitter:
+    """Emits ``each`` as Python, and checks its calls against the schemas of the operators."""
 
     def __init__(
-        self, row: _Row, arguments: dict[str, Argument], split: list[str],
+        self, row: _Row, arguments: dict[str, Argument], element_names: list[str],
         diagnostics: Diagnostics, record: Record,
     ) -> None:  # fmt: skip
-        self._row, self._arguments, self._split = row, arguments, split
+        self._row, self._arguments, self._element_names = row, arguments, element_names
         self._diagnostics, self._record = diagnostics, record
-        self._read: set[str] = set()
+        self._read_names: set[str] = set()
 
     def element_text(self) -> str:
-        """The expression of one element."""
+        """Return the expression of one element."""
         try:
             tree = python_tree(self._row.element_call.text, "eval").body
         except SyntaxError as error:
             self._report_error(f"not an expression: {error.msg}")
             return ""
         text = self._emit_expression(tree)
-        for name in set(self._arguments) - self._read - self._row.ignored:
+        for name in set(self._arguments) - self._read_names - self._row.ignored:
             self._report_error(f"argument '{name}' is not read")
         return text
 
@@ -135,8 +141,8 @@ class _Calls:
         if isinstance(node, ast.Name):
             if node.id not in self._arguments:
                 self._report_error(f"'{self._row.op.text}' has no argument '{node.id}'")
-            self._read.add(node.id)
-            return _element_name(node.id) if node.id in self._split else node.id
+            self._read_names.add(node.id)
+            return _element_name(node.id) if node.id in self._element_names else node.id
         if isinstance(node, ast.Call):
             return self._emit_call(node)
         self._report_error(
@@ -146,14 +152,16 @@ class _Calls:
 
     def _emit_call(self, node: ast.Call) -> str:
         name = ast.unparse(node.func)
-        passed = [self._emit_expression(argument) for argument in node.args]
+        positional = [self._emit_expression(argument) for argument in node.args]
         named = {str(k.arg): self._emit_expression(k.value) for k in node.keywords}
-        self._check_call(name, len(passed), set(named))
+        self._check_call(name, len(positional), set(named))
         overload = name if "." in name else f"{name}.default"
-        return f"aten.{overload}({', '.join([*passed, *(f'{k}={v}' for k, v in named.items())])})"
+        return (
+            f"aten.{overload}({', '.join([*positional, *(f'{k}={v}' for k, v in named.items())])})"
+        )
 
     def _check_call(self, name: str, count: int, named: set[str]) -> None:
-        """Every version that has the row's operator has this one, with these arguments."""
+        """Check a call against the schemas of every version that has the row's operator."""
         key, op = f"aten::{name}", self._row.op.text
         versions = [v for v in self._record.versions if self._record.text(op, v) is not None]
         texts = {v: self._record.text(key, v) for v in versions}
@@ -164,15 +172,15 @@ class _Calls:
             schema = from_torch_schema(parsed_schema(text))
             positional = [a.name for a in schema.arguments if not a.kwarg_only]
             passed = {*positional[:count], *named}
-            needed = {a.name for a in schema.arguments if not a.has_default}
+            required = {a.name for a in schema.arguments if not a.has_default}
             names = {a.name for a in schema.arguments}
             if (
                 count > len(positional)
-                or needed - passed
+                or required - passed
                 or named - names
                 or named & set(positional[:count])
             ):
-                self._report_error(f"these are not the arguments of {text}")
+                self._report_error(f"the arguments do not fit {text}")
 
     def _report_error(self, message: str) -> None:
         self._diagnostics.error(self._row.element_call.span, message)
@@ -189,7 +197,7 @@ def _signature_text(schema: OpSchema) -> str:
 
 
 def _element_name(name: str) -> str:
-    """What an element of the list ``name`` is called."""
+    """Return the variable name of an element of the list ``name``."""
     return f"one_{name}"
 
 

@@ -1,5 +1,6 @@
-"""The behavior of operators without a kernel when ONNX Runtime inlines their ONNX function body:
-the types that run, and whether half floats match float32. For `kernels.py`.
+"""Measure operators without a kernel, whose ONNX function body ONNX Runtime inlines.
+
+`kernels.py` records the types that run, and whether half floats match float32.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from ortablegen.schemas.onnx import Formal, OnnxSchema, element_type
 
 from .precision import node_session, run_node
 
-# Types of tensors that graphs of torch hold; functions are measured for these.
+# Element types that graphs from torch have; function bodies are measured for these.
 MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
-_PLAIN: dict[str, Any] = {"INT": 1, "FLOAT": 1.0, "STRING": "", "INTS": [1], "FLOATS": [1.0]}
-# Rows for a body to work on: numbers of all sizes, and sums that leave the range of float16.
+_ATTRIBUTE_VALUES: dict[str, Any] = {
+    "INT": 1,
+    "FLOAT": 1.0,
+    "STRING": "",
+    "INTS": [1],
+    "FLOATS": [1.0],
+}
+# Input rows: numbers of all magnitudes, and rows whose sum overflows float16.
 _ROWS = (
     (0.0, -0.0, np.inf, -np.inf, np.nan, 6e4, -6e4, 1e3, -1e3, 6e-8, -6e-8),
     (100, -100, 20, -20, 12, -12, 9.5, -9.5, 5.1, -5.1, 3.3, -3.3, 0.7, -0.7, 0.1, -0.1, 1e-3),
@@ -29,24 +36,27 @@ _ROWS = (
 
 
 def measure_bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]]:
-    """Types of the inputs with which a session of one node loads at this opset; with each, whether
-    the result is what float32 gives, rounded once (True for types that are no half floats)."""
+    """Return the input types with which a session of one node loads at this opset.
+
+    Each comes with a flag: whether the result equals the float32 result rounded once. The flag is
+    True for types that are not half floats.
+    """
     if any(a.type.startswith("GRAPH") for a in schema.attributes):
         return []
-    bound = sorted({f.type for f in schema.inputs} & {name for name, _ in schema.type_params})
-    choices = [sorted(schema.elements(name) & set(MEASURED)) for name in bound]
+    parameters = sorted({f.type for f in schema.inputs} & {name for name, _ in schema.type_params})
+    choices = [sorted(schema.elements(name) & set(MEASURED)) for name in parameters]
     if not all(choices):
         return []
     measured = []
     for types in itertools.product(*choices):
-        binding = dict(zip(bound, types, strict=True))
+        binding = dict(zip(parameters, types, strict=True))
         if _can_run(schema, binding, opset):
             measured.append((binding, _rounds_once(schema, binding, opset)))
     return measured
 
 
 def _can_run(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
-    """True when sessions of one node load, with no optional input and with all of them."""
+    """Whether sessions of one node load, both without and with all optional inputs."""
     if _make_session(schema, binding, _required_inputs(schema), opset) is None:
         return False
     return not any(f.optional for f in schema.inputs) or (
@@ -59,26 +69,27 @@ def _required_inputs(schema: OnnxSchema) -> list[Formal]:
 
 
 def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
-    """True when no type is a half float, the result is none, or rows of numbers give what they give
-    in float32.
+    """Whether half floats give the same results as float32 does, rounded once.
 
-    False where the rows are no inputs for the operator: nothing is known then."""
+    True without half floats in the inputs or the result. False if no input row is valid for the
+    operator, so that nothing can be compared.
+    """
     if not set(binding.values()) & HALVES:
         return True
-    wide = {name: dtypes.float32 if t in HALVES else t for name, t in binding.items()}
+    wide_binding = {name: dtypes.float32 if t in HALVES else t for name, t in binding.items()}
     formals = _required_inputs(schema)
-    sessions = [_make_session(schema, types, formals, opset) for types in (binding, wide)]
+    sessions = [_make_session(schema, types, formals, opset) for types in (binding, wide_binding)]
     for row in _ROWS:
         results = [
             _run_row(session, schema, types, formals, row, binding)
-            for session, types in zip(sessions, (binding, wide), strict=True)
+            for session, types in zip(sessions, (binding, wide_binding), strict=True)
         ]
         if results[0] is None or results[1] is None:
             return False
         if dtypes.from_torch(results[0].dtype) not in HALVES:
             return True  # a comparison, or a cast to another type: nothing is rounded
-        narrow, rounded = results[0].double(), results[1].to(results[0].dtype).double()
-        if not np.array_equal(narrow.numpy(), rounded.numpy(), equal_nan=True):
+        measured, rounded = results[0].double(), results[1].to(results[0].dtype).double()
+        if not np.array_equal(measured.numpy(), rounded.numpy(), equal_nan=True):
             return False
     return True
 
@@ -91,7 +102,7 @@ def _run_row(
     row: Sequence[float],
     binding: Mapping[str, int],
 ) -> Any:
-    """The result for ``row`` in every input, as the narrow types hold it; None if there is none."""
+    """Return the result for ``row``, rounded to the types of ``binding``, or None."""
     feeds = {}
     for formal in formals:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -110,7 +121,7 @@ def _input_element(schema: OnnxSchema, formal: Formal, binding: Mapping[str, int
 def _make_session(
     schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal], opset: int
 ) -> Any:
-    """A session of one node, or None when it does not load."""
+    """Make a session of one node; return None if it does not load."""
     from onnx import helper
 
     names = [f.name for f in formals]
@@ -118,6 +129,6 @@ def _make_session(
         helper.make_tensor_value_info(f.name, _input_element(schema, f, binding), None)
         for f in formals
     ]
-    attributes = {a.name: _PLAIN[a.type] for a in schema.attributes if a.required}
+    attributes = {a.name: _ATTRIBUTE_VALUES[a.type] for a in schema.attributes if a.required}
     node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)
     return node_session(node, inputs, opset)

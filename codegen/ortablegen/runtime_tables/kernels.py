@@ -1,8 +1,8 @@
-"""Which types ONNX Runtime's CPU and CUDA providers have kernels for.
+"""Record and emit which types ONNX Runtime's CPU and CUDA providers have kernels for.
 
-Verbs read them from the installed package into specs/runtime/kernels_cpu.yaml and kernels_cuda.yaml
-(the latter on a machine with a GPU), which are checked in; ``ortable_generated/kernels.py`` and
-``kernels_cuda.py`` are emitted from these files.
+The verbs `kernels` and `kernels-cuda` write the kernels of the installed package to
+specs/runtime/kernels_cpu.yaml and kernels_cuda.yaml (the latter on a machine with a GPU), which are
+checked in; ``ortable_generated/kernels.py`` and ``kernels_cuda.py`` are emitted from these files.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ WIDER: dict[int, tuple[int, ...]] = {
 
 
 def kernel_matches(start: int, end: int, since: int) -> bool:
-    """Return whether a kernel runs a schema version.
+    """Whether a kernel runs a schema version, by ONNX Runtime's rule.
 
-    ONNX Runtime's rule: an open-ended kernel runs only the version it was registered for.
+    An open-ended kernel runs only the version that it was registered for.
     """
     return start == since or (end != _OPEN_END and start <= since <= end)
 
@@ -74,64 +74,68 @@ def kernel_matches(start: int, end: int, since: int) -> bool:
 
 
 def write_kernel_table(path: Path) -> None:
-    """Record the schemas of the installed onnx and ONNX Runtime, and write what this one can run to
-    ``path``. Both are read from the oldest supported versions: newer ones run what these do."""
+    """Record the schemas and the kernels of the installed onnx and ONNX Runtime.
+
+    Run this with the oldest supported versions: newer versions have all of their kernels.
+    """
     record_installed()
     path.write_text(read_kernels(), encoding="utf-8")
 
 
 def installed_kernels() -> list[Any]:
-    """The kernels of all providers that the installed ONNX Runtime was built with."""
+    """Return the kernels of all providers of the installed ONNX Runtime."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return list(state.get_all_opkernel_def())
 
 
 def read_kernels(numbers: bool = True) -> str:
-    """The YAML text of the kernel table: one row per operator and schema version, sorted; what the
-    kernels do to numbers is measured where ``numbers`` says so."""
+    """Return the YAML text of the kernel table, one sorted row per operator and schema version.
+
+    With ``numbers``, the deviations of the kernels from exact arithmetic are measured.
+    """
     lines = [_HEADER]
     for schemas, kernels in _by_operator(installed_kernels(), PROVIDER):
         rows = [row for schema in schemas for row in _version_rows(schema, kernels)]
         if any(row.kernels or row.functions or row.rounds for row in rows):
-            # a version without any kernel has its line too: it must hide the older one
-            lines += [_row_line(_with_numbers(row) if numbers else row) for row in rows]
+            # a version without a kernel needs a line, too, which replaces the older version's
+            lines += [_format_row(_add_numbers(row) if numbers else row) for row in rows]
     return format_yaml("\n".join(lines) + "\n")
 
 
 def read_cuda_kernels(found: Sequence[Any]) -> str:
-    """The YAML text of the table of CUDA.
+    """Return the YAML text of the table of CUDA kernels.
 
     Args:
-        found: kernels as ONNX Runtime lists them, those of other providers among them. It starts
-            every provider of its build for the list, so that those need their libraries.
+        found: the kernels of all providers as ONNX Runtime lists them. To list them it loads every
+            provider of its build, so the libraries of all providers must be installed.
     """
     lines = [_CUDA_HEADER]
-    for schemas, here in _by_operator(found, _CUDA):
+    for schemas, cuda_kernels in _by_operator(found, _CUDA):
         for schema in schemas:
-            if kernels := _matching_kernels(schema, here):
-                lines.append(_row_line(_Row(schema, schema.since, kernels)))
+            if kernels := _matching_kernels(schema, cuda_kernels):
+                lines.append(_format_row(_Row(schema, schema.since, kernels)))
     return format_yaml("\n".join(lines) + "\n")
 
 
 def _by_operator(
-    found: Iterable[Any], provider: str
+    kernels: Iterable[Any], provider: str
 ) -> Iterator[tuple[tuple[OnnxSchema, ...], list[Any]]]:
     """Yield the versions of every operator, with the kernels that the provider has for it."""
-    raw: dict[tuple[str, str], list[Any]] = {}
-    for kernel in found:
+    kernels_by_operator: dict[tuple[str, str], list[Any]] = {}
+    for kernel in kernels:
         if kernel.provider == provider:
-            raw.setdefault((kernel.op_name, kernel.domain), []).append(kernel)
+            kernels_by_operator.setdefault((kernel.op_name, kernel.domain), []).append(kernel)
     for domain in ("", MICROSOFT):
         for op in operators(domain):
-            yield versions_between(op, domain), raw.get((op, domain), [])
+            yield versions_between(op, domain), kernels_by_operator.get((op, domain), [])
 
 
-def _matching_kernels(schema: OnnxSchema, found: Iterable[Any]) -> list[Kernel]:
-    """Those of an operator's kernels that run a version of it."""
+def _matching_kernels(schema: OnnxSchema, kernels: Iterable[Any]) -> list[Kernel]:
+    """Return the kernels of an operator that run the schema version."""
     return merge_kernels(
         _by_parameter(schema, kernel.type_constraints)
-        for kernel in found
+        for kernel in kernels
         if kernel_matches(kernel.version_range[0], kernel.version_range[1], schema.since)
     )
 
@@ -139,25 +143,26 @@ def _matching_kernels(schema: OnnxSchema, found: Iterable[Any]) -> list[Kernel]:
 def write_kernel_fixes(path: Path, table: Path) -> list[str]:
     """Write to ``path`` the deviations of ``table`` that the installed ONNX Runtime has fixed.
 
-    Returns the deviations that ``table`` does not list.
+    Returns:
+        The measured deviations that ``table`` does not list.
     """
     import onnxruntime
 
     version = ".".join(onnxruntime.__version__.split(".")[:2])
-    lines, worse = [_FIXES_HEADER], []
+    lines, regressions = [_FIXES_HEADER], []
     for row in load_plain(table):
         schema = _schema_of(row)
         if schema is None or "numbers" not in row:
             continue
-        listed, measured = flat_numbers(row["numbers"]), measure_numbers(row, schema) or set()
+        recorded, measured = flat_numbers(row["numbers"]), measure_numbers(row, schema) or set()
         name = f"op: {row['op']}, since: {row['since']}"
         name += f", opset: {row['opset']}" if "opset" in row else ""
-        if listed - measured:
-            fixed = ", ".join(" ".join(words) for words in sorted(listed - measured))
+        if recorded - measured:
+            fixed = ", ".join(" ".join(words) for words in sorted(recorded - measured))
             lines.append(f'- {{{name}, onnxruntime: "{version}", fixed: [{fixed}]}}')
-        worse += [f"{{{name}}}: {' '.join(words)}" for words in sorted(measured - listed)]
+        regressions += [f"{{{name}}}: {' '.join(words)}" for words in sorted(measured - recorded)]
     path.write_text(format_yaml("\n".join(lines) + "\n"), encoding="utf-8")
-    return worse
+    return regressions
 
 
 _FIXES_HEADER = """\
@@ -169,11 +174,12 @@ _FIXES_HEADER = """\
 def measure_numbers(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str, ...]] | None:
     """Measure the deviations of the installed kernels for a line of the table.
 
-    Each is a word and a type, with the variant in front; None where the kernels do not run.
+    Each is a deviation and a type, with the variant in front if there is one. Return None if the
+    kernels do not run.
     """
-    kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
+    kernels = [_parse_types(k) for k in (*row["kernels"], *row.get("functions", ()))]
     line = _Row(schema, row.get("opset", schema.since), kernels)
-    by_variant = _with_numbers(line).numbers
+    by_variant = _add_numbers(line).numbers
     if by_variant is None:
         return None
     return {
@@ -184,12 +190,12 @@ def measure_numbers(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str
     }
 
 
-def flat_numbers(written: Any) -> set[tuple[str, ...]]:
-    """``numbers`` of a line of the table in the same form."""
-    if not isinstance(written, Mapping):
+def flat_numbers(numbers: Any) -> set[tuple[str, ...]]:
+    """Return ``numbers`` of a line of the table in the form of `measure_numbers`."""
+    if not isinstance(numbers, Mapping):
         return set()
     flat: set[tuple[str, ...]] = set()
-    for key, value in written.items():
+    for key, value in numbers.items():
         if isinstance(value, Mapping):
             flat |= {(key, *rest) for rest in flat_numbers(value)}
         else:
@@ -217,8 +223,11 @@ _CUDA_HEADER = """\
 
 @dataclass(frozen=True)
 class _Row:
-    """What runs from ``opset`` on: kernels, types that run through the function body only, and
-    half floats that this body rounds on the way."""
+    """The types that run from ``opset`` on.
+
+    ``functions`` run only through the function body; ``rounds`` are half floats that do so and are
+    rounded at each step.
+    """
 
     schema: OnnxSchema
     opset: int
@@ -228,10 +237,12 @@ class _Row:
     numbers: Numbers | None = None
 
 
-def _version_rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
-    """One row per schema version; more where the operators of its function body gain or lose
-    kernels in between."""
-    kernels = _matching_kernels(schema, found)
+def _version_rows(schema: OnnxSchema, all_kernels: Iterable[Any]) -> list[_Row]:
+    """Return the rows of a schema version.
+
+    There are several if operators of its function body gain or lose kernels at some opset.
+    """
+    kernels = _matching_kernels(schema, all_kernels)
     if not schema.has_function:
         return [_Row(schema, schema.since, kernels)]
     rows: list[_Row] = []
@@ -243,29 +254,29 @@ def _version_rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
 
 
 def _active_opsets(schema: OnnxSchema) -> range:
-    """The supported opsets at which this version is in force."""
+    """Return the supported opsets at which this version is in force."""
     floor, ceiling = DOMAIN_RANGE[schema.domain]
     later = [s.since for s in versions_between(schema.op, schema.domain) if s.since > schema.since]
     return range(max(schema.since, floor), (later[0] if later else ceiling + 1))
 
 
-def _row_line(row: _Row) -> str:
+def _format_row(row: _Row) -> str:
     schema = row.schema
     domain = f", domain: {schema.domain}" if schema.domain else ""
     name = f"op: {schema.op}{domain}, since: {schema.since}"
     if row.opset != schema.since:
         name += f", opset: {row.opset}"
-    text = f"- {{{name}, kernels: [{', '.join(map(_flow_mapping, row.kernels))}]"
+    text = f"- {{{name}, kernels: [{', '.join(map(_format_mapping, row.kernels))}]"
     for key, types in (("functions", row.functions), ("rounds", row.rounds)):
         if types:
-            text += f", {key}: [{', '.join(map(_flow_mapping, types))}]"
+            text += f", {key}: [{', '.join(map(_format_mapping, types))}]"
     if row.numbers is not None:
-        text += f", numbers: {_numbers_text(row.numbers)}"
+        text += f", numbers: {_format_numbers(row.numbers)}"
     return text + "}"
 
 
-def _with_numbers(row: _Row) -> _Row:
-    """The row with what its kernels and function bodies do to numbers."""
+def _add_numbers(row: _Row) -> _Row:
+    """Add the measured deviations of the kernels and function bodies to a row."""
     kernels = (*row.kernels, *row.functions)
     elements = {t for kernel in kernels for types in kernel.values() for t in types}
     opset = max(row.opset, DOMAIN_RANGE[row.schema.domain][0])
@@ -274,16 +285,16 @@ def _with_numbers(row: _Row) -> _Row:
     )
 
 
-def _numbers_text(found: Numbers) -> str:
-    if not found:
+def _format_numbers(numbers: Numbers) -> str:
+    if not numbers:
         return "exact"
-    variants = {name: _flow_mapping(types) for name, types in found.items()}
+    variants = {name: _format_mapping(types) for name, types in numbers.items()}
     plain = variants.pop("", "{}")[1:-1]
     parts = [plain] * bool(plain) + [f"{name}: {text}" for name, text in variants.items()]
     return "{" + ", ".join(parts) + "}"
 
 
-def _flow_mapping(kernel: Kernel) -> str:
+def _format_mapping(kernel: Kernel) -> str:
     pairs = (
         f"{name}: [{', '.join(map(dtypes.name, types))}]" for name, types in sorted(kernel.items())
     )
@@ -291,8 +302,10 @@ def _flow_mapping(kernel: Kernel) -> str:
 
 
 def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
-    """A kernel's constraints by type parameter of the schema; it may name an input or output
-    instead."""
+    """Return a kernel's type constraints by type parameter of the schema.
+
+    ONNX Runtime may write them by input or output instead.
+    """
     parameters = {name for name, _ in schema.type_params}
     formals = {f.name: f.type for f in (*schema.inputs, *schema.outputs)}
     result: dict[str, tuple[int, ...]] = {}
@@ -305,33 +318,35 @@ def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) 
 
 
 def merge_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Kernels that differ in one parameter only, joined; sorted."""
-    left = [dict(k) for k in kernels]
-    changed = True
-    while changed:
-        changed = False
-        for a, b in itertools.combinations(left, 2):
+    """Merge kernels that differ in one parameter only, and sort them."""
+    merged = [dict(k) for k in kernels]
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for a, b in itertools.combinations(merged, 2):
             different = [p for p in a.keys() | b.keys() if a.get(p) != b.get(p)]
             if len(different) > 1 or a.keys() != b.keys():
                 continue
             for p in different:
                 a[p] = tuple(sorted({*a[p], *b[p]}))
-            left = [k for k in left if k is not b]
-            changed = True
+            merged = [k for k in merged if k is not b]
+            is_changed = True
             break
-    return sorted(left, key=lambda k: sorted(k.items()))
+    return sorted(merged, key=lambda k: sorted(k.items()))
 
 
 def is_match(kernel: Kernel, binding: Mapping[str, int]) -> bool:
-    """True when the kernel runs with its parameters bound to these types."""
+    """Whether the kernel runs with its parameters bound to these types."""
     return all(p not in binding or binding[p] in types for p, types in kernel.items())
 
 
 def _measure_functions(
     schema: OnnxSchema, kernels: Sequence[Kernel], opset: int
 ) -> tuple[list[Kernel], list[Kernel]]:
-    """Types without a kernel that run through the function body: exact ones, and half floats that
-    are rounded on the way."""
+    """Return the types without a kernel that run through the function body.
+
+    The second list has the half floats that are rounded at each step.
+    """
     functions: list[Kernel] = []
     rounds: list[Kernel] = []
     for binding, exact in measure_bindings(schema, opset):
@@ -345,7 +360,7 @@ def _measure_functions(
 
 
 def emit_kernels(path: Path) -> dict[str, str]:
-    """``ortable_generated/kernels.py`` from the checked-in table at ``path``."""
+    """Emit ``ortable_generated/kernels.py`` from the checked-in table at ``path``."""
     table: dict[str, list[str]] = {}
     for row in load_plain(path) or ():
         schema = _schema_of(row)
@@ -358,25 +373,27 @@ def emit_kernels(path: Path) -> dict[str, str]:
 
 
 def emit_cuda_kernels(cuda: Path, cpu: Path, rounded: Path) -> dict[str, str]:
-    """``ortable_generated/kernels_cuda.py`` from the checked-in tables of both providers, and from
-    the list of kernels whose half floats are worse than torch's.
+    """Emit ``ortable_generated/kernels_cuda.py`` from the checked-in tables of both providers.
 
-    Where CUDA has kernels of an operator, the CPU's serve for types other than half floats only:
-    those are cast, and stay on the device.
+    ``rounded`` lists CUDA kernels that round half floats more than torch's; their types are
+    dropped. If CUDA has kernels of an operator, the CPU's are used for other types than half floats
+    only: half floats are cast and stay on the device.
     """
-    worse = _element_numbers({row["op"]: row["types"] for row in load_plain(rounded) or ()})
-    own = {_row_key(row): row for row in load_plain(cuda) or ()}
-    behind = load_plain(cpu) or []
-    alone = own.keys() - {_row_key(row) for row in behind}
+    rounded_types = _parse_types({row["op"]: row["types"] for row in load_plain(rounded) or ()})
+    cuda_rows = {_row_key(row): row for row in load_plain(cuda) or ()}
+    cpu_rows = load_plain(cpu) or []
+    cuda_only = cuda_rows.keys() - {_row_key(row) for row in cpu_rows}
     table: dict[str, list[str]] = {}
-    for row in (*behind, *(row for key, row in own.items() if key in alone)):
+    for row in (*cpu_rows, *(row for key, row in cuda_rows.items() if key in cuda_only)):
         schema, key = _schema_of(row), _row_key(row)
         if schema is None:
             continue
-        kernels = [] if key in alone else _kernels_of_row(schema, row)
-        if key in own:
-            first = _drop_types(_kernels_of_row(None, own[key]), worse.get(schema.key, ()))
-            kernels = [*first, *_drop_types(kernels, HALVES)]
+        kernels = [] if key in cuda_only else _kernels_of_row(schema, row)
+        if key in cuda_rows:
+            cuda_kernels = _drop_types(
+                _kernels_of_row(None, cuda_rows[key]), rounded_types.get(schema.key, ())
+            )
+            kernels = [*cuda_kernels, *_drop_types(kernels, HALVES)]
         table.setdefault(schema.key, []).append(_table_entry(schema, row, kernels))
     text = render("kernels_cuda.jinja", table=sorted(table.items()), name=cuda.name)
     return {"ortable_generated/kernels_cuda.py": text}
@@ -387,12 +404,12 @@ def _row_key(row: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def _drop_types(kernels: Sequence[Kernel], types: Container[int]) -> list[Kernel]:
-    """The kernels without some types; one of which a parameter has no others is none."""
-    left = [
+    """Remove types from kernels, and kernels of which a parameter has no type left."""
+    remaining = [
         {name: tuple(t for t in members if t not in types) for name, members in kernel.items()}
         for kernel in kernels
     ]
-    return [kernel for kernel in left if all(kernel.values())]
+    return [kernel for kernel in remaining if all(kernel.values())]
 
 
 def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
@@ -401,18 +418,18 @@ def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
 
 
 def _kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[Kernel]:
-    """The kernels that a line lists, function bodies among them; with the float16 that the CPU
-    provider is cast for, where ``schema`` is that of one of its lines."""
-    kernels: list[Kernel] = [
-        _element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))
-    ]
+    """Return the kernels and function bodies of a line.
+
+    With ``schema``, which is given for lines of the CPU, add the float16 that ONNX Runtime casts.
+    """
+    kernels: list[Kernel] = [_parse_types(k) for k in (*row["kernels"], *row.get("functions", ()))]
     if schema is None or schema.has_function:
         return kernels
-    return [_with_half(k) for k in kernels]
+    return [_add_cast_half(k) for k in kernels]
 
 
 def _table_entry(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[Kernel]) -> str:
-    """A line of a generated table."""
+    """Format a line of a generated table."""
     legal = {name: tuple(sorted(schema.elements(name))) for name, _ in schema.type_params}
     legal = {name: types for name, types in legal.items() if types}
     usable = merge_kernels(_restrict_types(k, legal) for k in kernels)
@@ -423,14 +440,17 @@ def _table_entry(schema: OnnxSchema, row: Mapping[str, Any], kernels: Iterable[K
     )
 
 
-def _element_numbers(kernel: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, ...]]:
+def _parse_types(kernel: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, ...]]:
     numbers = {name: number for number, name in dtypes.NAMES.items()}
     return {name: tuple(numbers[t] for t in types) for name, types in kernel.items()}
 
 
-def _with_half(kernel: Kernel) -> dict[str, tuple[int, ...]]:
-    """ONNX Runtime itself casts a float16 operand without a kernel to float32 and back, unless the
-    operator has a function body, which it writes out instead."""
+def _add_cast_half(kernel: Kernel) -> dict[str, tuple[int, ...]]:
+    """Add float16 where float32 runs.
+
+    ONNX Runtime casts float16 operands without a kernel to float32 and back, unless the operator
+    has a function body, which it inlines instead.
+    """
     half, single = dtypes.float16, dtypes.float32
     return {
         p: tuple(sorted({*types, half})) if single in types else types
@@ -443,7 +463,7 @@ def _restrict_types(kernel: Kernel, legal: Mapping[str, tuple[int, ...]]) -> Ker
 
 
 def _formal_type(schema: OnnxSchema, formal: Formal) -> str | int | None:
-    """How the table writes the type of a formal: a parameter, a fixed element type, or None."""
+    """Return a formal's type in the table: a parameter, a fixed element type, or None."""
     if formal.variadic and not formal.homogeneous:
         return None
     if formal.type in dict(schema.type_params):

@@ -1,6 +1,7 @@
-"""specs/runtime/decompositions.yaml and operator_cost.yaml: what the backend knows of operators.
+"""Compile specs/runtime/decompositions.yaml and operator_cost.yaml.
 
-Which ones torch decomposes, and which ones cost more in ONNX Runtime than in torch.
+They list the operators that torch decomposes before conversion, and the operators that cost more in
+ONNX Runtime than in torch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _COST_KEYS = ("op", "dtype", "from", "ratio", "why")
 def rows_of(
     path: Path, diagnostics: Diagnostics, form: str, keys: tuple[str, ...]
 ) -> Iterator[YMap]:
-    """Yield the mappings of a table of specs/runtime; ``form`` is said of anything else."""
+    """Yield the mappings of a table of specs/runtime; ``form`` is the error for other entries."""
     reader = EntryReader(path.name, diagnostics)
     for entry in load(path, str(PLACE / path.name), diagnostics):
         if isinstance(entry, YMap):
@@ -59,11 +60,11 @@ def emit_decompositions(path: Path, diagnostics: Diagnostics, record: Record) ->
 
 
 def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) -> dict[str, str]:
-    """Emit ``COSTS``: operator -> dtype of its first tensor -> (elements from which, ratio).
+    """Emit ``COSTS``: operator -> dtype of its first tensor -> (least element count, ratio).
 
     Rows are ``{op: aten::x, dtype: float32, from: 1000, ratio: 12}``; ``op: "*"`` stands for every
-    operator without a row. A row with ``why`` was not measured, and one of these without ``from``
-    is for readers: the operator stays in ONNX Runtime.
+    operator without a row. A row with ``why`` was not measured. A row without ``from`` only
+    documents that the operator stays in ONNX Runtime.
     """
     costs: dict[str, dict[str, tuple[int, int]]] = {}
     seen: set[tuple[str, str]] = set()

@@ -1,5 +1,4 @@
-"""specs/runtime/optimizers.yaml -> the optimizers that the backend's sessions run without, and
-`docs/optimizers.md`, the table for readers."""
+"""Compile specs/runtime/optimizers.yaml to lists of optimizers and to `docs/optimizers.md`."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, load
 
 _HEADER = header("specs/runtime/optimizers.yaml")
 _LEVELS = {"0": "always", "1": "basic", "2": "extended", "3": "layout", "4": "last"}
-# verdict -> the keys that a row of it needs beside name, level and verdict
-_NEEDED = {
+# verdict -> the keys that its rows need in addition to name, level and verdict
+_REQUIRED_KEYS = {
     "safe": (),
     "avoided": ("wrong", "instead"),
     "disabled": ("wrong", "instead", "cost"),
@@ -26,7 +25,7 @@ _KEYS = {"name", "class", "level", "verdict", "graphs", "wrong", "instead", "cos
 
 @dataclass(frozen=True)
 class Optimizer:
-    """A row: what an optimizer of ONNX Runtime does to graphs, and what ortable does about it."""
+    """A row: how an ONNX Runtime optimizer changes graphs, and whether ortable disables it."""
 
     name: str
     level: str
@@ -40,7 +39,7 @@ class Optimizer:
 
 
 def read_optimizers(path: Path, diagnostics: Diagnostics) -> list[Optimizer]:
-    """The rows, in file order; what is wrong with one is an error of ``diagnostics``."""
+    """Read the rows in file order, and report errors to ``diagnostics``."""
     rows = [
         _read_row(entry, diagnostics)
         for entry in load(path, f"specs/runtime/{path.name}", diagnostics)
@@ -53,38 +52,42 @@ def _read_row(entry: YNode, diagnostics: Diagnostics) -> Optimizer | None:
     texts = {key.text: value.text for key, value in pairs if isinstance(value, YScalar)}
     unknown = sorted({key.text for key, _ in pairs} - (_KEYS & set(texts)))
     verdict = texts.get("verdict", "")
-    if unknown or texts.get("level") not in _LEVELS or verdict not in _NEEDED:
+    if unknown or texts.get("level") not in _LEVELS or verdict not in _REQUIRED_KEYS:
         return diagnostics.error(
             entry.span,
             f"an optimizer has a name, a level of {', '.join(_LEVELS)}, a verdict of "
-            f"{', '.join(_NEEDED)}, and texts" + (f"; not {', '.join(unknown)}" * bool(unknown)),
+            f"{', '.join(_REQUIRED_KEYS)}, and texts"
+            + (f"; not {', '.join(unknown)}" * bool(unknown)),
         )
-    for key in ("name", *_NEEDED[verdict]):
+    for key in ("name", *_REQUIRED_KEYS[verdict]):
         if not texts.get(key):
             return diagnostics.error(entry.span, f"an optimizer that is {verdict} needs '{key}'")
     if "graphs" in texts and (verdict != "disabled" or texts["graphs"] not in _GRAPHS):
         return diagnostics.error(
-            entry.span, f"'graphs' of what is disabled is {' or '.join(_GRAPHS)}"
+            entry.span, f"'graphs' of a disabled optimizer is {' or '.join(_GRAPHS)}"
         )
     texts["type_name"] = texts.pop("class", texts["name"])
     return Optimizer(**texts)
 
 
 def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
-    """``ortable_generated/optimizers.py``: ``DISABLED``, what graphs that hold something run
-    without besides, ``DISABLED_FOR``, and the others, ``ENABLED``, in the order of the table."""
+    """Emit ``ortable_generated/optimizers.py``, three lists in the order of the table.
+
+    ``DISABLED`` is for all graphs, ``DISABLED_FOR`` for graphs with a feature; ``ENABLED`` has the
+    other optimizers.
+    """
     rows = list(rows)
-    off = [row for row in rows if row.verdict == "disabled"]
-    always = sorted({row.name for row in off if row.graphs == "all"})
+    disabled = [row for row in rows if row.verdict == "disabled"]
+    always_disabled = sorted({row.name for row in disabled if row.graphs == "all"})
     text = f"# {_HEADER}\n"
     text += '"""Optimizers of ONNX Runtime: those that sessions run without, and the others."""\n\n'
-    lines = "".join(f'    "{name}",\n' for name in always)
+    lines = "".join(f'    "{name}",\n' for name in always_disabled)
     text += f"DISABLED: tuple[str, ...] = (\n{lines})\n\n"
     text += "DISABLED_FOR: dict[str, tuple[str, ...]] = {\n"
     for graphs in _GRAPHS:
-        names = "".join(f'"{row.name}", ' for row in off if row.graphs == graphs)
+        names = "".join(f'"{row.name}", ' for row in disabled if row.graphs == graphs)
         text += f'    "{graphs}": ({names.rstrip()}),\n'
-    others = "".join(f'    "{row.name}",\n' for row in rows if row not in off)
+    others = "".join(f'    "{row.name}",\n' for row in rows if row not in disabled)
     text += f"}}\n\nENABLED: tuple[str, ...] = (\n{others})\n"
     return {"ortable_generated/optimizers.py": text}
 
@@ -137,12 +140,12 @@ the installed version.
 
 
 def optimizers_page(rows: list[Optimizer]) -> str:
-    """``docs/optimizers.md``: what goes wrong first, then the names of the rest."""
+    """Return the text of ``docs/optimizers.md``: wrong optimizers, then the others."""
     names = sorted({row.name for row in rows if row.verdict == "disabled"})
     parts = [_INTRODUCTION, *(f'        "{name}",\n' for name in names), "    ],\n)\n```\n\n"]
     parts.append(_VERDICTS)
     counts = ", ".join(
-        f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in _NEEDED
+        f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in _REQUIRED_KEYS
     )
     parts.append(
         f"{len(rows)} optimizers: {counts}.\n\n## What goes wrong, and what is done about it\n\n"

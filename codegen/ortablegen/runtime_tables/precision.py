@@ -16,7 +16,7 @@ from ortablegen.schemas.onnx import OnnxSchema
 from .probes import ANYTHING, PROBES, VARIANTS, Array, Maker, Probe, float_info, to_exact
 
 PROVIDER = "CPUExecutionProvider"
-# What a kernel does that exact arithmetic does not, in the order in which the table says it.
+# Deviations of a kernel from exact arithmetic, in the order of the table.
 DEVIATIONS = (
     "wrong", "via double", "via float", "saturates", "drops NaN", "drops infinity", "overflows",
     "drops sign of 0", "loses digits",
@@ -26,19 +26,19 @@ DEVIATIONS = (
 def measure_deviations(schema: OnnxSchema, element: int, opset: int) -> dict[str, set[str]] | None:
     """Measure the operator's kernel for one type at one opset, by variant ("": plain operator).
 
-    None where it is not measured, or the types do not run.
+    Return None if the operator has no probes, or the types do not run.
     """
     dtype = dtypes.to_numpy(element)
     by_variant: dict[str, set[str]] = {}
     for variant, maker in probe_makers(schema):
-        seen = _run_probes(schema, maker, dtype, opset)
-        if seen is not None:
-            by_variant[variant] = seen
+        words = _run_probes(schema, maker, dtype, opset)
+        if words is not None:
+            by_variant[variant] = words
     return by_variant or None
 
 
 def probe_makers(schema: OnnxSchema) -> list[tuple[str, Maker]]:
-    """The probes of an operator by variant."""
+    """Return the probes of an operator by variant."""
     if schema.domain:
         return []
     plain = [("", PROBES[schema.op])] if schema.op in PROBES else []
@@ -53,18 +53,18 @@ def _run_probes(
     ran = False
     with np.errstate(all="ignore"):
         for probe in maker(dtype):
-            key = _kind_of(probe)
+            key = _session_key(probe)
             if key not in sessions:
                 sessions[key] = _make_session(schema, probe, opset)
-            got = _run_probe(sessions[key], probe)
-            if got is None:
+            result = _run_probe(sessions[key], probe)
+            if result is None:
                 return None
             ran = True
-            words |= classify_result(probe, got)
+            words |= classify_result(probe, result)
     return words if ran else None
 
 
-def _kind_of(probe: Probe) -> object:
+def _session_key(probe: Probe) -> object:
     inputs = tuple(None if x is None else (x.dtype.name, x.ndim) for x in probe.inputs)
     return inputs, repr(sorted(probe.attributes.items()))
 
@@ -88,11 +88,11 @@ def _make_session(schema: OnnxSchema, probe: Probe, opset: int) -> Any:
 
 
 def node_session(node: Any, inputs: Sequence[Any], opset: int) -> Any:
-    """Make a session of one node, of which the first output is read; None if it does not load."""
+    """Make a session of one node with one output read; return None if it does not load."""
     import onnxruntime
     from onnx import helper
 
-    # an output without a type: the session infers it
+    # the session infers the type of the output
     results = [helper.make_empty_tensor_value_info(node.output[0])]
     graph = helper.make_graph([node], "probe", inputs, results)
     imports = [helper.make_opsetid(node.domain, opset)]
@@ -105,12 +105,12 @@ def node_session(node: Any, inputs: Sequence[Any], opset: int) -> Any:
         return onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=[PROVIDER]
         )
-    except Exception:  # the runtime's many error classes share no base; any refusal is a refusal
+    except Exception:  # the error classes of ONNX Runtime share no base
         return None
 
 
 def run_node(session: Any, feeds: Mapping[str, Array]) -> Any:
-    """Run such a session; None if it refuses the inputs, which are of any type of ONNX."""
+    """Run a session of `node_session`; return None if ONNX Runtime rejects the inputs."""
     import torch
     from onnxruntime import OrtValue
 
@@ -122,7 +122,7 @@ def run_node(session: Any, feeds: Mapping[str, Array]) -> Any:
     }
     try:
         (result,) = session.run_with_ort_values(None, values)
-    except Exception:  # as above
+    except Exception:  # no shared base class, see node_session
         return None
     return torch.from_dlpack(result._ortvalue.to_dlpack())
 
@@ -139,83 +139,92 @@ def _run_probe(session: Any, probe: Probe) -> Array | None:
     return None if tensor is None else tensor.numpy()
 
 
-# -- judging
+# -- classification
 
 
-def classify_result(probe: Probe, got: Array) -> set[str]:
-    """Return the deviations of a result, in the words of the table."""
+def classify_result(probe: Probe, result: Array) -> set[str]:
+    """Return the deviations of a result, a subset of `DEVIATIONS`."""
     operands = [None if x is None else to_exact(x) for x in probe.inputs]
     expected = np.asarray(probe.meaning(*operands))
-    if expected.size not in (1, got.size):
-        return {"wrong"}  # other sizes
+    if expected.size not in (1, result.size):
+        return {"wrong"}  # the sizes differ
     expected = (
-        np.broadcast_to(expected, got.shape) if expected.size == 1 else expected.reshape(got.shape)
+        np.broadcast_to(expected, result.shape)
+        if expected.size == 1
+        else expected.reshape(result.shape)
     )
     typed_input = (
-        probe.inputs[1] if got.dtype.kind == "b" and len(probe.inputs) > 2 else probe.inputs[0]
+        probe.inputs[1] if result.dtype.kind == "b" and len(probe.inputs) > 2 else probe.inputs[0]
     )
     assert typed_input is not None
-    if got.dtype.kind == "b" or (got.dtype != typed_input.dtype and got.dtype.kind in "iu"):
-        return _classify_choice(probe, got, expected)
-    if got.dtype.kind in "iu":
-        return _classify_ints(got, expected)
-    return _classify_floats(got, expected)
+    if result.dtype.kind == "b" or (
+        result.dtype != typed_input.dtype and result.dtype.kind in "iu"
+    ):
+        return _classify_choice(probe, result, expected)
+    if result.dtype.kind in "iu":
+        return _classify_ints(result, expected)
+    return _classify_floats(result, expected)
 
 
-def _classify_choice(probe: Probe, got: Array, expected: Array) -> set[str]:
-    """Classify booleans and indices: NaN is to blame where the numbers without it are right."""
-    if np.array_equal(got.astype(np.int64), expected.astype(np.int64)):
+def _classify_choice(probe: Probe, result: Array, expected: Array) -> set[str]:
+    """Classify booleans and indices.
+
+    The deviation is "drops NaN" if all results without NaN in their input are right.
+    """
+    if np.array_equal(result.astype(np.int64), expected.astype(np.int64)):
         return set()
-    first = probe.inputs[0]
-    assert first is not None
-    if first.dtype.kind not in "iub" and np.isnan(first.astype(np.float64)).any():
-        lost = np.isnan(first.astype(np.float64))
-        rows = lost.any(axis=int(probe.attributes["axis"])) if first.ndim > 1 else lost
-        if rows.shape == got.shape and np.array_equal(
-            got[~rows].astype(np.int64), expected[~rows].astype(np.int64)
+    operand = probe.inputs[0]
+    assert operand is not None
+    if operand.dtype.kind not in "iub" and np.isnan(operand.astype(np.float64)).any():
+        is_nan = np.isnan(operand.astype(np.float64))
+        has_nan = is_nan.any(axis=int(probe.attributes["axis"])) if operand.ndim > 1 else is_nan
+        if has_nan.shape == result.shape and np.array_equal(
+            result[~has_nan].astype(np.int64), expected[~has_nan].astype(np.int64)
         ):
             return {"drops NaN"}
     return {"wrong"}
 
 
-def _classify_ints(got: Array, expected: Array) -> set[str]:
-    """Classify ints, which wrap around as torch's do; near misses went through a float."""
-    low, high = int(np.iinfo(got.dtype).min), int(np.iinfo(got.dtype).max)
+def _classify_ints(result: Array, expected: Array) -> set[str]:
+    """Classify ints, which wrap around as in torch; a small error shows a cast to float."""
+    low, high = int(np.iinfo(result.dtype).min), int(np.iinfo(result.dtype).max)
     words = set()
-    for have, want in zip(got.ravel().tolist(), map(int, expected.ravel().tolist()), strict=True):
-        off = abs(have - want)
-        if (have - want) % (high - low + 1) == 0:
+    for actual, exact in zip(
+        result.ravel().tolist(), map(int, expected.ravel().tolist()), strict=True
+    ):
+        error = abs(actual - exact)
+        if (actual - exact) % (high - low + 1) == 0:
             continue
-        if not low <= want <= high:
+        if not low <= exact <= high:
             words.add("saturates")
-        elif off <= abs(want) * 2.0**-48:
+        elif error <= abs(exact) * 2.0**-48:
             words.add("via double")
         else:
-            words.add("via float" if off <= abs(want) * 2.0**-20 else "wrong")
+            words.add("via float" if error <= abs(exact) * 2.0**-20 else "wrong")
     return words
 
 
-def _classify_floats(got: Array, expected: Array) -> set[str]:
-    """Classify floats by what is the same on every processor: the last digits are not."""
-    info = float_info(got.dtype)
-    have, want = got.astype(np.float64).ravel(), expected.astype(np.longdouble).ravel()
-    is_compared = want != ANYTHING
-    have, want = have[is_compared], want[is_compared]
-    is_nan, is_inf = np.isnan(want), np.isinf(want)
+def _classify_floats(result: Array, expected: Array) -> set[str]:
+    """Classify floats without the last digits, which differ between processors."""
+    info = float_info(result.dtype)
+    actual, exact = result.astype(np.float64).ravel(), expected.astype(np.longdouble).ravel()
+    is_compared = exact != ANYTHING
+    actual, exact = actual[is_compared], exact[is_compared]
+    is_nan, is_inf = np.isnan(exact), np.isinf(exact)
     words: set[str] = set()
-    if (is_inf & (have != want.astype(np.float64))).any():
+    if (is_inf & (actual != exact.astype(np.float64))).any():
         words.add("drops infinity")
-    zero = (want == 0) & (have == 0)
-    if (zero & (np.signbit(have) != np.signbit(want))).any():
+    both_zero = (exact == 0) & (actual == 0)
+    if (both_zero & (np.signbit(actual) != np.signbit(exact))).any():
         words.add("drops sign of 0")
-    if (is_nan & ~np.isnan(have)).any():
-        return words | {"drops NaN"}  # other numbers may stand elsewhere, as in a sorted row
-    # numbers near the ends of the type may be rounded beyond them
-    near = ~is_nan & (np.abs(want) < info.most / 2)
-    if (near & ~np.isfinite(have)).any():
+    if (is_nan & ~np.isnan(actual)).any():
+        return words | {"drops NaN"}  # the other numbers may have moved, as in a sorted row
+    # numbers near the limits of the type may overflow by rounding
+    in_range = ~is_nan & (np.abs(exact) < info.most / 2)
+    if (in_range & ~np.isfinite(actual)).any():
         words.add("overflows")
-    both = near & np.isfinite(have) & (np.abs(want) >= info.normal)
-    if (both & (np.abs(have - want) > np.abs(want) * 2.0 ** (-info.bits // 2))).any():
+    is_normal = in_range & np.isfinite(actual) & (np.abs(exact) >= info.normal)
+    if (is_normal & (np.abs(actual - exact) > np.abs(exact) * 2.0 ** (-info.bits // 2))).any():
         words.add("loses digits")
     return words
 
@@ -223,8 +232,10 @@ def _classify_floats(got: Array, expected: Array) -> set[str]:
 def measure_operator(
     schema: OnnxSchema, elements: Iterable[int], opset: int
 ) -> dict[str, dict[str, tuple[int, ...]]] | None:
-    """Types by deviation and variant of what the kernels for ``elements`` do; None for an operator
-    that is not measured, an empty mapping for one that is exact."""
+    """Measure the kernels for ``elements``: variant -> deviation -> types.
+
+    Return None for an operator that is not measured; exact variants are left out.
+    """
     by_variant: dict[str, dict[int, set[str]]] = {}
     for element in elements:
         for variant, words in (measure_deviations(schema, element, opset) or {}).items():

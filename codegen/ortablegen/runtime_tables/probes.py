@@ -1,5 +1,6 @@
-"""Probes of how exactly the kernels of operators compute, with the exact results: the meaning
-of each operator on exact numbers (Python's ints, long doubles). For `precision.py`.
+"""Probes of how exactly the kernels of operators compute, with exact results, for `precision.py`.
+
+A meaning computes an operator in exact arithmetic (Python's ints, long doubles).
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from ortable import dtypes
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
-Meaning = Callable[..., Array]  # of exact numbers
+Meaning = Callable[..., Array]  # the operator in exact arithmetic
 _INF, _NAN = float("inf"), float("nan")
-_ODD = 2**53 + 1  # the first int that double has not
-_LENGTHS = (3, 7, 33)  # of rows that are reduced: below, at and above the width of a vector
+_MIN_INEXACT_INT = 2**53 + 1  # the smallest positive int that double cannot represent
+_LENGTHS = (3, 7, 33)  # of reduced rows: below, around and above the width of a vector register
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A node and what it is fed: ``inputs`` as arrays (None: left out), and what its first result
-    has to be, computed from the same numbers by ``meaning``."""
+    """A node with its inputs; an input of None is left out.
+
+    ``meaning`` computes the exact first result from the same inputs.
+    """
 
     inputs: tuple[Array | None, ...]
     meaning: Meaning
@@ -35,7 +38,7 @@ Maker = Callable[[DType], Iterator[Probe]]
 
 
 def _make_factory(probes: Callable[..., Iterator[Probe]]) -> Callable[..., Maker]:
-    """Turn a function of a dtype and further arguments into one of these, which gives a `Maker`."""
+    """Decorate a generator of probes so that a call without the dtype returns a `Maker`."""
     return lambda *args, **keywords: lambda dtype: probes(dtype, *args, **keywords)
 
 
@@ -61,9 +64,24 @@ def _int_limits(dtype: DType) -> tuple[int, int]:
 
 
 def _int_numbers(dtype: DType) -> Array:
-    """Small ints, those around what float32 and float64 hold, and the ends of the type."""
+    """Return small ints, ints around the limits of float32 and float64, and type limits."""
     low, high = _int_limits(dtype)
-    values = [1, 2, 3, 5, 7, 0, 2**24 + 1, 2**31 + 1, _ODD, 2**62 + 1, high, high - 1, low, low + 1]
+    values = [
+        1,
+        2,
+        3,
+        5,
+        7,
+        0,
+        2**24 + 1,
+        2**31 + 1,
+        _MIN_INEXACT_INT,
+        2**62 + 1,
+        high,
+        high - 1,
+        low,
+        low + 1,
+    ]
     values += [-value for value in values[:10]]
     generator = np.random.default_rng(7)
     values += [int(value) for value in generator.integers(low, high, 13, dtype, endpoint=True)]
@@ -71,7 +89,7 @@ def _int_numbers(dtype: DType) -> Array:
 
 
 def _float_numbers(dtype: DType) -> Array:
-    """NaN, infinities, both zeros, denormals, the ends of the type, and numbers of all sizes."""
+    """Return NaN, infinities, zeros, denormals, limits, and numbers of all magnitudes."""
     info = float_info(dtype)
     special = [_NAN, _INF, -_INF, 0.0, -0.0, info.least, -info.least, 37 * info.least, info.normal]
     special += [-info.normal, info.most, -info.most, 0.5, -0.5, 1.5, 2.5, -2.5, 1, -1, 3, 6, -3]
@@ -81,13 +99,13 @@ def _float_numbers(dtype: DType) -> Array:
     drawn = [*generator.standard_normal(24), *(generator.standard_normal(24) * sizes)]
     numbers = [*special, *drawn]
     with np.errstate(over="ignore"):
-        # at other places the other way round: kernels treat the last few by other code
+        # repeated in reverse, since kernels compute the last elements by other code
         return np.array([*numbers, *reversed(numbers), _NAN], dtype)
 
 
 @dataclass(frozen=True)
 class FloatInfo:
-    """The ends of a float type, and its digits in bits."""
+    """The limits of a float type, and its precision in bits."""
 
     least: float
     normal: float
@@ -104,7 +122,7 @@ _FLOATS = {
 
 
 def float_info(dtype: DType) -> FloatInfo:
-    """The ends of a float type."""
+    """Return the limits of a float type."""
     return _FLOATS[dtype.name]
 
 
@@ -116,27 +134,31 @@ def probe_numbers(dtype: DType) -> Array:
 
 
 def _operand_pairs(dtype: DType) -> Iterator[tuple[Array, Array]]:
-    """Two operands: each number with each, in vectors, and one number with all from either side."""
+    """Yield two operands: all pairs of numbers, then scalars broadcast from either side."""
     values = probe_numbers(dtype)
     yield np.repeat(values, len(values)), np.tile(values, len(values))
     for value in values[:12]:
-        one = np.array([value], dtype)
-        yield one, values
-        yield values, one
+        scalar = np.array([value], dtype)
+        yield scalar, values
+        yield values, scalar
 
 
 def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
-    """Matrices whose rows and columns are reduced: numbers, large ones, and the special ones at the
-    first, a middle and the last place."""
+    """Yield matrices whose rows and columns are reduced.
+
+    Special numbers stand at the first, a middle and the last position.
+    """
     if dtype.kind == "b":
         return
     generator = np.random.default_rng(11)
     for length in _LENGTHS:
         if not _is_float(dtype):
             low, high = _int_limits(dtype)
-            for bound in (9, 2**22, _ODD + 2, 2**60):
-                reach = min(bound, high) >> narrow
-                small = generator.integers(max(low, -reach), reach, (4, length), np.int64, True)
+            for bound in (9, 2**22, _MIN_INEXACT_INT + 2, 2**60):
+                magnitude = min(bound, high) >> narrow
+                small = generator.integers(
+                    max(low, -magnitude), magnitude, (4, length), np.int64, True
+                )
                 small[0, :] = abs(small[0, :]) | 1
                 yield small.astype(dtype)
             continue
@@ -150,7 +172,7 @@ def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
         yield base.astype(dtype)
 
 
-# -- probes of one operand, two, many
+# -- probes by number of operands
 
 
 @_make_factory
@@ -166,7 +188,7 @@ def _binary_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterato
 
 @_make_factory
 def _variadic_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
-    """Two operands, and three."""
+    """Yield probes with two and with three operands."""
     for left, right in _operand_pairs(dtype):
         yield Probe((left, right), meaning)
         if left.shape == right.shape:
@@ -178,13 +200,16 @@ def _variadic_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
 def _division_probes(
     dtype: DType, meaning: Meaning, ints_only: bool = False, **attributes: Any
 ) -> Iterator[Probe]:
-    """Ints are not divided by 0, nor the lowest by -1: torch refuses them, and processors stop."""
+    """Yield probes without int division by 0 or -1.
+
+    torch refuses the first, and the lowest int divided by -1 traps on some processors.
+    """
     if dtype.kind == "b" or (ints_only and _is_float(dtype)):
         return
     for left, right in _operand_pairs(dtype):
         if not _is_float(dtype):
-            refused = (right == 0) | (right == dtype.type(0) - dtype.type(1))
-            right = np.where(refused, dtype.type(3), right)
+            is_invalid = (right == 0) | (right == dtype.type(0) - dtype.type(1))
+            right = np.where(is_invalid, dtype.type(3), right)
         yield Probe((left, right), meaning, attributes)
 
 
@@ -207,7 +232,7 @@ def _where(condition: Any, left: Any, right: Any) -> Array:
 
 @_make_factory
 def _reduction_probes(dtype: DType, meaning: Meaning, floats_only: bool = False) -> Iterator[Probe]:
-    """Over rows and over columns: kernels have code of their own for each."""
+    """Yield reductions over rows and over columns, since kernels have separate code for each."""
     if floats_only and not _is_float(dtype):
         return
     for rows in _reduction_rows(dtype):
@@ -221,7 +246,7 @@ def _reduction_probes(dtype: DType, meaning: Meaning, floats_only: bool = False)
 
 @_make_factory
 def _axis_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
-    """Operators with the attribute ``axis``."""
+    """Yield probes of operators with the attribute ``axis``."""
     for rows in _reduction_rows(dtype):
         for operand, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
             here = axis
@@ -242,7 +267,7 @@ def _cumulative_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
 
 
 def _positive(x: Array) -> Array:
-    """``x`` where it is above 0, 0 where not, NaN kept: torch's relu."""
+    """Return ``x`` where it is above 0, NaN where it is NaN, else 0, as torch's relu does."""
     return np.where(x > 0, x, np.where(x != x, x, x * 0 + 0 if x.dtype == object else 0.0))
 
 
@@ -258,7 +283,7 @@ def _int_quotient(left: int, right: int) -> int:
 
 
 def _exact_fmod(left: Array, right: Array) -> Array:
-    """fmod: the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     if left.dtype != object:
         return np.fmod(left, right)
     return left - _exact_division(left, right) * right
@@ -269,8 +294,8 @@ def _axis_mean(x: Array, axis: int) -> Array:
 
 
 def _axis_extreme(largest: bool) -> Meaning:
-    one = np.maximum if largest else np.minimum
-    return lambda x, axis: one.reduce(x, axis=axis)
+    ufunc = np.maximum if largest else np.minimum
+    return lambda x, axis: ufunc.reduce(x, axis=axis)
 
 
 def _log_sum_exp(x: Array, axis: int) -> Array:
@@ -285,11 +310,11 @@ def _exact_softmax(x: Array, axis: int) -> Array:
 
 
 def _log_softmax(x: Array, axis: int) -> Array:
-    moved = x - np.max(x, axis=axis, keepdims=True)
-    return moved - np.log(np.sum(np.exp(moved), axis=axis, keepdims=True))
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
-def _first_extreme(largest: bool) -> Meaning:
+def _extreme_index(largest: bool) -> Meaning:
     def meaning(x: Array, axis: int) -> Array:
         # numpy takes the first NaN, as torch does
         wide = x if x.dtype == object else x.astype(np.float64)
@@ -353,15 +378,15 @@ def _half_clips(dtype: DType) -> Iterator[Probe]:
 
 def _where_probes(dtype: DType) -> Iterator[Probe]:
     values = probe_numbers(dtype)
-    other = np.roll(values, 5)
-    one = values[3:4]
+    rotated = np.roll(values, 5)
+    scalar = values[3:4]
     for condition in (np.arange(len(values)) % 3 == 0, np.arange(len(values)) % 3 != 0):
-        for left, right in ((values, other), (one, other), (values, one)):
+        for left, right in ((values, rotated), (scalar, rotated), (values, scalar)):
             yield Probe((condition, left, right), _where)
 
 
 def _product_probes(dtype: DType) -> Iterator[Probe]:
-    # factors of half the bits, so that double holds no product of them
+    # smaller factors, whose products double cannot represent
     for rows in _reduction_rows(dtype, narrow=1 if not _is_float(dtype) else 0):
         yield Probe((rows, np.ascontiguousarray(rows.T)), _matrix_product)
 
@@ -371,7 +396,7 @@ def _matrix_product(left: Array, right: Array) -> Array:
 
 
 def _einsum_probes(dtype: DType) -> Iterator[Probe]:
-    """A product, and a sum: of the kernels that Einsum calls, one each."""
+    """Yield a product and a sum, which Einsum computes by different kernels."""
     for probe in _product_probes(dtype):
         yield Probe(probe.inputs, _matrix_product, {"equation": "ij,jk->ik"})
         rows = probe.inputs[0]
@@ -379,7 +404,7 @@ def _einsum_probes(dtype: DType) -> Iterator[Probe]:
 
 
 def _sort_probes(dtype: DType) -> Iterator[Probe]:
-    """The largest numbers, NaN above all, as torch sorts them."""
+    """Yield sorts from the largest number, with NaN above all, as in torch."""
     for rows in _reduction_rows(dtype):
         count = np.array([rows.shape[1]])
         yield Probe((rows, count), lambda x, _: np.sort(x, axis=1)[:, ::-1], {"axis": 1}, 2)
@@ -404,10 +429,10 @@ def _global_pools(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
 @_make_factory
 def _scatter_probes(dtype: DType, reduction: str, meaning: Meaning, nd: bool) -> Iterator[Probe]:
     values = probe_numbers(dtype)
-    other = np.roll(values, 7)
-    at = np.arange(len(values))
-    indices = at[:, None] if nd else at
-    yield Probe((values, indices, other), lambda x, _, y: meaning(x, y), {"reduction": reduction})
+    updates = np.roll(values, 7)
+    positions = np.arange(len(values))
+    indices = positions[:, None] if nd else positions
+    yield Probe((values, indices, updates), lambda x, _, y: meaning(x, y), {"reduction": reduction})
 
 
 def _range_probes(dtype: DType) -> Iterator[Probe]:
@@ -423,43 +448,45 @@ def _range_probes(dtype: DType) -> Iterator[Probe]:
 def _move_probes(
     dtype: DType, meaning: Meaning, *rest: Array, **attributes: Any
 ) -> Iterator[Probe]:
-    """Operators that only move what they are given."""
+    """Yield probes of operators that only move elements."""
     values = probe_numbers(dtype)
     table = np.resize(values, (4, 6 * max(1, len(values) // 6)))
     yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
 
 
-ANYTHING = np.longdouble(-12345.678)  # where no number is expected
+ANYTHING = np.longdouble(-12345.678)  # in expected results: not compared
 
 
 @_make_factory
 def _recurrent_probes(dtype: DType, gates: int) -> Iterator[Probe]:
-    """One step of a recurrent layer over a row with NaN: all that it gives there is NaN.  Other
-    numbers are for sample calls to compare."""
+    """Yield a step of a recurrent layer with NaN in one row, whose results must all be NaN.
+
+    Sample calls compare other numbers.
+    """
     if not _is_float(dtype):
         return
     rows = np.array([[[0.5, -0.25], [_NAN, 0.5]]], dtype)
     weights = np.full((1, gates * 3, 2), 0.25, dtype)
     recurrent = np.full((1, gates * 3, 3), 0.125, dtype)
     for bias in (None, np.full((1, 2 * gates * 3), 0.5, dtype)):
-        yield Probe((rows, weights, recurrent, bias), _lost_rows, {"hidden_size": 3})
+        yield Probe((rows, weights, recurrent, bias), _nan_steps, {"hidden_size": 3})
 
 
-def _lost_rows(x: Array, *_: Array) -> Array:
-    lost = np.asarray(np.isnan(x).any(-1))[:, None, :, None]
-    return np.where(np.broadcast_to(lost, (*lost.shape[:-1], 3)), _NAN, ANYTHING)
+def _nan_steps(x: Array, *_: Array) -> Array:
+    is_nan = np.asarray(np.isnan(x).any(-1))[:, None, :, None]
+    return np.where(np.broadcast_to(is_nan, (*is_nan.shape[:-1], 3)), _NAN, ANYTHING)
 
 
 def _norm_probes(dtype: DType) -> Iterator[Probe]:
-    """NaN in a row is NaN in all of the row; other numbers are for sample calls to compare."""
+    """Yield norms whose rows with NaN must be all NaN; sample calls compare other numbers."""
     for rows in _reduction_rows(dtype):
         gain = np.ones(rows.shape[1], dtype)
         yield Probe((rows, gain), _nan_rows)
 
 
 def _nan_rows(x: Array, *_: Array) -> Array:
-    lost = np.isnan(x).any(-1, keepdims=True)
-    return np.where(np.broadcast_to(lost, x.shape), _NAN, ANYTHING)
+    is_nan = np.isnan(x).any(-1, keepdims=True)
+    return np.where(np.broadcast_to(is_nan, x.shape), _NAN, ANYTHING)
 
 
 _SUM, _PRODUCT = np.add.reduce, np.multiply.reduce
@@ -531,8 +558,8 @@ PROBES: dict[str, Maker] = {
     "ReduceSumSquare": _reduction_probes(lambda x, axis: _SUM(x * x, axis=axis)),
     "ReduceLogSum": _reduction_probes(lambda x, axis: np.log(_SUM(x, axis=axis)), floats_only=True),
     "ReduceLogSumExp": _reduction_probes(_log_sum_exp, floats_only=True),
-    "ArgMax": _axis_probes(_first_extreme(True), keepdims=0),
-    "ArgMin": _axis_probes(_first_extreme(False), keepdims=0),
+    "ArgMax": _axis_probes(_extreme_index(True), keepdims=0),
+    "ArgMin": _axis_probes(_extreme_index(False), keepdims=0),
     "Softmax": _axis_probes(_exact_softmax),
     "LogSoftmax": _axis_probes(_log_softmax),
     "CumSum": _cumulative_probes(np.add.accumulate),
@@ -552,8 +579,8 @@ PROBES: dict[str, Maker] = {
     "GRU": _recurrent_probes(3),
     "RNN": _recurrent_probes(1),
 }
-# Operators that are measured more than once: an attribute, or an input that is left out, chooses
-# what they do.
+# Operators that are measured more than once, since an attribute or an omitted input selects the
+# computation.
 VARIANTS: dict[str, dict[str, Maker]] = {
     "Clip": {"one bound": _half_clips},
     "Mod": {

@@ -1,5 +1,4 @@
-"""specs/runtime/session.yaml -> what the backend tells sessions of ONNX Runtime, what option `tune`
-tries, and `docs/sessions.md`, the table for readers."""
+"""Compile specs/runtime/session.yaml to the session settings and to `docs/sessions.md`."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 _HEADER = header("specs/runtime/session.yaml")
 _TEXTS = ("name", "usual", "inference", "training", "about", "source")
 _LISTS = ("range", "search")
-_TORCH = "torch"  # as a value: as many as torch has threads
+_TORCH = "torch"  # as a value: the number of threads of torch
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A row: a setting of sessions, the values it takes, and those that the backend gives it."""
+    """A row: a session setting, its range, and the values that the backend uses."""
 
     name: str
     range: tuple[int, int]
@@ -33,7 +32,7 @@ class Setting:
 
 
 def read_settings(path: Path, diagnostics: Diagnostics) -> list[Setting]:
-    """The rows, in file order; what is wrong with one is an error of ``diagnostics``."""
+    """Read the rows in file order, and report errors to ``diagnostics``."""
     settings: dict[str, Setting] = {}
     for entry in load(path, f"specs/runtime/{path.name}", diagnostics):
         row = _read_row(entry, diagnostics)
@@ -89,8 +88,11 @@ def _parse_ints(value: YSeq) -> list[int] | None:
 
 
 def emit_settings(rows: Iterable[Setting]) -> dict[str, str]:
-    """``ortable_generated/sessions.py``: ``INFERENCE`` and ``TRAINING``, settings by name;
-    ``SEARCHED``, the values that are tried; ``RANGES``."""
+    """Emit ``ortable_generated/sessions.py``.
+
+    ``INFERENCE`` and ``TRAINING`` have settings by name, ``SEARCHED`` the values that the option
+    `tune` tries, ``RANGES`` the allowed values.
+    """
     rows = list(rows)
     text = f"# {_HEADER}\n"
     text += '"""What sessions of ONNX Runtime are told, and what may be tried."""\n\n'
@@ -144,7 +146,7 @@ Runtime's own default holds. You may set any of them in `session_options`.
 
 
 def settings_page(rows: Iterable[Setting]) -> str:
-    """``docs/sessions.md``."""
+    """Return the text of ``docs/sessions.md``."""
     lines = []
     for row in rows:
         tried = ", ".join(map(str, row.search))
