@@ -1,3 +1,5 @@
-"""The one expression language of all specs. Text with a position comes in; `parse` gives a syntax
-tree, `check` what is known of its value (`kinds`, `narrowing`), `emit` Python text. The front ends
-call it and bring their own names and words."""
+"""The expression language of all specs: `parse` returns a syntax tree, `emit` Python text.
+
+`check` checks the tree; `kinds` and `narrowing` are the types and facts that it infers. The front
+ends call these modules with their own names and functions.
+"""

@@ -1,5 +1,4 @@
-"""Checks one piece of spec language: names, words, ONNX calls at every opset, value classes, dtype
-sets."""
+"""Check code of the spec language: names, functions, ONNX calls at every opset, kinds, dtypes."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _LITERALS = {
     complex: kinds.SCALAR,
     type(None): NONE,
 }
-# words that ask for the dtype of a result, and how a dtype is asked
+# functions that test the dtype of a result -> the same test of a dtype
 _DTYPE_TESTS = {
     "is_bool": "== boolean",
     "is_complex": "in (complex64, complex128)",
@@ -39,11 +38,12 @@ _DTYPE_TESTS = {
 
 @dataclass
 class CodeChecker:
-    """Walks one :class:`Code`; collects the names it reads and reports what is wrong.
+    """Walks one :class:`Code`, collects the names that it reads, and reports errors.
 
-    ``opsets`` is the range in which the code may run; ``target`` the case's target; ``condition``
-    forbids nodes. Rewrites have more ``words``, names of attributes that are ``kept``, and other
-    words for what they are (``unit``) and what returns (``giver``).
+    ``opsets`` is the range in which the code may run, ``target`` the target of its case; code of a
+    ``condition`` must not make nodes. Rewrites have more ``words`` (functions) and ``attr_dicts``
+    (names bound to all attributes of a node); ``unit`` and ``giver`` name the case and the schema
+    in errors.
     """
 
     code: Code
@@ -64,7 +64,7 @@ class CodeChecker:
     def error(
         self, node: ast.AST, message: str, notes: Iterable[str] = (), fix: str | None = None
     ) -> Value:
-        """Report an error at ``node``; return a value of which nothing is known."""
+        """Report an error at ``node``; return an unknown value."""
         self.diagnostics.error(self.code.at(node), message, notes, fix)
         return Value(Kind(ANY))
 
@@ -80,17 +80,18 @@ class CodeChecker:
         self.check_unused()
 
     def check_unused(self) -> None:
-        """Report assignments that nothing reads; of a tuple, one read name is enough."""
+        """Report assignments that are never read; one read name of a tuple is enough."""
         read = {n.id for n in names_in(*self.code.body) if isinstance(n.ctx, ast.Load)}
         for statement in self.code.body:
             if not isinstance(statement, ast.Assign):
                 continue
             targets = [name.id for name in names_in(statement.targets[0])]
             if read.isdisjoint(targets):
-                words = " and ".join(f"'{name}'" for name in targets)
-                self.error(statement, f"nothing reads {words}", fix="leave the line out")
+                names = " and ".join(f"'{name}'" for name in targets)
+                self.error(statement, f"{names} is never read", fix="delete the line")
 
     def check_assignment(self, statement: ast.Assign) -> None:
+        """Check an assignment, and bind its targets."""
         target = statement.targets[0]
         if isinstance(target, ast.Name):
             self.bind_name(target, self.infer_value(statement.value, 1))
@@ -108,6 +109,7 @@ class CodeChecker:
             self.bind_name(name, part)
 
     def bind_name(self, target: ast.expr, value: Value) -> None:
+        """Bind a name to a value; report a name of the language."""
         assert isinstance(target, ast.Name)
         if (
             target.id in vocabulary.load_prelude()
@@ -121,30 +123,31 @@ class CodeChecker:
             )
         self.env[target.id] = value
 
-    def check_return(self, value: ast.expr, returns: tuple[str, ...]) -> None:
-        count_expected = len(returns)
-        if count_expected == 1 and returns[0].endswith("[]"):
-            got = self.infer_value(value, None)
+    def check_return(self, node: ast.expr, returns: tuple[str, ...]) -> None:
+        """Check a returned value against the result types."""
+        expected_count = len(returns)
+        if expected_count == 1 and returns[0].endswith("[]"):
+            value = self.infer_value(node, None)
             lists = (RESULTS, ANY, kinds.SYMINTS, kinds.COMPLEXES)
-            if got.parts is None and got.kind.base not in lists:
-                self.error(value, f"the schema returns a list, this is a {got.kind}")
+            if value.parts is None and value.kind.base not in lists:
+                self.error(node, f"the schema returns a list, this is a {value.kind}")
             return
-        got = self.infer_value(value, count_expected)
-        count = len(got.parts) if got.parts is not None else 1
-        if count_expected == 0:
-            if got.kind.base != NONE:
-                self.error(value, f"the {self.giver} returns nothing", fix="return None")
-        elif count != count_expected and not (
-            got.parts is None and got.kind.base in (RESULTS, ANY)
+        value = self.infer_value(node, expected_count)
+        count = len(value.parts) if value.parts is not None else 1
+        if expected_count == 0:
+            if value.kind.base != NONE:
+                self.error(node, f"the {self.giver} returns nothing", fix="return None")
+        elif count != expected_count and not (
+            value.parts is None and value.kind.base in (RESULTS, ANY)
         ):
             self.error(
-                value,
-                f"the {self.giver} returns {count_expected} result{'s' * (count_expected > 1)},"
+                node,
+                f"the {self.giver} returns {expected_count} result{'s' * (expected_count > 1)},"
                 f" this returns {count}",
             )
-        for part in got.parts or (got,):
+        for part in value.parts or (value,):
             if part.kind.base in (kinds.INTS, kinds.FLOATS, kinds.STR, kinds.DTYPE):
-                self.error(value, f"a result of the graph is expected, this is a {part.kind}")
+                self.error(node, f"a result of the graph is expected, this is a {part.kind}")
 
     # -- expressions ----------------------------------------------------------------------------
 
@@ -197,15 +200,16 @@ class CodeChecker:
         return self.error(
             node,
             f"unknown function '{name}'{hint}",
-            ["CapWords are ONNX operators, lower-case functions the prelude's"],
+            ["CapWords are ONNX operators, lower-case names are prelude functions"],
         )
 
     def check_onnx(self, node: ast.Call, outputs: int | None) -> Value:
+        """Check a node call."""
         if self.condition:
             self.error(
                 node,
                 "a result of the graph in a condition",
-                ["conditions are decided while converting, before any number is known"],
+                ["conditions are evaluated during conversion, before any number is known"],
                 fix="use Where(...) in the block, or test dtypes, ranks, None, ints",
             )
         inputs = [
@@ -226,6 +230,7 @@ class CodeChecker:
         return check_onnx_call(call, self.error)
 
     def check_helper(self, node: ast.Call, word: Word) -> Value:
+        """Check a call of a helper function, and infer its result."""
         if self.condition and word.makes_nodes:
             self.error(
                 node, f"'{word.name}' adds nodes to the graph and cannot stand in a condition"
@@ -266,7 +271,7 @@ class CodeChecker:
             if parameter.required and parameter.name not in passed and not starred:
                 self.error(
                     node,
-                    f"'{word.name}' lacks its argument '{parameter.name}'",
+                    f"'{word.name}' lacks the argument '{parameter.name}'",
                     [word.signature()],
                 )
         if not starred:
@@ -280,13 +285,14 @@ class CodeChecker:
     def check_argument(
         self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter
     ) -> None:
-        # a word that only asks (dtype, rank, shape) takes a pair as it takes a result
-        asks = value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not word.makes_nodes
-        expected = kinds.in_complex(parameter.kind) if asks else parameter.kind
+        """Check that a helper's parameter accepts a value."""
+        # functions that only query dtype, rank or shape accept a complex pair like a result
+        accepts_pair = value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not word.makes_nodes
+        expected = kinds.in_complex(parameter.kind) if accepts_pair else parameter.kind
         if not can_pass(value.kind, expected):
             self.error(
                 node,
-                f"'{word.name}' wants {parameter.kind} for '{parameter.name}', got {value.kind}",
+                f"'{word.name}' needs {parameter.kind} for '{parameter.name}', got {value.kind}",
                 [word.signature()],
                 fix=_argument_fix(ast.unparse(node), value.kind, expected, word),
             )
@@ -303,19 +309,20 @@ class CodeChecker:
         )
 
     def check_builtin(self, node: ast.Call, name: str) -> Value:
+        """Check a call of a Python function, and infer its result."""
         values = [self.infer_value(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
         for argument, value in zip(node.args, values, strict=True):
             if value.kind.base in (RESULT, kinds.COMPLEX):
                 self.error(
                     argument,
-                    f"'{name}' of a result of the graph: its numbers are not known while"
-                    " converting",
-                    fix="ask for its size or dtype (dim_of, rank_of, dtype_of), or use a node",
+                    f"'{name}' of a result of the graph: its numbers are not known during"
+                    " conversion",
+                    fix="use its size or dtype (dim_of, rank_of, dtype_of), or a node",
                 )
         if name == "float" and values:
             return Value(Kind(FLOAT), fits_float32=values[0].fits_float32)
         if name in ("int", "len", "range") and values and values[0].kind.base == kinds.SYMINT:
-            self.error(node, f"'{name}' of a symbolic int", fix="static(x) demands a known int")
+            self.error(node, f"'{name}' of a symbolic int", fix="static(x) requires a known int")
         result = vocabulary.BUILTINS[name]
         if name == "sum" and values:
             return Value(Kind(kinds.ELEMENT.get(values[0].kind.base, ANY)))
@@ -328,6 +335,7 @@ class CodeChecker:
         return self.join_values(values)
 
     def join_values(self, values: list[Value]) -> Value:
+        """Return the common kind of values."""
         if not values:
             return Value(Kind(ANY))
         kind = values[0].kind
@@ -343,23 +351,23 @@ class CodeChecker:
         self.env = narrowing.narrow_env(saved, node.test, False, self.linked)
         right = self.infer_value(node.orelse, outputs)
         self.env = saved
-        both = (
+        joined_dtypes = (
             left.dtypes | right.dtypes
             if left.dtypes is not None and right.dtypes is not None
             else None
         )
         if left.kind.base == NONE or right.kind.base == NONE:
-            both = left.dtypes if right.kind.base == NONE else right.dtypes
+            joined_dtypes = left.dtypes if right.kind.base == NONE else right.dtypes
         parts = (
             left.parts
             if left.parts and right.parts and len(left.parts) == len(right.parts)
             else None
         )
         fits_float32 = left.fits_float32 and right.fits_float32
-        return Value(join_kinds(left.kind, right.kind), both, parts, fits_float32)
+        return Value(join_kinds(left.kind, right.kind), joined_dtypes, parts, fits_float32)
 
     def check_condition(self, node: ast.expr) -> None:
-        """Check a condition inside a block: it is decided at conversion, like ``when``."""
+        """Check a condition inside a block, which is evaluated during conversion."""
         saved, self.condition = self.condition, True
         value = self.infer_value(node)
         self.condition = saved
@@ -375,16 +383,16 @@ class CodeChecker:
             self.infer_value(node.left),
             *(self.infer_value(comparator) for comparator in node.comparators),
         ]
-        identity = all(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
+        is_identity_test = all(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
         for expression, value in zip([node.left, *node.comparators], values, strict=True):
-            if not identity and value.kind.base in (RESULT, RES, kinds.COMPLEX):
+            if not is_identity_test and value.kind.base in (RESULT, RES, kinds.COMPLEX):
                 self.error(
                     expression,
-                    "a result of the graph is compared while converting",
+                    "a result of the graph is compared during conversion",
                     ["its numbers are not known yet"],
                     fix="use an ONNX comparison such as Equal(...) in the block",
                 )
-        if not identity and any(value.kind.base in kinds.SYMBOLIC for value in values):
+        if not is_identity_test and any(value.kind.base in kinds.SYMBOLIC for value in values):
             self.symbolic_tests.append(node)
         return Value(Kind(BOOL))
 
@@ -440,8 +448,8 @@ class CodeChecker:
             base = value.kind.base
             if not isinstance(element, ast.Starred):
                 base = kinds.LIST.get(base, RESULTS if base == NONE else ANY)
-            this = Kind(base, False, value.kind.optional)
-            kind = this if kind is None else join_kinds(kind, this)
+            element_kind = Kind(base, False, value.kind.optional)
+            kind = element_kind if kind is None else join_kinds(kind, element_kind)
         return Value(kind or Kind(kinds.INTS))
 
     def _check_tuple(self, node: ast.Tuple) -> Value:
@@ -457,10 +465,11 @@ class CodeChecker:
         self.infer_value(node.slice)
         if value.kind.base == RESULT:
             self.error(
-                node, "a result of the graph is indexed while converting", fix="use Gather or Slice"
+                node,
+                "a result of the graph is indexed during conversion",
+                fix="use Gather or Slice",
             )
-        # an item that the author picks by position is taken to be there; one met in a loop may be
-        # None
+        # an item at a given position is assumed not to be None; an item in a loop may be None
         return Value(Kind(kinds.ELEMENT.get(value.kind.base, ANY)))
 
     def _check_listcomp(self, node: ast.ListComp) -> Value:
@@ -487,15 +496,15 @@ class CodeChecker:
 
 
 def _argument_fix(text: str, actual: Kind, expected: Kind, word: Word) -> str | None:
-    """Suggest an argument of the kind that the parameter wants."""
+    """Suggest an argument of the kind that the parameter needs."""
     if actual.base == kinds.COMPLEX:
-        return f"re({text}) and im({text}) are its parts"
+        return f"pass its parts, re({text}) and im({text})"
     if expected.base in (INT, kinds.INTS) and actual.base in kinds.SYMBOLIC:
-        return f"static({text}) demands a known int"
+        return f"static({text}) requires a known int"
     if actual.base == kinds.DTYPE and word.name in _DTYPE_TESTS:
-        return f"of a dtype ask: {text} {_DTYPE_TESTS[word.name]}"
+        return f"test a dtype by: {text} {_DTYPE_TESTS[word.name]}"
     if actual.optional and can_pass(actual.without_none(), expected):
         if actual.base in (INT, FLOAT, kinds.SYMINT, kinds.SCALAR):
-            return f"1 if {text} is None else {text}; in place of 1 the number that None stands for"
+            return f"1 if {text} is None else {text}, where 1 is the number that None stands for"
         return f"write a case before this one: when: {text} is None"
     return None

@@ -1,6 +1,4 @@
-"""Emit the spec language as Python: CapWords become ``graph.make_node`` calls, prelude helpers
-get the graph.
-"""
+"""Emit the spec language as Python: CapWords become ``graph.make_node`` calls."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ class Needs:
     """Names that generated code must import, as (module, name)."""
 
     names: set[tuple[str, str]] = field(default_factory=set)
-    # names of the entry at hand that hide a word of the language, such as an argument called nan
+    # names of the entry that shadow a name of the language, such as an argument `nan`
     hidden: frozenset[str] = frozenset()
-    # words that may be called
+    # functions that may be called
     words: Mapping[str, Word] = field(default_factory=vocabulary.load_prelude)
-    # names of a rewrite that hold attributes of a node, passed on by attrs=
+    # names of a rewrite that are bound to a node's attributes, for attrs=
     attr_dicts: frozenset[str] = frozenset()
 
     def add(self, module: str, name: str) -> None:
@@ -92,7 +90,7 @@ class Emitter(ast.NodeTransformer):
         self.bound: set[str] = set()
 
     def emit_final(self, node: ast.expr) -> ast.expr:
-        """Emit the value of ``return``: a node made in place gets the output names of ``res``."""
+        """Emit a returned value; a node call in it gets the output names of ``res``."""
         if isinstance(node, ast.IfExp):
             test = self.visit(node.test)
             return ast.IfExp(test, self.emit_final(node.body), self.emit_final(node.orelse))
@@ -115,6 +113,7 @@ class Emitter(ast.NodeTransformer):
         return self.visit(node)
 
     def node_call(self, node: ast.Call, outputs: ast.expr | None) -> ast.Call:
+        """Emit a CapWord call as ``graph.make_node``."""
         callee = onnx_call(node)
         assert callee is not None
         domain, op = callee
@@ -137,7 +136,7 @@ class Emitter(ast.NodeTransformer):
         return ast.Call(function, arguments, keywords)
 
     def is_spread(self, keyword: ast.keyword) -> bool:
-        """Return whether the keyword is ``attrs=`` with captured attributes."""
+        """Whether the keyword is ``attrs=`` with captured attributes."""
         value = keyword.value
         return (
             keyword.arg == "attrs"
@@ -146,6 +145,7 @@ class Emitter(ast.NodeTransformer):
         )
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Emit a call, with the graph as first argument if the helper takes it."""
         if onnx_call(node) is not None:
             return self.node_call(node, None)
         assert isinstance(node.func, ast.Name)
@@ -166,7 +166,7 @@ class Emitter(ast.NodeTransformer):
         return ast.Call(node.func, arguments, keywords)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """``!=`` on what may be symbolic is true only if provable, thus ``differs(a, b)``."""
+        """Emit ``!=`` of possibly symbolic values, true only if provable, as ``differs(a, b)``."""
         left, rights = (
             self.visit(node.left),
             [self.visit(comparator) for comparator in node.comparators],
@@ -177,6 +177,7 @@ class Emitter(ast.NodeTransformer):
         return ast.Compare(left, node.ops, rights)
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        """Emit a list comprehension, whose loop variables are bound inside."""
         loop = node.generators[0]
         names = {name.id for name in names_in(loop.target)}
         iterable = self.visit(loop.iter)
@@ -186,6 +187,7 @@ class Emitter(ast.NodeTransformer):
         return ast.ListComp(element, [ast.comprehension(loop.target, iterable, conditions, 0)])
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Emit a name; dtypes are imported, constants are replaced."""
         if node.id in self.bound or node.id in self.needs.hidden:
             return node
         if node.id in vocabulary.DTYPES:
@@ -196,7 +198,7 @@ class Emitter(ast.NodeTransformer):
 
 
 def _is_plain(node: ast.Compare) -> bool:
-    """True when one side is a string, a dtype, a bool or None: then ``!=`` needs no proof."""
+    """Whether one side is a string, dtype, bool or None, so that ``!=`` needs no proof."""
     for side in (node.left, node.comparators[0]):
         if isinstance(side, ast.Constant) and isinstance(side.value, str | bool | type(None)):
             return True
@@ -208,7 +210,7 @@ def _is_plain(node: ast.Compare) -> bool:
 
 
 def _is_open_node(node: ast.expr) -> bool:
-    """Return whether a node call does not say how many outputs it has."""
+    """Whether a node call leaves its output count open."""
     return (
         isinstance(node, ast.Call)
         and onnx_call(node) is not None

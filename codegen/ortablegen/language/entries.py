@@ -1,5 +1,4 @@
-"""Read what entries of every front end have: keys, words, expressions, conditions on target and
-opset, values of cases. The readers of `aten`, `onnx` and `rewrites` inherit."""
+"""Read keys that entries of several front ends have; the readers of the front ends inherit."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from .precision import REFUSED, Declared
 
 TARGETS = ("onnxruntime",)
 PRECISION_FORM = "precision: {ReduceSum: {via double: <reason>}, Gemm.alpha: <reason>}"
-# Keys and traits that had another name before 0.1.0, for the error of a file that still has it.
+# Keys and traits that were renamed before 0.1.0, for the error about an old name.
 _NEW_NAMES = {
     "also": "extra_outputs", "built_for": "export_target", "cases": "samples", "ignore": "unused",
     "pack": "varargs", "place": "run_in", "refused": "raises", "rounding": "quantize",
@@ -32,9 +31,9 @@ Precision = tuple[tuple[tuple[str, str], Declared], ...]
 
 
 def find_new_name(word: str, known: Collection[str]) -> str:
-    """The hint for a word that has another name now; empty for others."""
+    """Return a hint for a renamed word, or an empty string."""
     new = _NEW_NAMES.get(word)
-    return f": it is called '{new}' now" if new in known else ""
+    return f": it was renamed to '{new}'" if new in known else ""
 
 
 class EntryReader:
@@ -55,6 +54,7 @@ class EntryReader:
     def check_keys(
         self, node: YMap, allowed: tuple[str, ...], what: str, fix: str | None = None
     ) -> None:
+        """Report keys of a mapping that are not allowed."""
         for key, _ in node.items():
             if key.text not in allowed:
                 hint = find_new_name(key.text, allowed) or did_you_mean(key.text, allowed)
@@ -62,6 +62,7 @@ class EntryReader:
                 self.error(key.span, message, [f"keys are {', '.join(allowed)}"], fix)
 
     def read_text(self, node: YNode | None, what: str) -> str | None:
+        """Return the text of a scalar; report other nodes."""
         if isinstance(node, YScalar):
             return node.text
         if node is not None:
@@ -69,22 +70,23 @@ class EntryReader:
         return None
 
     def read_key(self, entry: YMap, key: str) -> str | None:
-        """Read the text of a key, or None."""
+        """Return the text of a key, or None."""
         return self.read_text(entry.get(key), key)
 
     def read_mapping(self, node: YNode | None, message: str, fix: str | None = None) -> YMap | None:
-        """Return the node as a mapping; None where it is absent or of another kind (reported)."""
+        """Return the node as a mapping; None if it is missing, or reported as another node."""
         if node is None or isinstance(node, YMap):
             return node
         return self.error(node.span, message, fix=fix)
 
     def read_expression(self, node: YNode, what: str) -> Code | None:
+        """Parse a scalar as an expression; report other nodes."""
         if not isinstance(node, YScalar):
             return self.error(node.span, f"{what} must be an expression")
         return parse_expression(node, self.diagnostics)
 
     def read_scalars(self, node: YNode | None, what: str) -> list[YScalar]:
-        """Read the items of a list of words."""
+        """Return the items of a list of words."""
         scalars = (
             [value for value in node if isinstance(value, YScalar)]
             if isinstance(node, YSeq)
@@ -96,20 +98,22 @@ class EntryReader:
         return scalars
 
     def read_words(self, node: YNode | None, what: str) -> tuple[str, ...]:
+        """Return the texts of a list of words."""
         return tuple(value.text for value in self.read_scalars(node, what))
 
-    def read_rows(self, node: YNode | None, read: Callable[[YNode], T | None]) -> tuple[T, ...]:
-        """Read a node, or each item of a list; empty where it is absent."""
+    def read_rows(self, node: YNode | None, read_row: Callable[[YNode], T | None]) -> tuple[T, ...]:
+        """Read a node, or each item of a list; return no rows if it is missing."""
         nodes = node if isinstance(node, YSeq) else (node,) if node is not None else ()
-        return tuple(row for item in nodes if (row := read(item)) is not None)
+        return tuple(row for item in nodes if (row := read_row(item)) is not None)
 
     def read_let(self, node: YNode | None) -> tuple[tuple[str, Code], ...]:
+        """Return the names and expressions of ``let``."""
         node = self.read_mapping(node, "let must be a mapping from a name to an expression")
         if node is None:
             return ()
         for key, _ in node.items():
             if not _NAME.fullmatch(key.text) or keyword.iskeyword(key.text):
-                self.error(key.span, f"'{key.text}' is no name for a let value")
+                self.error(key.span, f"'{key.text}' is not a valid name for a let value")
                 return ()
         pairs = [
             (key.text, self.read_expression(value, "a let value")) for key, value in node.items()
@@ -124,31 +128,35 @@ class EntryReader:
             return ()
         reasons = []
         for key, value in node.items():
-            of_attribute = "." in key.text
-            if isinstance(value, YMap) == of_attribute:
-                message = f"cannot read what precision says of '{key.text}'"
+            is_attribute = "." in key.text
+            if isinstance(value, YMap) == is_attribute:
+                message = f"cannot read the precision of '{key.text}'"
                 self.error(key.span, message, fix=PRECISION_FORM)
                 continue
-            pairs = [(key, value)] if of_attribute else list(value.items())  # type: ignore[union-attr]
-            for word, reason in pairs:
-                name = "" if of_attribute else word.text
+            pairs = [(key, value)] if is_attribute else list(value.items())  # type: ignore[union-attr]
+            for deviation, reason in pairs:
+                deviation_name = "" if is_attribute else deviation.text
                 text = self.read_text(reason, "the reason") or ""
-                if name and name not in REFUSED:
-                    self.report_unknown(word, "precision word", name, sorted(REFUSED))
+                if deviation_name and deviation_name not in REFUSED:
+                    self.report_unknown(
+                        deviation, "precision word", deviation_name, sorted(REFUSED)
+                    )
                 if not text.strip():
-                    message = f"precision says nothing of '{key.text}'"
+                    message = f"precision gives no reason for '{key.text}'"
                     self.error(reason.span, message, fix=PRECISION_FORM)
-                elif not name or name in REFUSED:
-                    reasons.append(((key.text, name), Declared(text, word.span)))
+                elif not deviation_name or deviation_name in REFUSED:
+                    reasons.append(((key.text, deviation_name), Declared(text, deviation.span)))
         return tuple(reasons)
 
     def read_target(self, node: YNode | None, allowed: tuple[str, ...] = TARGETS) -> str | None:
+        """Return the target; report an unknown target."""
         text = self.read_text(node, "target")
         if node is not None and text not in allowed:
             return self.report_unknown(node, "target", text or "", allowed)
         return text
 
     def read_opset(self, node: YNode | None) -> tuple[str, int] | None:
+        """Return the opset condition ``>=23`` as operator and number."""
         text = self.read_text(node, "opset")
         if node is None or text is None:
             return None
@@ -159,7 +167,7 @@ class EntryReader:
         return match[1], int(match[2])
 
     def to_plain(self, node: YNode) -> object:
-        """Convert a sample value to nested lists of text; None for null."""
+        """Convert a sample value to nested lists of text; null becomes None."""
         if isinstance(node, YSeq):
             return [self.to_plain(value) for value in node]
         if isinstance(node, YScalar):
@@ -173,7 +181,7 @@ class EntryReader:
         try:
             value = float(text)
         except ValueError:
-            return self.error(node.span, f"'{text}' is no number")
+            return self.error(node.span, f"'{text}' is not a number")
         if not 0 <= value < math.inf:
             return self.error(node.span, f"'{text}' is not between 0 and infinity")
         return value

@@ -1,19 +1,18 @@
-"""Value classes of the language: what is known while converting (ints, dtypes, None) against
-results of the graph."""
+"""Kinds of values: known during conversion (ints, dtypes, None), or results of the graph."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# One word per class. The prelude's annotations use the same words.
+# Annotations in the prelude use the same names.
 RESULT, RESULTS = "Result", "Results"
 INT, SYMINT, FLOAT, BOOL, STR = "Int", "SymInt", "Float", "Bool", "Str"
 SCALAR, DTYPE = "Scalar", "Dtype"
 INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs"
 RES, NONE, ANY, OPAQUE = "ResultSpec", "None", "Any", "Opaque"
-# a tensor argument in a block of `complex:`: a pair of results, which no ONNX node takes
+# a tensor argument in a block of `complex:`: a pair of results, which ONNX nodes do not accept
 COMPLEX, COMPLEXES = "Complex", "Complexes"
-# of words: a result or a pair; what the word gives is a pair where it got one
+# for parameters of functions: a result or a pair; a pair makes the function's result a pair
 TENSOR, TENSORS = "Tensor", "Tensors"
 
 GRAPH_KINDS = frozenset({RESULT, RESULTS, COMPLEX, COMPLEXES})
@@ -23,18 +22,18 @@ LIST = {
     INT: INTS, SYMINT: SYMINTS, FLOAT: FLOATS, BOOL: BOOLS, RESULT: RESULTS, STR: STRS,
     COMPLEX: COMPLEXES,
 }  # fmt: skip
-ELEMENT = {several: one for one, several in LIST.items()} | {RES: RES}
+ELEMENT = {list_kind: element for element, list_kind in LIST.items()} | {RES: RES}
 LIST[DTYPE] = INTS
 _NUMBERS = (BOOL, INT, SYMINT, FLOAT, SCALAR)
-_TORCH = {
+_TORCH_KINDS = {
     "Tensor": RESULT, "Tensor[]": RESULTS, "Tensor?[]": RESULTS, "int": INT, "SymInt": SYMINT,
     "float": FLOAT, "bool": BOOL, "Scalar": SCALAR, "str": STR, "ScalarType": DTYPE,
     "int[]": INTS, "SymInt[]": SYMINTS, "float[]": FLOATS, "bool[]": BOOLS, "complex": SCALAR,
     "SymBool": SCALAR, "Scalar[]": ANY, "str[]": STRS,
 }  # fmt: skip
-WORDS = frozenset(_TORCH.values()) | {RES, OPAQUE, COMPLEX, COMPLEXES, TENSOR, TENSORS}
+WORDS = frozenset(_TORCH_KINDS.values()) | {RES, OPAQUE, COMPLEX, COMPLEXES, TENSOR, TENSORS}
 
-# types of attributes of ONNX
+# types of ONNX attributes
 ATTRIBUTES = {
     "INT": INT, "FLOAT": FLOAT, "STRING": STR, "INTS": INTS, "FLOATS": FLOATS, "STRINGS": STRS,
 }  # fmt: skip
@@ -42,7 +41,7 @@ ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A value class; ``optional`` ones may be None; ``elements_optional`` is for ``Tensor?[]``."""
+    """A kind of value; ``optional`` allows None; ``elements_optional`` is for ``Tensor?[]``."""
 
     base: str
     optional: bool = False
@@ -60,7 +59,7 @@ def of_torch(type_text: str) -> Kind:
     """Return the kind of a torch argument type: ``SymInt[]?`` is SymInts or None."""
     optional = type_text.endswith("?")
     plain = type_text[:-1] if optional else type_text
-    return Kind(_TORCH.get(plain, OPAQUE), optional, plain == "Tensor?[]")
+    return Kind(_TORCH_KINDS.get(plain, OPAQUE), optional, plain == "Tensor?[]")
 
 
 def in_complex(kind: Kind) -> Kind:
@@ -70,10 +69,10 @@ def in_complex(kind: Kind) -> Kind:
 
 
 def of_tensors(result: Kind, arguments: list[Kind]) -> Kind:
-    """Return the kind of the result of a helper on results or pairs: pairs if one is among them."""
-    pairs = any(kind.base in (COMPLEX, COMPLEXES) for kind in arguments)
-    names = (COMPLEXES if pairs else RESULTS) if result.base == TENSORS else None
-    return Kind(names or (COMPLEX if pairs else RESULT), result.optional)
+    """Return the kind of a helper's result: a pair (or pairs) if an argument is one."""
+    has_pairs = any(kind.base in (COMPLEX, COMPLEXES) for kind in arguments)
+    base = (COMPLEXES if has_pairs else RESULTS) if result.base == TENSORS else None
+    return Kind(base or (COMPLEX if has_pairs else RESULT), result.optional)
 
 
 def join_kinds(left: Kind, right: Kind) -> Kind:
@@ -95,16 +94,16 @@ def join_kinds(left: Kind, right: Kind) -> Kind:
 
 def arithmetic_kind(left: str, right: str, division: bool = False) -> str:
     """Return the kind of a sum, product or quotient of two numbers."""
-    both = {left, right}
-    if SCALAR in both:
+    operands = {left, right}
+    if SCALAR in operands:
         return SCALAR
-    if FLOAT in both or division:
-        return SCALAR if SYMINT in both else FLOAT
-    return SYMINT if SYMINT in both else INT
+    if FLOAT in operands or division:
+        return SCALAR if SYMINT in operands else FLOAT
+    return SYMINT if SYMINT in operands else INT
 
 
 def can_pass(value: Kind, expected: Kind) -> bool:
-    """Return whether ``value`` may be passed for a parameter of kind ``expected``."""
+    """Whether ``value`` may be passed for a parameter of kind ``expected``."""
     if value.base == NONE:
         return expected.optional
     if value.optional and not expected.optional and expected.base != ANY:

@@ -1,8 +1,8 @@
-"""Prove a piece of spec language for each member of its entry's type variables: which dtype every
-operand of a CapWord has, and whether ONNX and the kernel table take it, at every opset.
+"""Check a piece of spec language for each assignment of dtypes to the entry's type variables.
 
-A world is one choice of a dtype for each variable. A word whose result has no dtype rule here gives
-a result of unknown dtype, of which nothing is said.
+For every opset, the checker infers the operand dtypes of each CapWord, and reports operands that
+ONNX or the kernel table do not accept. A function whose result has no dtype rule here has a result
+of unknown dtype, which is not checked.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .narrowing import HALVES, Value
 from .parse import Code, called_name, is_call, names_in, onnx_call
 from .served import Kernels
 
-Vector: TypeAlias = "tuple[int | None, ...]"  # a dtype a world; None where it is not known
+Vector: TypeAlias = "tuple[int | None, ...]"  # a dtype for each assignment; None: unknown
 Truth: TypeAlias = "tuple[bool | None, ...]"
 
-_COMPUTED: dict[int | None, int] = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
-# Words whose result has the dtype of an argument: its position, and its name
+_OPMATH: dict[int | None, int] = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
+# Functions whose result has the dtype of an argument -> the argument's position
 SAME = {
     "along_axis": 0, "as_flat": 0, "at_least_1d": 0, "const_like": 1,
     "expanded": 0, "expanded_like": 0, "flipped_along": 0,
@@ -33,12 +33,12 @@ SAME = {
     "with_rank_of": 0, "log1p_of": 0, "atan_of": 0, "atan2_of": 0,
     "erf_of": 0, "floor_quotient": 0, "int_pow": 0, "truncated": 0,
 }  # fmt: skip
-# Words that give the dtype that an argument names
+# Functions whose result has a dtype that is an argument -> the argument's position
 GIVEN = {
     "arange_of": 3, "cast": 1, "const": 1, "consts": 1, "filled": 2, "filled_like": 2,
     "in_dtype": 1, "zeros_of": 1,
 }  # fmt: skip
-# Words with one dtype of result
+# Functions whose result always has the same dtype
 FIXED = {
     "argsort": dtypes.int64, "as_scalar": dtypes.int64, "as_vec": dtypes.int64,
     "count_true": dtypes.int64, "int_range": dtypes.int64,
@@ -49,8 +49,10 @@ FIXED = {
 
 @dataclass(frozen=True)
 class KnownValue:
-    """What is known of a value, per dtype assignment: a tensor, a list of tensors of one dtype, a
-    dtype, or a bool (``kind``); None as a value of kind ``none``; several values of ``tuple``.
+    """A value with its dtype in every assignment.
+
+    ``kind`` is "tensor", "list" (of tensors of one dtype), "dtype", "bool" (with ``truth``),
+    "none", or "tuple" (with ``parts``).
     """
 
     kind: str
@@ -66,7 +68,8 @@ Report = Callable[..., None]
 class MemberChecker:
     """Checks code for all dtype assignments at once.
 
-    ``names`` are the assignments as shown (``T = int8``), ``live`` those in which the code runs.
+    ``names`` are the assignments as errors show them (``T = int8``), ``live`` those in which the
+    code runs.
     """
 
     names: tuple[str, ...]
@@ -86,7 +89,7 @@ class MemberChecker:
 
     @property
     def unknown_truth(self) -> Truth:
-        """A condition of which nothing is known."""
+        """An unknown condition."""
         return (None,) * len(self.names)
 
     # -- statements -----------------------------------------------------------------------------
@@ -110,7 +113,7 @@ class MemberChecker:
     # -- conditions -----------------------------------------------------------------------------
 
     def infer_truth(self, node: ast.expr) -> Truth:
-        """Infer in which assignments a condition holds and fails; None where neither is known."""
+        """Infer a condition for each assignment: True, False, or None if unknown."""
         if isinstance(node, ast.Name):
             operand = self.env.get(node.id)
             return (
@@ -123,9 +126,12 @@ class MemberChecker:
                 None if holds is None else not holds for holds in self.infer_truth(node.operand)
             )
         if isinstance(node, ast.BoolOp):
-            every = [self.infer_truth(value) for value in node.values]
-            decides = isinstance(node.op, ast.Or)
-            return tuple(_combine_truth(column, decides) for column in zip(*every, strict=True))
+            operand_truths = [self.infer_truth(value) for value in node.values]
+            deciding_value = isinstance(node.op, ast.Or)
+            return tuple(
+                _combine_truth(column, deciding_value)
+                for column in zip(*operand_truths, strict=True)
+            )
         if is_call(node, *narrowing.TESTS) and len(node.args) == 1:
             return self.infer_membership(
                 self.infer_operand(node.args[0]), narrowing.TESTS[called_name(node)]
@@ -135,6 +141,7 @@ class MemberChecker:
         return self.unknown_truth
 
     def infer_comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Truth:
+        """Infer a comparison of dtypes or with None."""
         unknown = self.unknown_truth
         if isinstance(operator, ast.Is | ast.IsNot):
             name = left.id if isinstance(left, ast.Name) else ""
@@ -146,22 +153,23 @@ class MemberChecker:
             return ((operand.kind == "none") == isinstance(operator, ast.Is),) * len(self.names)
         if not isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
             return unknown
-        first = self.infer_value(left)
+        left_value = self.infer_value(left)
         sides = right.elts if isinstance(right, ast.Tuple | ast.List) else [right]
-        seconds = [self.infer_value(side) for side in sides]
-        if first is None or first.kind != "dtype":
+        right_values = [self.infer_value(side) for side in sides]
+        if left_value is None or left_value.kind != "dtype":
             return unknown
-        if any(side is None or side.kind != "dtype" for side in seconds):
+        if any(side is None or side.kind != "dtype" for side in right_values):
             return unknown
         truth: list[bool | None] = []
-        for index, dtype in enumerate(first.dtypes):
-            others = [side.dtypes[index] for side in seconds if side is not None]
+        for index, dtype in enumerate(left_value.dtypes):
+            right_dtypes = [side.dtypes[index] for side in right_values if side is not None]
             is_in = isinstance(operator, ast.Eq | ast.In)
-            is_known = dtype is not None and None not in others
-            truth.append((dtype in others) == is_in if is_known else None)
+            is_known = dtype is not None and None not in right_dtypes
+            truth.append((dtype in right_dtypes) == is_in if is_known else None)
         return tuple(truth)
 
     def infer_membership(self, value: KnownValue | None, members: frozenset[int]) -> Truth:
+        """Infer in which assignments a dtype is one of ``members``."""
         if value is None or value.kind not in ("tensor", "dtype", "list"):
             return self.unknown_truth
         return tuple(None if dtype is None else dtype in members for dtype in value.dtypes)
@@ -176,7 +184,7 @@ class MemberChecker:
     # -- expressions ----------------------------------------------------------------------------
 
     def infer_value(self, node: ast.expr, outputs: int = 1) -> KnownValue | None:
-        """Infer what is known of an expression."""
+        """Infer the kind and dtypes of an expression; None if unknown."""
         if isinstance(node, ast.Name):
             if node.id in self.env:
                 return self.env[node.id]
@@ -221,6 +229,7 @@ class MemberChecker:
         return None
 
     def infer_comprehension(self, node: ast.ListComp) -> KnownValue | None:
+        """Infer a list comprehension."""
         loop = node.generators[0]
         source = self.infer_value(loop.iter)
         saved = dict(self.env)
@@ -231,6 +240,7 @@ class MemberChecker:
         return KnownValue("list", element.dtypes) if element and element.kind == "tensor" else None
 
     def infer_ternary(self, node: ast.IfExp, outputs: int) -> KnownValue | None:
+        """Infer both sides of a ternary, each in the assignments where it is taken."""
         truth, saved = self.infer_truth(node.test), self.live
         env = self.env
         self.live = _intersect_live(saved, [holds is not False for holds in truth])
@@ -245,7 +255,7 @@ class MemberChecker:
     def narrow_env(
         self, env: dict[str, KnownValue | None], test: ast.expr, holds: bool
     ) -> dict[str, KnownValue | None]:
-        """Bind the names that are None by the condition."""
+        """Bind the name that is None if the condition ``holds``."""
         if (
             isinstance(test, ast.Compare)
             and isinstance(test.left, ast.Name)
@@ -256,6 +266,7 @@ class MemberChecker:
         return env
 
     def infer_call(self, node: ast.Call, outputs: int) -> KnownValue | None:
+        """Infer the result of a call."""
         if onnx_call(node) is not None:
             return self.infer_onnx(node, outputs)
         name = called_name(node)
@@ -285,9 +296,11 @@ class MemberChecker:
             if operand is None or operand.kind not in ("tensor", "dtype"):
                 return None
             return KnownValue(
-                operand.kind, tuple(_COMPUTED.get(dtype, dtype) for dtype in operand.dtypes)
+                operand.kind, tuple(_OPMATH.get(dtype, dtype) for dtype in operand.dtypes)
             )
-        if name == "opmath_beside":  # or float32: a node that takes half floats takes that too
+        if (
+            name == "opmath_beside"
+        ):  # or float32, which every node that takes half floats takes, too
             return argument_at(1)
         if name == "cast_all":
             operand = argument_at(1)
@@ -301,19 +314,21 @@ class MemberChecker:
     def infer_cast(
         self, dtype: KnownValue | None, value: KnownValue | None, name: str
     ) -> KnownValue | None:
+        """Infer the result of a function that casts to an argument's dtype."""
         if dtype is not None and dtype.kind == "dtype":
             return KnownValue("tensor", dtype.dtypes)
         is_kept = name == "cast" and dtype is not None and dtype.kind == "none"
         return value if is_kept else None
 
     def infer_onnx(self, node: ast.Call, outputs: int) -> KnownValue | None:
+        """Check a node call, and infer its results."""
         callee = onnx_call(node)
         assert callee is not None
         domain, op = callee
         values = [self.infer_value(_strip_star(argument)) for argument in node.args]
         for keyword in node.keywords:
             dtype_value = self.infer_value(keyword.value)
-            if keyword.arg in ("to", "dtype"):  # what makes tensors of a given dtype
+            if keyword.arg in ("to", "dtype"):  # the node makes a tensor of this dtype
                 return (
                     KnownValue("tensor", dtype_value.dtypes)
                     if dtype_value and dtype_value.kind == "dtype"
@@ -326,17 +341,17 @@ class MemberChecker:
         results: list[list[int | None]] = [[] for _ in range(outputs)]
         problems: dict[tuple[str, int | None], list[str]] = {}
         self.nodes += 1
-        complete = True
+        is_complete = True
         for index, name in enumerate(self.names):
             operands = tuple(_operand_dtype(value, index) for value in values)
             verdict = self.kernels.find_verdict(domain, op, self.opsets, operands, outputs)
             for position, dtype in enumerate(verdict.outputs):
                 results[position].append(dtype)
             if self.live[index]:
-                complete = complete and None not in operands
+                is_complete = is_complete and None not in operands
                 if verdict.problem is not None:
                     problems.setdefault((verdict.problem, verdict.position), []).append(name)
-        self.proven += complete
+        self.proven += is_complete
         self.report_problems(node, problems)
         parts = tuple(KnownValue("tensor", tuple(vector)) for vector in results)
         return parts[0] if outputs == 1 else KnownValue("tuple", (), parts)
@@ -346,17 +361,19 @@ class MemberChecker:
     ) -> None:
         """Report one error per operand: the first problem, and the assignments of all."""
         for position in dict.fromkeys(position for _, position in problems):
-            here = [problem for problem in problems if problem[1] == position]
-            where: ast.AST = node
+            position_problems = [problem for problem in problems if problem[1] == position]
+            operand: ast.AST = node
             if position is not None:
-                where = node.args[min(position, len(node.args) - 1)]
+                operand = node.args[min(position, len(node.args) - 1)]
             assert self.code is not None
-            notes = [f"where {_format_assignments(problems[here[0]])}"]
-            if len(here) > 1:
-                more = sum(len(problems[problem]) for problem in here[1:])
-                notes.append(f"and so for {more} other choice{'s' * (more > 1)} of dtypes")
-            fix = "a case or a cast for it, or leave it out of 'types'"
-            self.report(self.code.at(where), here[0][0], notes, fix)
+            notes = [f"where {_format_assignments(problems[position_problems[0]])}"]
+            if len(position_problems) > 1:
+                other_count = sum(len(problems[problem]) for problem in position_problems[1:])
+                notes.append(
+                    f"and similar for {other_count} other choice{'s' * (other_count > 1)} of dtypes"
+                )
+            fix = "add a case or a cast for this dtype, or remove it from 'types'"
+            self.report(self.code.at(operand), position_problems[0][0], notes, fix)
 
 
 def _strip_star(node: ast.expr) -> ast.expr:
@@ -381,12 +398,12 @@ def _select_item(value: KnownValue | None, index: int) -> KnownValue | None:
     return None
 
 
-def _combine_truth(column: Iterable[bool | None], decides: bool) -> bool | None:
-    """Compute ``or`` (``decides`` True) or ``and`` of what is known."""
+def _combine_truth(column: Iterable[bool | None], deciding_value: bool) -> bool | None:
+    """Compute ``or`` (``deciding_value`` True) or ``and`` of partly known truth values."""
     values = list(column)
-    if decides in values:
-        return decides
-    return None if None in values else not decides
+    if deciding_value in values:
+        return deciding_value
+    return None if None in values else not deciding_value
 
 
 def _intersect_live(live: tuple[bool, ...], also: Iterable[bool]) -> tuple[bool, ...]:
@@ -396,7 +413,7 @@ def _intersect_live(live: tuple[bool, ...], also: Iterable[bool]) -> tuple[bool,
 def _merge_sides(
     left: KnownValue | None, right: KnownValue | None, truth: Truth
 ) -> KnownValue | None:
-    """Return the value of a ternary: the side taken, where it is known, or both."""
+    """Return the value of a ternary: the side taken in each assignment, if they differ."""
     if left == right or all(holds is True for holds in truth):
         return left
     if all(holds is False for holds in truth):
@@ -409,8 +426,8 @@ def _merge_sides(
     if left.kind != right.kind:
         return None
     merged: list[Any] = []
-    for a, b, holds_here in zip(left.dtypes, right.dtypes, truth, strict=True):
-        merged.append((a if a == b else None) if holds_here is None else a if holds_here else b)
+    for a, b, is_left in zip(left.dtypes, right.dtypes, truth, strict=True):
+        merged.append((a if a == b else None) if is_left is None else a if is_left else b)
     return KnownValue(left.kind, tuple(merged))
 
 
@@ -423,10 +440,10 @@ def _format_assignments(names: list[str]) -> str:
     return listed + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-# -- dtypes of words ------------------------------------------------------------------------------
+# -- dtypes of results ------------------------------------------------------------------------------
 
 _INT64 = frozenset({dtypes.int64})
-# Besides `SAME` and `FIXED`: the argument whose dtype the result has.
+# For `word_dtypes` only: function -> parameter whose dtype the result has.
 _LIKE = {
     "merged_heads": "heads", "make_ones": "like",
     "dtype_of": "x",
@@ -446,7 +463,7 @@ _ALWAYS = {
 
 
 def word_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozenset[int] | None:
-    """Return the dtypes that a helper's result may have; None where nothing is known."""
+    """Return the dtypes that a helper's result may have; None if unknown."""
     if word.name in _ALWAYS:
         return _ALWAYS[word.name]
     if word.name in FIXED:
@@ -455,18 +472,18 @@ def word_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozen
         return _widen_halves(arguments.get("x", arguments.get("dtype")))
     if word.name == "opmath_beside":
         dtype_argument = arguments.get("dtype")
-        wide = _widen_halves(dtype_argument)
+        opmath_dtypes = _widen_halves(dtype_argument)
         return (
-            wide | dtype_argument.dtypes
-            if dtype_argument is not None and dtype_argument.dtypes and wide
+            opmath_dtypes | dtype_argument.dtypes
+            if dtype_argument is not None and dtype_argument.dtypes and opmath_dtypes
             else None
         )
     name = _LIKE.get(word.name, "")
     if word.name in SAME:
         name = word.parameters[SAME[word.name]].name
-    like = arguments.get(name)
-    if like is not None:
-        return like.dtypes
+    source = arguments.get(name)
+    if source is not None:
+        return source.dtypes
     dtype_argument = arguments.get("dtype")
     if dtype_argument is not None and dtype_argument.kind.base in (kinds.DTYPE, kinds.INT):
         return dtype_argument.dtypes

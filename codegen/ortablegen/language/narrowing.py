@@ -33,7 +33,7 @@ TESTS = {
 
 @dataclass(frozen=True)
 class Value:
-    """What is known of an expression.
+    """A value of an expression.
 
     ``kind`` is its type in the language; ``dtypes`` are the possible dtypes (None: unknown);
     ``parts`` are the elements of a tuple; ``fits_float32``: a float32 attribute represents the
@@ -63,7 +63,7 @@ def narrow_env(
 
 
 def _split_condition(condition: ast.expr, holds: bool) -> list[tuple[ast.expr, bool]]:
-    """Split a condition into tests with known outcomes; empty where no single outcome follows."""
+    """Split a condition into tests with known outcomes; empty if none is known."""
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
         return _split_condition(condition.operand, not holds)
     if isinstance(condition, ast.BoolOp):

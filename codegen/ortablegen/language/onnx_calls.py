@@ -1,4 +1,4 @@
-"""Check one node call against the ONNX schemas at every opset where it may run."""
+"""Check a node call against the ONNX schemas at every opset where it may run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTRIBUTE_KINDS = {
 }
 _FIXES = {
     "INT": "static(x) for a SymInt, int(x) for a Scalar",
-    "INTS": "static(x) demands known ints",
+    "INTS": "static(x) requires known ints",
     "FLOAT": "float(x)",
     "STRING": "a string",
 }
@@ -36,8 +36,11 @@ _FIXES = {
 
 @dataclass
 class OnnxCall:
-    """A CapWord call with the classes of its arguments; ``outputs`` None means as many as the op
-    gives; ``spread``: other attributes are passed on by a rewrite."""
+    """A CapWord call with the kinds of its arguments.
+
+    ``outputs`` is None for a list of all outputs; ``spread``: the call passes on a node's
+    attributes.
+    """
 
     node: ast.Call
     inputs: list[Value]
@@ -51,7 +54,7 @@ class OnnxCall:
 
 
 def check_onnx_call(call: OnnxCall, error: Report) -> Value:
-    """Report what is wrong with the call; return the kind and dtypes of its result(s)."""
+    """Report errors of the call; return the kind and dtypes of its results."""
     callee = onnx_call(call.node)
     assert callee is not None
     domain, op = callee
@@ -59,20 +62,20 @@ def check_onnx_call(call: OnnxCall, error: Report) -> Value:
     count = _output_count(call)
     if not schemas:
         return _result_value(count, [None] * (count or 1))
-    found_wrong = False
+    has_error = False
 
     def report_error(*arguments: object, **keywords: object) -> None:
-        nonlocal found_wrong
-        found_wrong = True
+        nonlocal has_error
+        has_error = True
         error(*arguments, **keywords)
 
     for schema in schemas:
         _check_inputs(call, schema, report_error)
         _check_attributes(call, schema, report_error)
         _check_outputs(call, schema, count, report_error)
-        if found_wrong:
+        if has_error:
             break
-    if not found_wrong and call.limits is not None:
+    if not has_error and call.limits is not None:
         check_precision(
             call.node, schemas, call.inputs, call.attributes, call.opsets, call.limits, error
         )
@@ -88,7 +91,7 @@ def _find_schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[
         error(
             call.node,
             f"ms.{op} exists in ONNX Runtime only",
-            fix="put it into a case with target: onnxruntime, and a standard case after it"
+            fix="put it into a case with target: onnxruntime, and add a standard case after it"
             if call.unit == "case"
             else f"add target: onnxruntime to the {call.unit}",
         )
@@ -98,9 +101,9 @@ def _find_schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[
         since = schemas[0].since if schemas else versions_between(op, domain)[0].since
         error(
             call.node,
-            f"{op} exists from opset {since} only, this {call.unit} may run at {low}",
+            f"{op} exists from opset {since} on, but this {call.unit} may run at {low}",
             fix=f'add opset: ">={since}" to the {call.unit}'
-            + (", and a case for the older ones" if call.unit == "case" else ""),
+            + (", and a case for older opsets" if call.unit == "case" else ""),
         )
     return schemas
 
@@ -123,21 +126,21 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
     for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
         if isinstance(argument, ast.Starred):
             if value.kind.base not in (RESULTS, ANY):
-                error(argument, f"{name}: '*' wants a list of results, got {value.kind}")
+                error(argument, f"{name}: '*' needs a list of results, got {value.kind}")
             continue
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
         if value.kind.base in (RESULT, NONE, ANY):
             if (value.kind.optional or value.kind.base == NONE) and not formal.optional:
                 error(
                     argument,
-                    f"input '{formal.name}' of {name} is required, this may be None",
+                    f"input '{formal.name}' of {name} is required, but this may be None",
                     fix=_none_fix(argument, call.unit),
                 )
         else:
             is_pair = value.kind.base == kinds.COMPLEX
-            got = "a complex tensor" if is_pair else value.kind
-            no_pairs = "ONNX Runtime has no complex numbers: nodes take the parts"
-            text = f"input '{formal.name}' of {name} must be a result, got {got}"
+            actual = "a complex tensor" if is_pair else value.kind
+            no_pairs = "ONNX Runtime has no complex numbers: pass the parts to nodes"
+            text = f"input '{formal.name}' of {name} must be a result, got {actual}"
             notes = [no_pairs if is_pair else schema.signature()]
             error(argument, text, notes, fix=_suggest_fix(call, argument, value, formal))
 
@@ -145,8 +148,8 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
 def _suggest_fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Formal) -> str:
     """Suggest how to turn a value into a result.
 
-    A constant of the type of the operand beside it; a vector where the operator wants sizes or
-    axes, or where an int is known only at run time.
+    Ints become an int64 vector by ``as_vec``; other values and literals become constants of the
+    dtype of the other operand.
     """
     text = ast.unparse(argument)
     if value.kind.base == kinds.COMPLEX:
@@ -154,11 +157,11 @@ def _suggest_fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Forma
     literal = text.lstrip("-").isdecimal() and formal.type != "tensor(int64)"
     if value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS) and not literal:
         return f"as_vec({text})"
-    return f"const({text}, {_dtype_beside(call)})"
+    return f"const({text}, {_operand_dtype_text(call)})"
 
 
-def _dtype_beside(call: OnnxCall) -> str:
-    """Return the spelling of the dtype of the first operand that is a result."""
+def _operand_dtype_text(call: OnnxCall) -> str:
+    """Return the dtype expression of the first operand that is a result."""
     for argument, value in zip(call.node.args, call.inputs, strict=False):
         if value.kind.base == RESULT and isinstance(argument, ast.Name):
             return f"dtype_of({argument.id})"
@@ -215,7 +218,7 @@ def _check_attribute_value(
     if value.kind.base == NONE or value.kind.optional:
         if required:
             fix = "exclude None: when: x is not None"
-            error(keyword.value, f"{name} is required, this may be None", fix=fix)
+            error(keyword.value, f"{name} is required, but this may be None", fix=fix)
         if value.kind.base == NONE:
             return
     if value.kind.base not in allowed:
@@ -231,14 +234,14 @@ def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error:
     if count is None and not any(output.variadic for output in schema.outputs):
         error(
             call.node,
-            f"{schema.op}-{schema.since} gives {limits}, a list is taken",
+            f"{schema.op}-{schema.since} has {limits}, but a list is needed",
             [schema.signature()],
-            fix="for a list of results write [...], or an operator with a list of outputs",
+            fix="write [...] for a list of results, or use an operator with a list of outputs",
         )
     elif count is not None and not schema.accepts_outputs(count):
         error(
             call.node,
-            f"{schema.op}-{schema.since} gives {limits}, {count} are taken",
+            f"{schema.op}-{schema.since} has {limits}, but {count} are needed",
             [schema.signature()],
         )
 
@@ -246,7 +249,7 @@ def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error:
 def _output_dtypes(
     call: OnnxCall, schema: OnnxSchema, count: int, error: Report
 ) -> list[frozenset[int] | None]:
-    """Return the dtype sets of the outputs; an empty set for a type parameter is an error."""
+    """Return the dtypes of the outputs; report inputs whose dtypes do not agree."""
     bound: dict[str, frozenset[int]] = {}
     for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
         if isinstance(argument, ast.Starred):
@@ -255,8 +258,8 @@ def _output_dtypes(
         allowed = schema.elements(formal.type) & _ELEMENTS
         if not value.dtypes or not formal.homogeneous or not allowed:
             continue
-        before = bound.get(formal.type, allowed)
-        bound[formal.type] = before & value.dtypes
+        possible = bound.get(formal.type, allowed)
+        bound[formal.type] = possible & value.dtypes
         if not value.dtypes & allowed:
             names = ", ".join(sorted(dtypes.name(dtype) for dtype in value.dtypes))
             error(
@@ -282,7 +285,7 @@ def _output_dtypes(
     return output_dtypes
 
 
-# the element types that values of the language have
+# the element types of values of the language
 _ELEMENTS = narrowing.ALL | {dtypes.string}
 
 

@@ -1,5 +1,4 @@
-"""The expression language: Python syntax, cut down to what a reader can check by eye; parsed here,
-never run here."""
+"""Parse the expression language, a restricted Python syntax, without running it."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YScalar
 
 MAX_STATEMENTS = 12
-MAX_CHARACTERS = 10_000  # of a piece of the language, of which the longest has a tenth
-MAX_LEVELS = 50  # of its tree, of which the deepest has 11
+MAX_CHARACTERS = 10_000  # of a piece of code; the longest in specs has 1,000
+MAX_LEVELS = 50  # of the syntax tree; the deepest in specs has 11
 
 _EXPRESSIONS = (
     ast.Expr, ast.Name, ast.Constant, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare,
@@ -36,20 +35,20 @@ _NAMES = {
     ast.Delete: "del", ast.ClassDef: "class", ast.Return: "this return",
     ast.Assign: "this assignment", ast.Expr: "this expression",
 }  # fmt: skip
-# what the language holds, and where to go from there
+# the note and the fix of an error about a construct that the language lacks
 WAY_OUT = (
-    "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list"
+    "a block consists of assignments, calls, ternaries, comparisons, arithmetic and one list"
     " comprehension",
-    "say it with a function of the prelude, or name a Python lowering (python: with why:)",
+    "call a function of the prelude, or name a Python lowering (python: with why:)",
 )
 DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 
 
 @dataclass(frozen=True)
 class Code:
-    """A piece of spec language: where it is written, and its parsed statements.
+    """A piece of spec language: its YAML scalar, and its parsed statements.
 
-    ``body`` holds ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
+    ``body`` has ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
     """
 
     scalar: YScalar
@@ -57,12 +56,12 @@ class Code:
 
     @property
     def text(self) -> str:
-        """The text of the piece."""
+        """The text without trailing white space."""
         return self.scalar.text.rstrip()
 
     @property
     def span(self) -> Span:
-        """Where it starts."""
+        """The position of its start."""
         return self.scalar.span
 
     @property
@@ -73,30 +72,31 @@ class Code:
         return statement.value
 
     def at(self, node: ast.AST) -> Span:
-        """The position of an ``ast`` node in the spec file."""
+        """Return the position of an ``ast`` node in the spec file."""
         return self.scalar.at(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
 
 
 def python_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
     """Parse a text of a spec with Python's parser, without running it.
 
-    Returns `ast.Module` or `ast.Expression`.
+    Returns:
+        An `ast.Module` or `ast.Expression`.
 
     Raises:
-        SyntaxError: the text is no Python, or too long or too deep for recursive walks.
+        SyntaxError: the text is not Python, or too long or too deep for recursive walks.
     """
     if len(text) > MAX_CHARACTERS:
         raise SyntaxError(f"it has more than {MAX_CHARACTERS} characters")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd literals, which the checks refuse or take
+            warnings.simplefilter("ignore")  # about invalid literals, which the checks handle
             tree = ast.parse(text, mode=mode)
-    except (ValueError, MemoryError, RecursionError) as error:  # NUL, half a character, too deep
+    except (ValueError, MemoryError, RecursionError) as error:  # NUL, a surrogate, too deep
         raise SyntaxError(str(error) or "it is nested too deep") from None
-    level: list[ast.AST] = [tree]
+    nodes_at_level: list[ast.AST] = [tree]
     for _ in range(MAX_LEVELS):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-        if not level:
+        nodes_at_level = [child for node in nodes_at_level for child in ast.iter_child_nodes(node)]
+        if not nodes_at_level:
             return tree
     raise SyntaxError(f"it is nested in more than {MAX_LEVELS} levels")
 
@@ -104,9 +104,9 @@ def python_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
 def parse_expression(
     scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
 ) -> Code | None:
-    """Parse one expression; None after a reported error.
+    """Parse one expression; return None after a reported error.
 
-    ``way_out`` is the hint for what the language cannot express.
+    ``way_out`` is the note and the fix of errors about constructs that the language lacks.
     """
     code = _parse_code(scalar, diagnostics, way_out)
     if code is None:
@@ -119,29 +119,29 @@ def parse_expression(
 
 
 def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
-    """Parse a block: assignments, then one ``return``; None after a reported error."""
+    """Parse assignments and a final ``return``; return None after a reported error."""
     code = _parse_code(scalar, diagnostics)
     if code is None:
         return None
-    good = True
+    is_valid = True
     if len(code.body) > MAX_STATEMENTS:
-        over = code.at(code.body[MAX_STATEMENTS])
+        excess = code.at(code.body[MAX_STATEMENTS])
         fix = "move the algorithm to a Python lowering (python: with why:)"
         diagnostics.error(
-            over, f"{len(code.body)} statements, at most {MAX_STATEMENTS} are allowed", fix=fix
+            excess, f"{len(code.body)} statements, at most {MAX_STATEMENTS} are allowed", fix=fix
         )
-        good = False
+        is_valid = False
     for position, statement in enumerate(code.body):
-        last = position == len(code.body) - 1
-        if isinstance(statement, ast.Expr) or (isinstance(statement, ast.Return) and not last):
+        is_last = position == len(code.body) - 1
+        if isinstance(statement, ast.Expr) or (isinstance(statement, ast.Return) and not is_last):
             diagnostics.error(
                 code.at(statement), "only assignments may come before the final return"
             )
-            good = False
-        elif last and (not isinstance(statement, ast.Return) or statement.value is None):
+            is_valid = False
+        elif is_last and (not isinstance(statement, ast.Return) or statement.value is None):
             diagnostics.error(code.at(statement), "a block ends with 'return <value>'")
-            good = False
-    return code if good and code.body else None
+            is_valid = False
+    return code if is_valid and code.body else None
 
 
 def _parse_code(
@@ -150,15 +150,15 @@ def _parse_code(
     try:
         code = Code(scalar, tuple(python_tree(scalar.text.rstrip()).body))
     except SyntaxError as error:
-        where = scalar.at(error.lineno or 1, (error.offset or 1) - 1)
-        return diagnostics.error(where, f"not an expression of the language: {error.msg}")
+        position = scalar.at(error.lineno or 1, (error.offset or 1) - 1)
+        return diagnostics.error(position, f"not an expression of the language: {error.msg}")
     if not code.body:
-        return diagnostics.error(scalar.span, "nothing is written here")
+        return diagnostics.error(scalar.span, "the text is empty")
     _check_columns(code, diagnostics)
-    good = True
+    is_valid = True
     for statement in code.body:
-        good = _check_construct(code, statement, diagnostics, way_out) and good
-    return code if good else None
+        is_valid = _check_construct(code, statement, diagnostics, way_out) and is_valid
+    return code if is_valid else None
 
 
 def _check_columns(code: Code, diagnostics: Diagnostics) -> None:
@@ -168,16 +168,16 @@ def _check_columns(code: Code, diagnostics: Diagnostics) -> None:
     for number, line in enumerate(code.text.split("\n")):
         width = code.scalar.at(number + 1, len(line)).column - 1
         if width > max_columns:
-            where = replace(code.span, line=code.span.line + number, column=max_columns + 1)
+            position = replace(code.span, line=code.span.line + number, column=max_columns + 1)
             diagnostics.error(
-                where, f"the line has {width} columns, at most {max_columns} are allowed"
+                position, f"the line has {width} columns, at most {max_columns} are allowed"
             )
 
 
 def _check_construct(
     code: Code, root: ast.AST, diagnostics: Diagnostics, way_out: tuple[str, str]
 ) -> bool:
-    good = True
+    is_valid = True
     for node in _walk_nodes(root):
         if _is_allowed(node):
             continue
@@ -188,19 +188,19 @@ def _check_construct(
             notes=[way_out[0]],
             fix=way_out[1],
         )
-        good = False
-    return good
+        is_valid = False
+    return is_valid
 
 
 def _walk_nodes(root: ast.AST) -> list[ast.AST]:
-    """Return the nodes below ``root``; ``ms.Op(...)`` counts as a name."""
+    """Return the nodes below ``root``; the function of ``ms.Op(...)`` is skipped."""
     nodes: list[ast.AST] = []
     stack = [root]
     while stack:
         node = stack.pop()
         nodes.append(node)
         if not _is_allowed(node):
-            continue  # what is inside a construct that is not allowed needs no error of its own
+            continue  # parts of a disallowed construct need no further error
         children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Call) and domain_call(node.func) is not None:
             children = [*node.args, *node.keywords]
@@ -209,13 +209,13 @@ def _walk_nodes(root: ast.AST) -> list[ast.AST]:
 
 
 def _is_allowed(node: ast.AST) -> bool:
-    return isinstance(node, (*_EXPRESSIONS, *_OPERATORS, *_STATEMENTS)) and not _is_odd(node)
+    return isinstance(node, (*_EXPRESSIONS, *_OPERATORS, *_STATEMENTS)) and not _is_misused(node)
 
 
-def _is_odd(node: ast.AST) -> bool:
-    """Return whether a node of an allowed class is used in a disallowed way."""
+def _is_misused(node: ast.AST) -> bool:
+    """Whether a node of an allowed class is used in a disallowed way."""
     if isinstance(node, ast.Assign | ast.Return | ast.Expr) and isinstance(node.value, ast.Starred):
-        return True  # '*xs' spreads a list into a call or a list, it is no value of its own
+        return True  # '*xs' is valid only inside a call or a list
     if isinstance(node, ast.Assign):
         return len(node.targets) != 1 or not _is_target(node.targets[0])
     if isinstance(node, ast.ListComp):
@@ -236,7 +236,7 @@ def _is_target(node: ast.expr) -> bool:
 
 
 def domain_call(function: ast.expr) -> tuple[str, str] | None:
-    """``(domain, op)`` when the called thing is written ``ms.Op``."""
+    """Return ``(domain, op)`` if the called function is written ``ms.Op``, else None."""
     if (
         isinstance(function, ast.Attribute)
         and isinstance(function.value, ast.Name)
@@ -247,13 +247,13 @@ def domain_call(function: ast.expr) -> tuple[str, str] | None:
 
 
 def is_call(node: ast.AST | None, *words: str) -> TypeGuard[ast.Call]:
-    """Return whether ``node`` calls a function; one of ``words`` where some are given."""
+    """Whether ``node`` calls a function, with a name in ``words`` if there are any."""
     name = called_name(node)
     return name in words if words else bool(name)
 
 
 def called_name(node: ast.AST | None) -> str:
-    """Return the function that ``node`` calls; "" where it is no such call."""
+    """Return the name of the function that ``node`` calls, or ""."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
@@ -263,7 +263,7 @@ def names_in(*nodes: ast.AST) -> list[ast.Name]:
 
 
 def onnx_call(node: ast.AST) -> tuple[str, str] | None:
-    """``(domain, op)`` when ``node`` is a CapWord call, which makes exactly one ONNX node."""
+    """Return ``(domain, op)`` if ``node`` is a CapWord call, which makes one ONNX node."""
     if not isinstance(node, ast.Call):
         return None
     if isinstance(node.func, ast.Name) and node.func.id[:1].isupper():

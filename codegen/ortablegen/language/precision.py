@@ -1,5 +1,6 @@
-"""Reject nodes whose kernels compute less exactly than their types promise, and inexact numbers in
-float attributes of float64 nodes, by the kernel table.
+"""Reject nodes whose kernels are less exact than their types, according to the kernel table.
+
+Inexact numbers in float attributes of float64 nodes are rejected, too.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from .narrowing import ALL, HALVES, Value
 
 Report = Callable[..., object]
 
-# What a kernel of the table does -> what an error says of it. The other words of the table (lost
-# signs of zeros, lost digits) are facts for people: torch's own kernels differ there, too.
+# Deviation of a kernel -> its text in errors. Other deviations of the table (lost signs of zeros,
+# lost digits) are not errors, since torch's kernels have them, too.
 _MESSAGES = {
     "wrong": "is wrong for {types} in ONNX Runtime",
-    "via double": "computes {types} in double, which has no ints beyond 2**53",
-    "via float": "computes {types} in float32, which has no ints beyond 2**24",
-    "saturates": "ends {types} at the largest number, where torch wraps around",
+    "via double": "computes {types} in double, which rounds ints beyond 2**53",
+    "via float": "computes {types} in float32, which rounds ints beyond 2**24",
+    "saturates": "saturates {types}, where torch wraps around",
     "drops NaN": "drops NaN of {types}",
     "drops infinity": "makes infinities of {types} finite",
     "overflows": "overflows for {types} where the result is finite",
@@ -38,8 +39,9 @@ REFUSED = frozenset(_MESSAGES)
 
 @dataclass(frozen=True)
 class KernelNumbers:
-    """A line of the kernel table: its first opset, the types with kernels, and their deviations by
-    variant of the operator; None where they are not measured.
+    """A line of the kernel table: its first opset, and the types with kernels.
+
+    ``deviations`` are types by deviation and variant of the operator, None if not measured.
     """
 
     opset: int
@@ -52,7 +54,7 @@ NumberTable = Mapping[str, tuple[KernelNumbers, ...]]
 
 @dataclass(frozen=True)
 class Declared:
-    """One reason of ``precision:``."""
+    """A reason under ``precision:``."""
 
     reason: str
     span: Span
@@ -60,10 +62,11 @@ class Declared:
 
 @dataclass
 class Limits:
-    """The kernels' deviations, and those that an entry declares under ``precision:``.
+    """The kernels' deviations, and the deviations that an entry allows under ``precision:``.
 
-    ``declared`` is by operator and word (or ``Op.attribute`` and ""). ``inherited`` are operators
-    of a rewrite's pattern, which bring nothing new. ``used`` collects the needed declarations.
+    ``declared`` is by operator and deviation (or ``Op.attribute`` and ""). ``inherited`` are
+    operators of a rewrite's pattern, which the rewrite does not make less exact. ``used`` collects
+    the needed declarations.
     """
 
     kernels: NumberTable
@@ -72,14 +75,14 @@ class Limits:
     used: set[tuple[str, str]] = field(default_factory=set)
 
     def is_allowed(self, op: str, word: str = "") -> bool:
-        """Return whether the entry declares it, and mark the declaration as used."""
+        """Whether the entry declares a deviation, which is then marked as used."""
         if (op, word) not in self.declared:
             return False
         self.used.add((op, word))
         return True
 
     def list_unused(self) -> list[tuple[str, Declared]]:
-        """List the declarations that no call needed."""
+        """Return the declarations that no call needed."""
         return [
             (f"{op}: {word}" if word else op, declared)
             for (op, word), declared in self.declared.items()
@@ -94,40 +97,40 @@ def read_numbers(path: Path) -> NumberTable:
     for row in load_plain(path) or ():
         kernels = (*row["kernels"], *row.get("functions", ()))
         served = {t for kernel in kernels for types in kernel.values() for t in types}
-        line = KernelNumbers(
+        numbers = KernelNumbers(
             row.get("opset", row["since"]),
             _element_types(served),
             _parse_deviations(row.get("numbers")),
         )
-        table.setdefault(key_of(row["op"], row.get("domain", "")), []).append(line)
+        table.setdefault(key_of(row["op"], row.get("domain", "")), []).append(numbers)
     return {key: tuple(lines) for key, lines in table.items()}
 
 
-def _parse_deviations(written: Any) -> dict[str, dict[str, frozenset[int]]] | None:
-    if written is None:
+def _parse_deviations(numbers: Any) -> dict[str, dict[str, frozenset[int]]] | None:
+    if numbers is None:
         return None
-    if written == "exact":
+    if numbers == "exact":
         return {}
-    plain = {
-        word: _element_types(types) for word, types in written.items() if isinstance(types, list)
+    unconditional = {
+        word: _element_types(types) for word, types in numbers.items() if isinstance(types, list)
     }
     variants = {
         name: {word: _element_types(types) for word, types in words.items()}
-        for name, words in written.items()
+        for name, words in numbers.items()
         if isinstance(words, dict)
     }
-    return {"": plain, **variants}
+    return {"": unconditional, **variants}
 
 
 def _element_types(names: Iterable[str]) -> frozenset[int]:
-    return frozenset(_NUMBERS[name] for name in names if name in _NUMBERS)
+    return frozenset(_ELEMENT_TYPES[name] for name in names if name in _ELEMENT_TYPES)
 
 
-_NUMBERS = {name: number for number, name in dtypes.NAMES.items()}
+_ELEMENT_TYPES = {name: number for number, name in dtypes.NAMES.items()}
 
 
 def float32_holds(value: float) -> bool:
-    """Return whether float32 represents a number exactly, NaN and infinities included."""
+    """Whether float32 represents a number exactly, including NaN and infinities."""
     with np.errstate(over="ignore"):
         return value != value or abs(value) == float("inf") or float(np.float32(value)) == value
 
@@ -147,17 +150,17 @@ def check_precision(
     """Report kernel deviations for the dtypes that may reach this call, unless declared."""
     schemas = tuple(schemas)
     star = next((i for i, x in enumerate(call.args) if isinstance(x, ast.Starred)), None)
-    inputs = inputs[:star]  # what a list holds is not known
-    hits: dict[str, frozenset[int]] = {}
+    inputs = inputs[:star]  # elements of a spread list are unknown
+    found_types: dict[str, frozenset[int]] = {}
     for schema in schemas:
         for line in _active_lines(limits.kernels, schema, schemas, opsets):
             for word, types in _call_deviations(line, call, inputs).items():
-                hit = types & _reachable_dtypes(schema, inputs)
-                if word in REFUSED and hit:
-                    hits[word] = hits.get(word, frozenset()) | hit
+                reachable = types & _reachable_dtypes(schema, inputs)
+                if word in REFUSED and reachable:
+                    found_types[word] = found_types.get(word, frozenset()) | reachable
     if schemas[0].op in limits.inherited:
-        hits.clear()
-    for word, types in hits.items():
+        found_types.clear()
+    for word, types in found_types.items():
         if not limits.is_allowed(schemas[0].op, word):
             _report_deviation(call, schemas[0], word, types, error)
     _check_attributes(call, schemas, inputs, attributes, limits, error)
@@ -169,9 +172,9 @@ def _report_deviation(
     names = ", ".join(sorted(dtypes.name(dtype) for dtype in types))
     error(
         call,
-        f"{schema.op} {_MESSAGES[word].format(types=names)}, and these may reach it",
+        f"{schema.op} {_MESSAGES[word].format(types=names)}, and such inputs are possible",
         ["measured: `numbers` in specs/runtime/kernels_cpu.yaml"],
-        fix="keep these dtypes out (when:, cast), use other operators, or say why it is no matter:"
+        fix="exclude these dtypes (when:, cast), use other operators, or give a reason to allow it:"
         f" precision: {{{schema.op}: {{{word}: <reason>}}}}",
     )
 
@@ -184,12 +187,12 @@ def _active_lines(
 ) -> list[KernelNumbers]:
     """Return the lines of the table that are in force in the opsets of this version."""
     lines = kernels.get(schema.key, ())
-    later = [other.since for other in schemas if other.since > schema.since]
-    end = min(later) if later else opsets[1] + 1
+    later_versions = [other.since for other in schemas if other.since > schema.since]
+    end = min(later_versions) if later_versions else opsets[1] + 1
     active = []
     for index, line in enumerate(lines):
-        until = lines[index + 1].opset if index + 1 < len(lines) else end
-        if line.opset < end and until > max(schema.since, opsets[0]):
+        next_opset = lines[index + 1].opset if index + 1 < len(lines) else end
+        if line.opset < end and next_opset > max(schema.since, opsets[0]):
             active.append(line)
     return active
 
@@ -199,19 +202,16 @@ def _call_deviations(
 ) -> Mapping[str, frozenset[int]]:
     if not line.deviations:
         return {}
-    joined: dict[str, frozenset[int]] = {}
+    merged: dict[str, frozenset[int]] = {}
     for variant, words in line.deviations.items():
         if _is_variant(variant, call, inputs):
             for word, types in words.items():
-                joined[word] = joined.get(word, frozenset()) | types
-    return joined
+                merged[word] = merged.get(word, frozenset()) | types
+    return merged
 
 
 def _is_variant(variant: str, call: ast.Call, inputs: list[Value]) -> bool:
-    """Return whether a call may be this variant of its operator.
-
-    An attribute (`reduction=max`), or an omitted input (`one bound`).
-    """
+    """Whether a call may be a variant: an attribute (`reduction=max`) or an omitted input."""
     if not variant:
         return True
     name, equals, value = variant.partition("=")
@@ -226,7 +226,7 @@ def _is_variant(variant: str, call: ast.Call, inputs: list[Value]) -> bool:
 def _reachable_dtypes(schema: OnnxSchema, inputs: list[Value]) -> frozenset[int]:
     """Return the possible dtypes of the operand that types the result.
 
-    Half floats run in float32 where they have no kernel.
+    Half floats without a kernel run in float32.
     """
     names = {name for name, _ in schema.type_params}
     type_name = schema.outputs[0].type if schema.outputs and schema.outputs[0].type in names else ""
@@ -257,27 +257,29 @@ def _check_attributes(
             continue
         value = attributes.get(attribute.name)
         if value is None:
-            is_passed_on = "attrs" in (
-                word.arg for word in call.keywords
-            )  # passed on from the pattern
-            is_exact = is_passed_on or schema.op in limits.inherited or _is_plain(attribute.default)
+            is_passed_on = "attrs" in (word.arg for word in call.keywords)
+            is_exact = (
+                is_passed_on
+                or schema.op in limits.inherited
+                or _is_exact_default(attribute.default)
+            )
         else:
-            is_exact = _is_held(value)
+            is_exact = _fits_float32(value)
         if is_exact or limits.is_allowed(f"{schema.op}.{attribute.name}"):
             continue
-        where: ast.AST = next(
+        location: ast.AST = next(
             (word.value for word in call.keywords if word.arg == attribute.name), call
         )
         error(
-            where,
+            location,
             f"{schema.op}.{attribute.name} is float32, and the node may compute in float64",
             [
-                "ONNX keeps float attributes in float32: a number such as 0.1 loses half its digits"
+                "ONNX stores float attributes in float32: 0.1 loses half of its digits"
                 if value is not None
-                else f"left out, it is {attribute.default}, which is rounded, too"
+                else f"its default is {attribute.default}, which is rounded, too"
             ],
-            fix="keep float64 out (when: dtype_of(x) != float64), ask for numbers that fit (when:"
-            " fits_attribute(number, x)), or say why it is no matter: precision:"
+            fix="exclude float64 (when: dtype_of(x) != float64), require numbers that fit (when:"
+            " fits_attribute(number, x)), or give a reason to allow it: precision:"
             f" {{{schema.op}.{attribute.name}: <reason>}}",
         )
 
@@ -292,15 +294,15 @@ def _takes_float64(schema: OnnxSchema, inputs: list[Value], kernels: NumberTable
         value = inputs[position] if position < len(inputs) else None
         if value is None:
             if not inputs and position == 0:
-                return True  # a list of anything
+                return True  # a spread list of unknown dtype
             continue
         if value.dtypes is None or dtypes.float64 in value.dtypes:
-            return _others_agree(schema, formal.type, inputs)
+            return _can_be_float64(schema, formal.type, inputs)
     return False
 
 
-def _others_agree(schema: OnnxSchema, type_name: str, inputs: list[Value]) -> bool:
-    """Return whether no other operand of the same type parameter excludes float64."""
+def _can_be_float64(schema: OnnxSchema, type_name: str, inputs: list[Value]) -> bool:
+    """Whether no operand of the same type parameter excludes float64."""
     for position, value in enumerate(inputs):
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
         if (
@@ -312,12 +314,12 @@ def _others_agree(schema: OnnxSchema, type_name: str, inputs: list[Value]) -> bo
     return True
 
 
-def _is_held(value: Value) -> bool:
+def _fits_float32(value: Value) -> bool:
     return value.fits_float32 or value.kind.base == "None"
 
 
-def _is_plain(default: object) -> bool:
-    """Return whether float32 represents a default exactly: 1, 0.5, not 0.01."""
+def _is_exact_default(default: object) -> bool:
+    """Whether float32 represents a default exactly: 1 or 0.5, not 0.01."""
     if default is None or not isinstance(default, float | int):
         return True
     return float(default * 2**12).is_integer()

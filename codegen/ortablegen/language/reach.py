@@ -1,9 +1,9 @@
-"""Find conditions that never hold, always hold, or are covered by earlier cases, by a sound solver.
+"""Find conditions that never hold, always hold, or are covered by earlier cases.
 
-It knows comparisons of a term with a number (intervals), dtypes (sets), None, strings, and the
-truth of any other expression by its text; ``and``, ``or`` and ``not`` as a disjunction of
-conjunctions, up to a bound. A comparison that may be symbolic holds only where it is provable:
-its failure says nothing.
+The solver is sound. Its facts are intervals of terms that are compared with numbers, sets of dtypes
+and strings, None, and the truth of other expressions by their text. It expands conditions to a
+bounded disjunctive form. A comparison that may be symbolic holds only if it is provable, so its
+failure implies nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import kinds, narrowing, vocabulary
 from .kinds import Kind
 from .parse import called_name, is_call
 
-_MAX_CONJUNCTIONS = 150  # conjunctions; beyond them nothing is said
+_MAX_CONJUNCTIONS = 150  # a larger disjunctive form is not checked
 Literal = tuple[ast.expr, bool]
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq,
@@ -35,8 +35,9 @@ _COUNTS = ("rank_of", "len", "dim_of", "count_of")  # never negative
 
 @dataclass(frozen=True)
 class Finding:
-    """A redundant condition: ``kind`` is "never", "always", or "taken" by the earlier condition
-    ``by`` (None: by several together).
+    """A redundant condition: ``kind`` is "never", "always" or "taken".
+
+    For "taken", ``by`` is the earlier condition that covers it, None if only several together do.
     """
 
     index: int
@@ -70,8 +71,8 @@ class _Range:
     def tighten_ints(self) -> _Range:
         """Move open or excluded ends to the next integer."""
         mirrored = frozenset(-excluded for excluded in self.without)
-        low = _first_whole(self.low, self.open_low, self.without, self.high)
-        high = -_first_whole(-self.high, self.open_high, mirrored, -low)
+        low = _first_integer(self.low, self.open_low, self.without, self.high)
+        high = -_first_integer(-self.high, self.open_high, mirrored, -low)
         return _Range(low, high, without=self.without)
 
     @property
@@ -81,12 +82,12 @@ class _Range:
         return self.low > self.high
 
     def lies_in(self, operator: type[ast.cmpop], number: float) -> bool:
-        """Return whether the comparison with ``number`` holds for the whole range."""
+        """Whether the comparison with ``number`` holds for the whole range."""
         return self.narrow_to(_OPPOSITE[operator], number, False).is_empty
 
 
-def _first_whole(low: float, is_open: bool, without: frozenset[float], high: float) -> float:
-    """Return the first integer of a range from ``low`` on, or one beyond ``high``."""
+def _first_integer(low: float, is_open: bool, without: frozenset[float], high: float) -> float:
+    """Return the first integer of a range from ``low`` on, or a number beyond ``high``."""
     while low <= high and math.isfinite(low) and (is_open or low in without or low != int(low)):
         low, is_open = float(math.floor(low) + 1), False
     return low
@@ -110,8 +111,8 @@ class _Facts:
     def add_truth(self, name: str, truth: bool) -> bool:
         return self.truths.setdefault(name, truth) == truth
 
-    def add_members(self, name: str, values: frozenset[object], inside: bool) -> bool:
-        if inside:
+    def add_members(self, name: str, values: frozenset[object], is_member: bool) -> bool:
+        if is_member:
             self.sets[name] = self.sets.get(name, values) & values
         else:
             self.barred[name] = self.barred.get(name, frozenset()) | values
@@ -128,8 +129,8 @@ class _Facts:
 class Solver:
     """Checks one list of cases.
 
-    ``kinds_by_name`` are the kinds of names, ``linked`` the promoted arguments, which have the
-    dtype of ``res``, ``bounds`` the minimum and maximum of ints.
+    ``kinds_by_name`` are the kinds of names; ``linked`` are the promoted arguments, which have the
+    dtype of ``res``; ``bounds`` are the minimum and maximum of ints.
     """
 
     def __init__(
@@ -143,12 +144,12 @@ class Solver:
         self.linked = frozenset(linked) | ({"res"} if linked else frozenset())
 
     def find_problems(self, conditions: Sequence[ast.expr | None]) -> list[Finding]:
-        """Find problems in the conditions of cases, of which the first that holds applies.
+        """Find problems in the conditions of cases, of which the first that holds is taken.
 
-        None holds always.
+        A condition of None always holds.
         """
         problems: list[Finding] = []
-        rest: list[_Facts] | None = [_Facts()]
+        uncovered: list[_Facts] | None = [_Facts()]
         for index, condition in enumerate(conditions):
             if condition is not None:
                 if self.combine_forms([[_Facts()], self.expand_forms(condition, True)]) == []:
@@ -157,30 +158,30 @@ class Solver:
                 if self.combine_forms([[_Facts()], self.expand_forms(condition, False)]) == []:
                     problems.append(Finding(index, "always"))
             holds = self.expand_forms(condition, True) if condition is not None else [[]]
-            if rest is not None and self.combine_forms([rest, holds]) == []:
+            if uncovered is not None and self.combine_forms([uncovered, holds]) == []:
                 problems.append(Finding(index, "taken", self.one_before(conditions, index)))
                 continue
             if condition is None:
-                rest = []
-            elif rest is not None:
-                rest = self.combine_forms([rest, self.expand_forms(condition, False)])
+                uncovered = []
+            elif uncovered is not None:
+                uncovered = self.combine_forms([uncovered, self.expand_forms(condition, False)])
         return problems
 
     def one_before(self, conditions: Sequence[ast.expr | None], index: int) -> int | None:
-        """Find an earlier condition that by itself holds wherever this one does."""
-        here = conditions[index]
-        for before, other in enumerate(conditions[:index]):
-            if other is None:
-                return before
-            parts = [[_Facts()], self.expand_forms(other, False)]
-            if here is not None:
-                parts.append(self.expand_forms(here, True))
+        """Return the index of an earlier condition that alone covers the one at ``index``."""
+        condition = conditions[index]
+        for earlier_index, earlier in enumerate(conditions[:index]):
+            if earlier is None:
+                return earlier_index
+            parts = [[_Facts()], self.expand_forms(earlier, False)]
+            if condition is not None:
+                parts.append(self.expand_forms(condition, True))
             if self.combine_forms(parts) == []:
-                return before
+                return earlier_index
         return None
 
     def combine_forms(self, parts: Sequence[list] | list) -> list[_Facts] | None:
-        """Return the consistent conjunctions of facts and forms; None for too many."""
+        """Return the consistent conjunctions of facts and forms; None if there are too many."""
         facts: list[_Facts] = parts[0]
         for forms in parts[1:]:
             if forms is None:
@@ -196,6 +197,7 @@ class Solver:
         return facts
 
     def add_literals(self, facts: _Facts, literals: Sequence[Literal]) -> _Facts | None:
+        """Return facts with literals added; None if they contradict."""
         combined = facts.copy()
         for node, truth in literals:
             if not self.add_literal(combined, node, truth):
@@ -205,7 +207,7 @@ class Solver:
     # -- conditions as a disjunction of conjunctions --------------------------------------------
 
     def expand_forms(self, node: ast.expr, truth: bool) -> list[list[Literal]] | None:
-        """Expand a condition or its negation to disjunctive form; None where it is too large."""
+        """Expand a condition or its negation to disjunctive form; None if it is too large."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.expand_forms(node.operand, not truth)
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
@@ -217,10 +219,10 @@ class Solver:
             return self.expand_forms(ast.BoolOp(ast.And(), list(pairs)), truth)
         if not isinstance(node, ast.BoolOp):
             return [[(node, truth)]]
-        every = [self.expand_forms(value, truth) for value in node.values]
-        if any(form is None for form in every):
+        operand_forms = [self.expand_forms(value, truth) for value in node.values]
+        if any(form is None for form in operand_forms):
             return None
-        expanded = [form for form in every if form is not None]
+        expanded = [form for form in operand_forms if form is not None]
         if isinstance(node.op, ast.Or) == truth:
             return [literals for form in expanded for literals in form]
         if math.prod(len(form) for form in expanded) > _MAX_CONJUNCTIONS:
@@ -230,7 +232,7 @@ class Solver:
     # -- one literal ----------------------------------------------------------------------------
 
     def add_literal(self, facts: _Facts, node: ast.expr, truth: bool) -> bool:
-        """Add a literal; return False when it contradicts the facts."""
+        """Add a literal; return False if it contradicts the facts."""
         if isinstance(node, ast.Constant):
             return bool(node.value) == truth
         if isinstance(node, ast.Compare):
@@ -243,35 +245,37 @@ class Solver:
         if truth and not facts.add_truth(f"{name} is None", False):
             return False
         if kind.base in kinds.ELEMENT and not kind.optional:
-            sized = ast.Call(ast.Name("len", ast.Load()), [node], [])
-            return self.add_number(facts, sized, ast.Gt if truth else ast.LtE, 0.0, True)
+            length = ast.Call(ast.Name("len", ast.Load()), [node], [])
+            return self.add_number(facts, length, ast.Gt if truth else ast.LtE, 0.0, True)
         if kind == Kind(kinds.INT):
             return self.add_number(facts, node, ast.NotEq if truth else ast.Eq, 0.0, True)
         return facts.add_truth(name, truth)
 
     def add_comparison(self, facts: _Facts, node: ast.Compare, truth: bool) -> bool:
+        """Add a comparison; return False if it contradicts the facts."""
         left, operator, right = node.left, node.ops[0], node.comparators[0]
         if isinstance(operator, ast.Is | ast.IsNot):
             if isinstance(right, ast.Constant) and right.value is None:
                 is_none = isinstance(operator, ast.Is) == truth
                 return self.add_none(facts, left, is_none)
             return facts.add_truth(ast.unparse(node), truth)
-        listed = _constant_set(right)
-        if listed is not None and isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
-            inside = isinstance(operator, ast.Eq | ast.In) == truth
-            return facts.add_members(self.dtype_name(left), listed, inside)
+        constants = _constant_set(right)
+        if constants is not None and isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+            is_member = isinstance(operator, ast.Eq | ast.In) == truth
+            return facts.add_members(self.dtype_name(left), constants, is_member)
         if isinstance(operator, ast.In | ast.NotIn):
-            plain = ast.Compare(left, [ast.In()], [right])
-            return facts.add_truth(ast.unparse(plain), isinstance(operator, ast.In) == truth)
+            membership = ast.Compare(left, [ast.In()], [right])
+            return facts.add_truth(ast.unparse(membership), isinstance(operator, ast.In) == truth)
         number = _number_value(right)
-        kind = type(operator)
+        operator_type = type(operator)
         if number is None and (number := _number_value(left)) is not None:
-            left, kind = right, _MIRROR[kind]
+            left, operator_type = right, _MIRROR[operator_type]
         if number is None:
             return facts.add_truth(ast.unparse(node), truth)
-        return self.add_number(facts, left, kind, number, truth)
+        return self.add_number(facts, left, operator_type, number, truth)
 
     def add_none(self, facts: _Facts, node: ast.expr, is_none: bool) -> bool:
+        """Add whether a term is None; return False if that contradicts the facts."""
         kind = self.kind_of(node)
         if isinstance(node, ast.Name) and kind.base not in (kinds.ANY, kinds.OPAQUE, kinds.NONE):
             if is_none and not kind.optional:
@@ -288,6 +292,7 @@ class Solver:
         number: float,
         truth: bool,
     ) -> bool:
+        """Add a comparison with a number; return False if it contradicts the facts."""
         term, shift = _split_shift(term)
         is_int = self.kind_of(term) == Kind(kinds.INT)
         name, number = ast.unparse(term), number - shift
@@ -303,13 +308,13 @@ class Solver:
         return not facts.ranges[name].is_empty
 
     def kind_of(self, node: ast.expr) -> Kind:
-        """Return the kind of a term, where it is evident."""
+        """Return the kind of a term, if it is evident."""
         if isinstance(node, ast.Name):
             return self.kinds_by_name.get(node.id, Kind(kinds.ANY))
         if is_call(node, "len"):
             return Kind(kinds.INT)
         word = vocabulary.load_prelude().get(called_name(node))
-        # what `static` gives is as its argument: a number or several
+        # the result of `static` is a number or a list, as its argument is
         return word.result if word is not None and word.name != "static" else Kind(kinds.ANY)
 
     def dtype_name(self, node: ast.expr) -> str:
@@ -323,6 +328,7 @@ class Solver:
         return "dtype of " + ast.unparse(node).replace("res[0]", "res")
 
     def is_res(self, node: ast.expr) -> bool:
+        """Whether the expression is the result specification, ``res`` or ``res[0]``."""
         return ast.unparse(node) in ("res", "res[0]")
 
 
@@ -340,16 +346,16 @@ def _split_shift(term: ast.expr) -> tuple[ast.expr, float]:
     if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Add | ast.Sub):
         number = _number_value(term.right)
         if number is not None:
-            inner, more = _split_shift(term.left)
-            return inner, more + (number if isinstance(term.op, ast.Add) else -number)
+            inner, shift = _split_shift(term.left)
+            return inner, shift + (number if isinstance(term.op, ast.Add) else -number)
     return term, 0.0
 
 
 def _constant_set(node: ast.expr) -> frozenset[object] | None:
-    """Return the dtypes or strings of a constant or tuple."""
-    every = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
+    """Return the dtypes or strings of a constant or tuple; None for other expressions."""
+    elements = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
     values: set[object] = set()
-    for element in every:
+    for element in elements:
         if isinstance(element, ast.Name) and element.id in vocabulary.DTYPES:
             values.add(getattr(dtypes, element.id))
         elif isinstance(element, ast.Constant) and isinstance(element.value, str):

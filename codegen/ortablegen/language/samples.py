@@ -1,10 +1,9 @@
-"""Values of cases, as they are written and as they are read; samples of operators and cases of
-rewrites consist of them.
+"""Parse sample values, of which sample calls of operators and samples of rewrites consist.
 
 Tensors: ``f32[2,3]`` random, ``i64[4] in 0..5`` random in a range (upper end excluded), ``f32[3] =
-[1, nan, 2]`` given,
-``f32[n=2,3]`` with a dynamic dimension ``n`` whose example size is 2. Other values are Python
-literals; in them a bare name stands for a dynamic dimension, and dtypes are written ``float32``.
+[1, nan, 2]`` given, ``f32[n=2,3]`` with a dynamic dimension ``n`` whose example size is 2. Other
+values are Python literals; a bare name in them is a dynamic dimension, and dtypes are written
+``float32``.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ ABBREVIATIONS = {
 }  # fmt: skip
 _BOUNDS = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
 _BOUNDS |= {"uint8": (0, 255), "bool": (0, 1)}
-_SIZE = r"[0-9]{1,9}"  # elements of a dimension of an example
-_PLAIN = re.compile(r"0|[1-9][0-9]{0,18}")
+_SIZE = r"[0-9]{1,9}"  # size of a dimension of an example
+_PLAIN_INT = re.compile(r"0|[1-9][0-9]{0,18}")
 _TENSOR = re.compile(
     r"^([a-z]+[0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL
 )
@@ -55,24 +54,24 @@ class TensorSample:
 
     @property
     def element_count(self) -> int:
-        """How many elements the example has."""
+        """The number of elements of the example."""
         return math.prod(self.shape)
 
     @property
     def number_count(self) -> int:
-        """How many numbers are given; 0 where none are."""
+        """The number of given values; 0 for random tensors."""
         return len(_flatten_numbers(self.values)) if self.values is not None else 0
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A value that mentions dynamic dimensions, for example ``[n, 3]``."""
+    """A value that contains dynamic dimensions, for example ``[n, 3]``."""
 
     tree: ast.expr
 
 
 def tensor_sample(text: str) -> TensorSample | None:
-    """Parse a tensor of a sample; None for a text of another form."""
+    """Parse a tensor of a sample; return None for other values."""
     match = _TENSOR.match(text)
     if match is None:
         return None
@@ -86,13 +85,15 @@ def tensor_sample(text: str) -> TensorSample | None:
         name, _, size = part.rpartition("=")
         if not re.fullmatch(_SIZE, size.strip()):
             raise SampleProblem(
-                f"'{part}' in '{text}' is no size; a dynamic dimension is written n=4"
+                f"'{part}' in '{text}' is not a size; write a dynamic dimension as n=4"
             )
         dims.append((int(size), name.strip() or None))
     bounds = [None if bound is None else _parse_bound(bound, text) for bound in (low, high)]
     ends = [bound for bound in bounds if bound is not None]
     if ends and not -math.inf < ends[0] < ends[-1] < math.inf:
-        raise SampleProblem(f"'{low}..{high}' in '{text}' is no range; write the lower end first")
+        raise SampleProblem(
+            f"'{low}..{high}' in '{text}' is not a range; write the lower end first"
+        )
     dtype = ABBREVIATIONS[short]
     numbers = _parse_numbers(values) if values is not None else None
     if values is not None:
@@ -101,7 +102,7 @@ def tensor_sample(text: str) -> TensorSample | None:
 
 
 def unknown_operators(expected: str) -> list[tuple[str, str]]:
-    """Return the words of ``expect:`` that name no ONNX operator, each with a spelling hint."""
+    """Return the words of ``expect:`` that are no ONNX operators, with spelling hints."""
     unknown = []
     for word in dict.fromkeys(expected.split()):
         if word not in all_operators():
@@ -110,7 +111,7 @@ def unknown_operators(expected: str) -> list[tuple[str, str]]:
 
 
 def _check_values(numbers: Any, dtype: str, count: int, text: str) -> None:
-    """Check that the dtype represents each number, and that they fill the tensor (repeated)."""
+    """Raise if the dtype cannot represent a number, or if the numbers do not fill the tensor."""
     leaves = _flatten_numbers(numbers)
     if count % max(len(leaves), 1) or (count and not leaves):
         raise SampleProblem(f"'{text}' has {len(leaves)} numbers for {count} elements")
@@ -119,7 +120,7 @@ def _check_values(numbers: Any, dtype: str, count: int, text: str) -> None:
         in_range = minimum is None or (isinstance(leaf, int) and minimum <= leaf <= maximum)
         is_number = isinstance(leaf, int | float) or dtype.startswith("complex")
         if isinstance(leaf, str | bytes | None) or not (in_range and is_number):
-            raise SampleProblem(f"'{leaf}' in '{text}' is no {dtype}")
+            raise SampleProblem(f"'{leaf}' in '{text}' is not a {dtype}")
 
 
 def _flatten_numbers(numbers: Any) -> list[Any]:
@@ -140,7 +141,7 @@ def _parse_bound(bound: str, text: str) -> float:
     try:
         return float(bound)
     except ValueError:
-        raise SampleProblem(f"'{bound}' in '{text}' is no number") from None
+        raise SampleProblem(f"'{bound}' in '{text}' is not a number") from None
 
 
 def _parse_numbers(text: str) -> Any:
@@ -152,9 +153,9 @@ def _parse_numbers(text: str) -> Any:
 
 
 def literal_value(text: str) -> Any:
-    """Parse the value of a literal; text that is no expression stays text."""
-    if _PLAIN.fullmatch(text):
-        return int(text)  # most literals are sizes, and Python's parser is slow
+    """Parse a literal; text that is not an expression stays text."""
+    if _PLAIN_INT.fullmatch(text):
+        return int(text)  # most literals are sizes, which Python's parser parses slowly
     try:
         tree = python_tree(text, "eval").body
     except SyntaxError:
@@ -168,11 +169,11 @@ def literal_value(text: str) -> Any:
 
 
 def _evaluate_tree(tree: ast.expr, names: dict[str, Any]) -> Any:
-    """Evaluate literals, lists, names and arithmetic, and nothing else."""
+    """Evaluate literals, lists, names and arithmetic; raise for other expressions."""
     try:
         return _evaluate_node(tree, names)
     except (TypeError, ValueError, ArithmeticError) as error:
-        # Python 3.14 says it in other words
+        # Python 3.14 changed the text of the error
         why = "division by zero" if isinstance(error, ZeroDivisionError) else error
         raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}': {why}") from None
 
@@ -189,7 +190,7 @@ def _evaluate_node(tree: ast.expr, names: dict[str, Any]) -> Any:
     if isinstance(tree, ast.BinOp) and type(tree.op) in _ARITHMETIC:
         sides = _evaluate_tree(tree.left, names), _evaluate_tree(tree.right, names)
         if any(isinstance(side, str | bytes | list) for side in sides):  # [0] * 10**10
-            raise TypeError("arithmetic is of numbers")
+            raise TypeError("arithmetic needs numbers")
         return _ARITHMETIC[type(tree.op)](*sides)
     raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}'")
 

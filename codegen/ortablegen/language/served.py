@@ -1,5 +1,7 @@
-"""Decide whether a node runs with operands of given dtypes at every opset: by the type constraints
-of ONNX's schemas, then by the kernel table with the builder's own casts.
+"""Decide whether a node with operands of given dtypes runs at every opset.
+
+The type constraints of ONNX's schemas decide first, then the kernel table with the casts that the
+runtime's graph builder inserts.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ Operands = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The dtypes of the results (None: unknown), and why the node does not run.
+    """The dtypes of the results (None: unknown), and the problem if the node does not run.
 
     ``position`` is the wrong operand, None for the node itself.
     """
@@ -31,8 +33,9 @@ class Verdict:
 
 @dataclass
 class Kernels:
-    """The kernel table of the target, as in `ortable_generated/kernels.py`, the exact casts to
-    wider types, and the operators that are never cast.
+    """The kernel table of the target, in the form of `ortable_generated/kernels.py`.
+
+    ``wider`` are exact casts to wider types, ``fixed`` the operators whose operands are never cast.
     """
 
     table: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -57,14 +60,14 @@ class Kernels:
         result_dtypes: tuple[int | None, ...] = (None,) * outputs
         schemas = versions_between(op, domain, low, high)
         for index, schema in enumerate(schemas):
-            until = schemas[index + 1].since - 1 if index + 1 < len(schemas) else high
+            last_opset = schemas[index + 1].since - 1 if index + 1 < len(schemas) else high
             bound: dict[str, int] = {}
             problem = _bind_types(schema, operands, bound)
             if problem is not None:
                 return Verdict(result_dtypes, *problem)
             result_dtypes = _result_dtypes(schema, bound, outputs)
             if not self._has_kernel(
-                schema, (max(low, schema.since), until), operands, result_dtypes, bound
+                schema, (max(low, schema.since), last_opset), operands, result_dtypes, bound
             ):
                 names = ", ".join(sorted({dtypes.name(dtype) for dtype in bound.values()}))
                 problem_text = f"no kernel runs {op}-{schema.since} with {names}"
@@ -79,36 +82,36 @@ class Kernels:
         results: Sequence[int | None],
         bound: Mapping[str, int],
     ) -> bool:
-        """Return whether every row of the table at these opsets has a kernel, maybe after casts."""
+        """Whether every row of the table at these opsets has a kernel, possibly after casts."""
         formals = [schema.input_at(index) for index in range(len(operands))]
         if any(
             operand is None and formal is not None and formal.type not in bound
             for operand, formal in zip(operands, formals, strict=True)
         ):
-            return True  # the builder decides when it knows
+            return True  # the builder decides once it knows the dtypes
         types = dict(bound)
         for index, result in enumerate(results):
             formal = schema.output_at(index)
             if formal is not None and result is not None:
                 types.setdefault(formal.type, result)
         rows = [row for row in self.table.get(schema.key, ()) if row[0] <= opsets[1]]
-        before = [row for row in rows if row[0] <= opsets[0]]
-        rows = before[-1:] + [row for row in rows if row[0] > opsets[0]]
-        movable = frozenset(bound) if schema.key not in self.fixed else frozenset()
-        return all(self._can_reach(row[3], row[4], types, movable) for row in rows)
+        earlier_rows = [row for row in rows if row[0] <= opsets[0]]
+        rows = earlier_rows[-1:] + [row for row in rows if row[0] > opsets[0]]
+        castable = frozenset(bound) if schema.key not in self.fixed else frozenset()
+        return all(self._can_reach(row[3], row[4], types, castable) for row in rows)
 
     def _can_reach(
         self,
         legal: Mapping[str, Sequence[int]],
         kernels: Sequence[Mapping[str, Sequence[int]]],
         types: Mapping[str, int],
-        movable: frozenset[str],
+        castable: frozenset[str],
     ) -> bool:
         def can_take(kernel: Mapping[str, Sequence[int]], name: str, dtype: int) -> bool:
             allowed = kernel.get(name)
             if allowed is None or dtype in allowed:
                 return True
-            wider = self.wider.get(dtype, ()) if name in movable else ()
+            wider = self.wider.get(dtype, ()) if name in castable else ()
             return any(target in allowed and target in legal[name] for target in wider)
 
         named = {name: dtype for name, dtype in types.items() if name in legal}
@@ -120,7 +123,7 @@ class Kernels:
 def _bind_types(
     schema: OnnxSchema, operands: Operands, bound: dict[str, int]
 ) -> tuple[str, int | None] | None:
-    """Bind the type parameters; return the problem and the position of its operand."""
+    """Bind the type parameters; return the problem and the position of its operand, or None."""
     version = f"{schema.op}-{schema.since}"
     for index, dtype in enumerate(operands):
         formal = schema.input_at(index)
@@ -129,14 +132,14 @@ def _bind_types(
         allowed = schema.elements(formal.type)
         if not allowed:
             continue
-        # a half float that a version leaves out is cast, where another float can be
+        # a half float that a version does not allow is cast to float32 if it allows that
         if dtype not in allowed and not (dtype in HALVES and dtypes.float32 in allowed):
             return f"input '{formal.name}' of {version} does not take {dtypes.name(dtype)}", index
         if formal.type.startswith("tensor("):
             continue
-        before = bound.setdefault(formal.type, dtype)
-        if before != dtype:
-            names = f"{dtypes.name(before)} and {dtypes.name(dtype)}"
+        bound_dtype = bound.setdefault(formal.type, dtype)
+        if bound_dtype != dtype:
+            names = f"{dtypes.name(bound_dtype)} and {dtypes.name(dtype)}"
             return f"inputs of {version} must share one dtype ({formal.type}), got {names}", index
     return None
 
@@ -158,7 +161,7 @@ def _result_dtypes(
 
 
 def kernels_of(files: Mapping[str, str], fixed: Iterable[str]) -> Kernels:
-    """Build the table that codegen has just emitted; ``fixed``: operators that are never cast."""
+    """Load the table that codegen has just emitted; ``fixed`` are operators that are never cast."""
     names: dict[str, Any] = {}
     for text in files.values():
         exec(compile(text, "kernels.py", "exec"), names)

@@ -1,5 +1,7 @@
-"""The words that specs may use: the prelude's (read from its source, never imported), dtypes,
-constants, rule words."""
+"""The names that specs may use: prelude functions, dtypes, constants, functions for ONNX rules.
+
+Functions are read from their source, which is never imported.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,9 @@ DTYPES = (
     "uint16", "uint32", "uint64", "boolean", "complex64", "complex128",
 )  # fmt: skip
 CONSTANTS = {"inf": "float('inf')", "nan": "float('nan')", "pi": "3.141592653589793"}
-# Functions of Python's math that the language keeps, for numbers known while converting.
+# Functions of Python's math for numbers that are known during conversion.
 MATH = ("factorial", "log", "sqrt")
-# Python's own functions that the language keeps: (result class, or None when it follows the
-# argument).
+# Python's functions in the language -> kind of the result, None if it depends on the argument.
 BUILTINS: dict[str, str | None] = {
     "len": INT, "int": INT, "float": FLOAT, "bool": BOOL, "abs": None, "min": None, "max": None,
     "sum": SYMINT, "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR,
@@ -50,14 +51,14 @@ BUILTINS: dict[str, str | None] = {
     **dict.fromkeys(MATH, FLOAT),
 }  # fmt: skip
 
-# annotations of the words of ONNX rules
+# annotations of the functions for ONNX rules -> kinds
 _RULE_KINDS = {"Shape": SYMINTS, "int": INT, "str": STR}
-_KINDS = {word: word for word in WORDS}  # those of other words name classes
+_KINDS = {word: word for word in WORDS}  # annotations of other functions are names of kinds
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a prelude word."""
+    """A parameter of a function that specs may call."""
 
     name: str
     kind: Kind
@@ -67,8 +68,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Word:
-    """A prelude word: where it lives, whether it takes the graph first, its parameters and result
-    class."""
+    """A function that specs may call; ``takes_graph`` if the graph is its first parameter."""
 
     name: str
     module: str
@@ -76,11 +76,10 @@ class Word:
     parameters: tuple[Parameter, ...]
     result: Kind
     makes_nodes: bool
-    operator: str = ""  # the torch operator that the word stands for: `aten_sinh` for `aten::sinh`
+    operator: str = ""  # the torch operator whose lowering is called: `aten::sinh` for `aten_sinh`
 
     def signature(self) -> str:
-        """How the word is called: ``const(value, dtype) -> Result``; what may be left out has a
-        question mark."""
+        """Format ``const(value, dtype?) -> Result``; ``?`` marks optional parameters."""
         names = (
             ("*" if p.variadic else "") + p.name + ("" if p.required or p.variadic else "?")
             for p in self.parameters
@@ -90,15 +89,20 @@ class Word:
 
 @cache
 def load_prelude() -> dict[str, Word]:
-    """The words that specs may use, read with ``ast``: what modules of ``ortable/prelude`` and of
-    ``ortable/lowerings`` list in ``__all__``."""
+    """Return the functions that specs may call, read with ``ast``.
+
+    These are the functions in ``__all__`` of modules of ``ortable/prelude`` and
+    ``ortable/lowerings``.
+    """
     functions = _listed_functions("prelude", "lowerings")
-    return {function.name: _word(function, _module_of(path)) for path, function in functions}
+    return {function.name: _make_word(function, _module_of(path)) for path, function in functions}
 
 
 def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
-    """The words that call the lowering of another operator: ``aten_sinh(x)``, ``aten_max_dim(x, 0,
-    False)``. They take pairs where they take results, and then give pairs."""
+    """Return the functions that call the lowering of an operator, such as ``aten_sinh(x)``.
+
+    They accept complex pairs in place of results, and then return pairs.
+    """
     tensors = {RESULT: TENSOR, RESULTS: TENSORS}
     words: dict[str, Word] = {}
     for schema in schemas:
@@ -115,8 +119,7 @@ def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
 
 @dataclass(frozen=True)
 class Listing:
-    """A word where its module lists it: the file in the repository, the line, the first sentence of
-    its docstring."""
+    """A function in a module's ``__all__``, with the first sentence of its docstring."""
 
     name: str
     file: str
@@ -126,8 +129,7 @@ class Listing:
 
 @cache
 def load_listings() -> tuple[Listing, ...]:
-    """Every word of specs and of rewrites, as often as a module lists it; those of the prelude
-    first."""
+    """Return every function of specs and of rewrites in each module that lists it."""
     return tuple(
         Listing(
             function.name,
@@ -140,14 +142,14 @@ def load_listings() -> tuple[Listing, ...]:
 
 
 def twice_listed() -> list[tuple[Listing, Listing]]:
-    """Pairs of places that give one word two meanings; a word of rewrites hides none of specs."""
-    first: dict[str, Listing] = {}
+    """Return pairs of listings with the same name, which must be unique."""
+    first_listings: dict[str, Listing] = {}
     pairs = []
     for listing in load_listings():
-        if listing.name in first:
-            pairs.append((first[listing.name], listing))
+        if listing.name in first_listings:
+            pairs.append((first_listings[listing.name], listing))
         else:
-            first[listing.name] = listing
+            first_listings[listing.name] = listing
     return pairs
 
 
@@ -158,25 +160,28 @@ def _first_sentence(function: ast.FunctionDef) -> str:
 
 @cache
 def inference_words() -> dict[str, Word]:
-    """The words of ONNX rules: the public functions of ``ortable/inference/*.py``."""
+    """Return the functions of ONNX rules: the public ones of ``ortable/inference/*.py``."""
     words: dict[str, Word] = {}
     for path in sorted((RUNTIME / "inference").glob("*.py")):
         for function in _public_functions(path):
-            word = _word(function, "ortable.inference", _RULE_KINDS)
+            word = _make_word(function, "ortable.inference", _RULE_KINDS)
             words[function.name] = replace(word, makes_nodes=False)
     return words
 
 
 @cache
 def rewrite_words() -> dict[str, Word]:
-    """The words of rewrites: those of specs, and what the modules of
-    ``ortable/passes/rewrite/helpers`` list in ``__all__``."""
+    """Return the functions of rewrites.
+
+    These are the functions of specs, and those in ``__all__`` of modules of
+    ``ortable/passes/rewrite/helpers``.
+    """
     words = dict(load_prelude())
     for path, function in _listed_functions("passes/rewrite/helpers"):
-        word = _word(function, _module_of(path))
-        # such a word may also return a result that is there already
-        makes = word.makes_nodes and function.name in _node_makers(path)
-        words[function.name] = replace(word, makes_nodes=makes)
+        word = _make_word(function, _module_of(path))
+        # such a function may also return an existing result
+        is_maker = word.makes_nodes and function.name in _node_makers(path)
+        words[function.name] = replace(word, makes_nodes=is_maker)
     return words
 
 
@@ -185,7 +190,7 @@ def _module_of(path: Path) -> str:
 
 
 def _listed_functions(*folders: str) -> Iterator[tuple[Path, ast.FunctionDef]]:
-    """Yield the functions that ``__all__`` of modules lists, their words, by file."""
+    """Yield the functions in ``__all__`` of modules, with their files."""
     for path in (path for folder in folders for path in sorted((RUNTIME / folder).rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         assignments = (node for node in tree.body if isinstance(node, ast.Assign))
@@ -198,7 +203,7 @@ def _listed_functions(*folders: str) -> Iterator[tuple[Path, ast.FunctionDef]]:
 
 @cache
 def _node_makers(path: Path) -> set[str]:
-    """Functions of a file that make nodes or constants, themselves or through others."""
+    """Return the functions of a file that make nodes or constants, directly or indirectly."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     makers = {name for name, word in load_prelude().items() if word.makes_nodes}
@@ -223,8 +228,7 @@ def _makes_nodes(node: ast.AST, makers: set[str]) -> bool:
 
 
 def lowering_parameters(path: str) -> tuple[str, ...] | None:
-    """Parameters of ``ortable.lowerings.x.f`` that its body reads; None when there is no such
-    function."""
+    """Return the parameters that ``ortable.lowerings.x.f`` reads; None if it does not exist."""
     function = _find_lowering(path)
     if function is None:
         return None
@@ -235,7 +239,7 @@ def lowering_parameters(path: str) -> tuple[str, ...] | None:
 
 
 def lowering_signature(path: str) -> tuple[str, ...] | None:
-    """All parameters of ``ortable.lowerings.x.f``; None when there is no such function."""
+    """Return all parameters of ``ortable.lowerings.x.f``; None if it does not exist."""
     function = _find_lowering(path)
     return None if function is None else _parameter_names(function)
 
@@ -269,8 +273,8 @@ def _public_functions(path: Path) -> list[ast.FunctionDef]:
     ]
 
 
-def _word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KINDS) -> Word:
-    """A function as a word; ``kinds`` are the classes that its annotations mean."""
+def _make_word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KINDS) -> Word:
+    """Convert a function to a `Word`; ``kinds`` maps its annotations to kinds."""
     arguments = function.args.args
     takes_graph = bool(arguments) and arguments[0].arg == "graph"
     positional = arguments[1:] if takes_graph else arguments
@@ -299,7 +303,7 @@ def _word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] = _KI
 
 
 def _annotation_kind(annotation: ast.expr | None, kinds: Mapping[str, str]) -> Kind:
-    """The class of an annotation, for example ``Ints | None``."""
+    """Return the kind of an annotation, for example ``Ints | None``."""
     text = ast.unparse(annotation) if annotation is not None else ""
     parts = [part.strip() for part in text.split("|")]
     base = next((part for part in parts if part != "None"), "")
@@ -314,15 +318,14 @@ _PRELUDE = "runtime/ortable/prelude/"
 
 
 def with_core_words(page: str) -> str:
-    """``page`` with the list of core functions between its marks; a page without marks stays as it
-    is."""
+    """Replace the list of core functions between the marks of ``page``, if it has marks."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     return f"{before}{begin}\n\n{core_words()}\n{end}{after}" if begin and end else page
 
 
 def core_words() -> str:
-    """One line a word of the prelude, a heading a module."""
+    """Return a line for each function of the prelude, with a heading for each module."""
     core = [listing for listing in load_listings() if listing.file.startswith(_PRELUDE)]
     parts = []
     for file, words in itertools.groupby(core, key=lambda listing: listing.file):
@@ -336,11 +339,11 @@ def core_words() -> str:
 
 def _format_line(word: Listing) -> str:
     parameters = ", ".join(map(_format_parameter, load_prelude()[word.name].parameters))
-    summary = re.split(r"[;:] ", word.summary)[0]  # the rest is said by the docstring alone
+    summary = re.split(r"[;:] ", word.summary)[0]  # the rest is only in the docstring
     return f"- `{word.name}({parameters})`: {summary.replace('``', '`')}"
 
 
 def _format_parameter(parameter: Parameter) -> str:
-    """The name, and the class of values that it takes where not every one is taken."""
+    """Return the name, with the kind unless the parameter accepts any value."""
     name = f"*{parameter.name}" if parameter.variadic else parameter.name
     return name if parameter.kind.base == ANY else f"{name}: {parameter.kind}"

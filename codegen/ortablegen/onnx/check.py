@@ -41,7 +41,7 @@ _SYNTAX_NOTES = (
 
 @dataclass(frozen=True)
 class Expression:
-    """Checked Python source over ``inputs``, ``attrs``, ``n_outputs``, ``opset``, and its inputs."""
+    """Checked Python source over ``inputs``, ``attrs``, ``n_outputs``, ``opset``; its inputs."""
 
     source: str
     inputs: frozenset[str]
@@ -250,7 +250,7 @@ class _RuleEmitter(Emitter):
 
 @dataclass(frozen=True)
 class _Input:
-    """An input over all versions: its first position, and whether some version lets it be omitted."""
+    """An input over all versions: its first position, and whether a version may omit it."""
 
     position: int
     optional: bool

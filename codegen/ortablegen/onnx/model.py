@@ -12,8 +12,7 @@ from .check import Expression
 
 @dataclass(frozen=True)
 class Output:
-    """How one formal output is inferred; ``dtype`` is source text, ``bound`` says that the schema
-    gave it."""
+    """The rule of a formal output; ``dtype`` is Python source, ``bound`` if the schema gives it."""
 
     name: str
     dtype: str

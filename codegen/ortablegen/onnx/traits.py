@@ -13,8 +13,7 @@ _BOOL = ("tensor(bool)",)
 
 @dataclass(frozen=True)
 class Trait:
-    """What a trait says of an operator; ``refuses`` tells why an operator of this schema cannot
-    have it, in words that follow the operator's name."""
+    """A trait's meaning; ``refuses`` returns why an operator cannot have it, after its name."""
 
     meaning: str
     refuses: Callable[[OnnxSchema], str | None] = lambda schema: None
