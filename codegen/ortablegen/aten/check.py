@@ -1,6 +1,4 @@
-"""Check whole entries: order and reachability of cases, unread arguments, result counts, rules and
-samples.
-"""
+"""Check entries: order and reachability of cases, unread arguments, results, rules, samples."""
 
 from __future__ import annotations
 
@@ -54,16 +52,17 @@ def check_specs(
     numbers: NumberTable | None = None,
     kernels: Kernels | None = None,
 ) -> None:
-    """Report everything wrong with ``specs``.
+    """Report all errors of ``specs``.
 
     Args:
         specs: the entries to check.
         diagnostics: collects the errors.
-        user_lowerings: names that ``python:`` may use in a user's file; None means this package's
-            own lowerings.
-        existing: operators that aliases may target besides those of the file.
-        numbers: the measured accuracy of kernels, against which calls are checked; None skips it.
-        kernels: the kernel table that ``types`` is proven with, besides ONNX's schemas.
+        user_lowerings: names that ``python:`` may use in a user's file; None means the lowerings of
+            this package.
+        existing: operators that aliases may target in addition to the operators of the file.
+        numbers: the measured accuracy of kernels, against which calls are checked; None skips this
+            check.
+        kernels: the kernel table against which ``types`` is checked, in addition to ONNX's schemas.
     """
     if user_lowerings is None:
         _check_vocabulary(specs.registry, diagnostics)
@@ -86,7 +85,7 @@ def check_specs(
 
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics, targets: Targets) -> None:
-    """Report everything wrong with one op entry of the repository."""
+    """Report all errors of one op entry of the repository."""
     _OpChecker(entry, diagnostics, None, Kernels(), None, targets.words()).check()
 
 
@@ -104,20 +103,20 @@ def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
         module = words[name].module.replace(".", "/")
         diagnostics.error(
             Span(f"runtime/{module}.py", 1, 1),
-            f"the prelude's function '{name}' is an argument name of torch, too: an entry could not"
-            " say which",
+            f"the prelude function '{name}' is also an argument name of torch, so entries would be"
+            " ambiguous",
             fix="rename the function",
         )
 
 
-# an entry's sort group, its key, its location and its versions
-_Declared = tuple[str, str, Span, VersionRange]
+# sort group, key, position and versions of an entry
+_DeclaredEntry = tuple[str, str, Span, VersionRange]
 
 
-def _collect_declared(specs: Specs) -> list[_Declared]:
-    """What the entries are of, in the order of the files."""
+def _collect_declared(specs: Specs) -> list[_DeclaredEntry]:
+    """Return the key of every entry, in file order."""
     placed = {p.name for p in specs.placed}
-    alone = [t for t in specs.traits if t.traits_only and t.name not in placed]
+    traits_only = [t for t in specs.traits if t.traits_only and t.name not in placed]
     entries = [("operator", e.key, e.span, e.versions.present) for e in specs.operator_entries()]
     entries += [(c.kind, f"{c.kind} {c.name}", c.span, ALWAYS) for c in specs.calls]
     entries += [("hop", f"hop {h.name}", h.span, ALWAYS) for h in specs.hops]
@@ -126,7 +125,7 @@ def _collect_declared(specs: Specs) -> list[_Declared]:
         for p in specs.placed
         if not p.lowered
     ]
-    entries += [(_sort_group(t.name, t.kind), t.key, t.span, ALWAYS) for t in alone]
+    entries += [(_sort_group(t.name, t.kind), t.key, t.span, ALWAYS) for t in traits_only]
     return sorted(entries, key=lambda entry: entry[2])
 
 
@@ -134,25 +133,25 @@ def _sort_group(name: str, kind: str) -> str:
     return "operator" if "::" in name else kind
 
 
-def _check_duplicates(declared: list[_Declared], diagnostics: Diagnostics) -> None:
+def _check_duplicates(declared: list[_DeclaredEntry], diagnostics: Diagnostics) -> None:
     seen: dict[str, list[tuple[Span, VersionRange]]] = {}
     for _, key, span, present in declared:
-        for first, other in seen.setdefault(key, []):
-            both = meet([present, other])
-            if both is None:
+        for first_span, other_present in seen.setdefault(key, []):
+            common_version = meet([present, other_present])
+            if common_version is None:
                 continue
-            notes = [f"first given at {first.origin}"]
-            if present == other:
+            notes = [f"first given at {first_span.origin}"]
+            if present == other_present:
                 message = f"duplicate entry for '{key}'"
             else:
                 message = f"the 'torch' ranges of two entries for '{key}' overlap"
-                notes.append(f"torch {dotted(both)} is in both")
+                notes.append(f"torch {dotted(common_version)} is in both")
             diagnostics.error(span, message, notes)
             break
         seen[key].append((span, present))
 
 
-def _check_versions(specs: Specs, declared: list[_Declared], diagnostics: Diagnostics) -> None:
+def _check_versions(specs: Specs, declared: list[_DeclaredEntry], diagnostics: Diagnostics) -> None:
     """Check that an operator with version ranges covers each supported torch that has it."""
     registry = specs.registry
     ranges: dict[str, list[tuple[Span, VersionRange]]] = {}
@@ -167,24 +166,24 @@ def _check_versions(specs: Specs, declared: list[_Declared], diagnostics: Diagno
         ]
         if missing:
             texts = sorted({registry.text(key, version) or "" for version in missing})
-            notes = [f"there it is: {text}" for text in texts]
+            notes = [f"its schema there: {text}" for text in texts]
             diagnostics.error(
                 entries[-1][0],
-                f"no entry for '{key}' is for torch {listed(missing)}, which has it",
+                f"torch {listed(missing)} has '{key}', but no entry is for this version",
                 notes,
-                fix="widen the range, or add an entry with a range of its own",
+                fix="widen the range, or add an entry with a separate range",
             )
     uses: dict[str, tuple[tuple[str, tuple[object, ...]], ...]] = {}
     for traits in specs.traits:
-        given = tuple(sorted((use.name, use.values) for use in traits.uses))
-        if not traits.traits_only and uses.setdefault(traits.key, given) != given:
-            diagnostics.error(traits.span, f"two entries of '{traits.key}' give it other traits")
+        trait_uses = tuple(sorted((use.name, use.values) for use in traits.uses))
+        if not traits.traits_only and uses.setdefault(traits.key, trait_uses) != trait_uses:
+            diagnostics.error(traits.span, f"the traits of two entries of '{traits.key}' differ")
 
 
-def _check_sorted(declared: list[_Declared], diagnostics: Diagnostics) -> None:
+def _check_sorted(declared: list[_DeclaredEntry], diagnostics: Diagnostics) -> None:
     groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
     for group, key, span, _ in declared:
-        # the rows of one entry have an order of their own; it stands where the first of them would
+        # an entry with rows is sorted by its first row; the order of its rows is checked elsewhere
         if group != "hop" and (span.row is None or not span.row.number):
             groups.setdefault((span.file, group), []).append((key, span))
     for named in groups.values():
@@ -199,15 +198,15 @@ def check_python(
         diagnostics.error(
             python.span,
             "a Python lowering needs 'why:'",
-            fix="say what the language cannot express",
+            fix="give the reason: what the language cannot express",
         )
     if user_lowerings is not None:
         if python.path not in user_lowerings:
             allowed = ", ".join(sorted(user_lowerings)) or "none"
             diagnostics.error(
                 python.span,
-                f"no lowering '{python.path}' was given",
-                [f"given: {allowed}"],
+                f"there is no lowering '{python.path}'",
+                [f"lowerings are: {allowed}"],
                 fix="pass it: load_specs(path, lowerings={'name': function})",
             )
     elif vocabulary.lowering_parameters(python.path) is None:
@@ -228,7 +227,7 @@ _COMMON = ("default", "bool_to_long", "int_to_float", "pow")
 
 
 def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
-    """Return the possible dtypes of the only result by `out`, None where it does not say."""
+    """Return the possible dtypes of the only result by `out`, None if unknown."""
     if len(entry.out) != 1:
         return None
     rule = entry.out[0].dtype.expression
@@ -281,8 +280,9 @@ class _OpChecker:
         self.limits = Limits(numbers, dict(entry.precision)) if numbers is not None else None
 
     def check(self) -> None:
+        """Report all errors of the entry."""
         entry = self.entry
-        before = self.diagnostics.reports
+        reports_before = self.diagnostics.reports
         if entry.schema.is_mutable and not entry.schema.written:
             self.error(
                 entry.span,
@@ -307,24 +307,24 @@ class _OpChecker:
         self.check_ignore(env)
         if entry.lower:
             self.check_cases(entry.lower, env, linked)
-        if self.diagnostics.reports == before:
-            # an entry with another error was not read to its end
+        if self.diagnostics.reports == reports_before:
+            # after another error some arguments may not have been read
             self.check_read()
-        for row in entry.checks:
-            self.check_row(row, env)
+        for data_check in entry.checks:
+            self.check_row(data_check, env)
         if entry.complex is not None:
             self.check_complex(entry.complex)
-        if self.diagnostics.reports == before and self.limits is not None:
+        if self.diagnostics.reports == reports_before and self.limits is not None:
             for name, declared in self.limits.list_unused():
-                self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
+                self.error(declared.span, f"precision: no call needs '{name}'", fix="remove it")
         check_rules(entry, self.diagnostics)
-        if self.diagnostics.reports == before:
+        if self.diagnostics.reports == reports_before:
             check_types(entry, self.kernels, self.diagnostics)
-        for sample in (*entry.samples, *(row.shows for row in entry.checks)):
+        for sample in (*entry.samples, *(data_check.shows for data_check in entry.checks)):
             _check_sample(sample, entry.schema, self.diagnostics)
 
     def check_row(self, row: DataCheck, env: Env) -> None:
-        """Check one row of ``checks``: conditions and bounds are known at conversion."""
+        """Check a row of ``checks``; its conditions and bounds must be known at conversion."""
         if row.when is not None:
             self.check_expression(row.when, env, condition=True)
             env = self.with_lets(narrow_env(env, row.when.expression, True, ()))
@@ -333,9 +333,10 @@ class _OpChecker:
                 self.check_expression(code, env, condition=True)
         kind = self.check_expression(row.values, env, condition=False).kind
         if kind.base not in (kinds.RESULT, kinds.RESULTS, kinds.ANY):
-            self.error(row.values.span, f"checks look at results of the graph, not at {kind}")
+            self.error(row.values.span, f"checks need a result of the graph, not {kind}")
 
     def check_promote(self, env: Env) -> tuple[str, ...]:
+        """Check ``promote``; return the arguments that have the dtype of the result."""
         promote = self.entry.promote
         if promote is None:
             return self.same_as_result(env)
@@ -343,7 +344,7 @@ class _OpChecker:
             if name not in env or env[name].kind.base not in (kinds.RESULT, kinds.SCALAR):
                 self.error(
                     promote.span,
-                    f"promote names '{name}', which is no tensor argument of the operator",
+                    f"promote names '{name}', which is not a tensor argument of the operator",
                 )
             else:
                 floats = FLOATS if promote.kind == "int_to_float" else None
@@ -352,7 +353,7 @@ class _OpChecker:
         return promote.args if promote.kind in _COMMON else ()
 
     def same_as_result(self, env: Env) -> tuple[str, ...]:
-        """Return the argument whose dtype `out` gives to the only result."""
+        """Return the argument whose dtype the only result has by `out`."""
         if len(self.entry.out) != 1:
             return ()
         rule = self.entry.out[0].dtype.expression
@@ -384,6 +385,7 @@ class _OpChecker:
     def make_checker(
         self, code: Code, env: Env, condition: bool, case: LowerCase | None, linked: tuple[str, ...]
     ) -> CodeChecker:
+        """Make a checker of code in a case."""
         opsets, target = (case.opset_range, case.target) if case else (DOMAIN_RANGE[""], None)
         return CodeChecker(
             code, dict(env), self.diagnostics, opsets, target, condition, linked,
@@ -391,9 +393,10 @@ class _OpChecker:
         )  # fmt: skip
 
     def check_ignore(self, env: Env) -> None:
+        """Report names in ``unused`` that are not arguments."""
         for name, _, span in self.entry.ignore:
             if name not in self.entry.schema.names:
-                self.error(span, f"'{name}' is ignored, but the operator has no such argument")
+                self.error(span, f"unused names '{name}', which is not an argument of the operator")
 
     def check_complex(self, form: ComplexForm) -> None:
         """Check ``complex:``, where tensor arguments are pairs and each argument is read."""
@@ -408,14 +411,14 @@ class _OpChecker:
             if name in env:
                 env[name] = Value(Kind(kinds.COMPLEX, env[name].kind.optional))
                 self.read.add(name)
-        before = self.diagnostics.reports
+        reports_before = self.diagnostics.reports
         if form.as_lower and not self.entry.lower:
-            self.error(form.span, "complex: lower, and this entry lacks 'lower'")
+            self.error(form.span, "complex: lower needs 'lower', which this entry lacks")
         cases = complex_cases(self.entry)
         for name, code in complex_lets(self.entry):
             env[name] = self.check_expression(code, env, condition=True)
         self.check_cases(cases, env, ())
-        if self.diagnostics.reports == before and any(c.refuse is None for c in cases):
+        if self.diagnostics.reports == reports_before and any(c.refuse is None for c in cases):
             ignored = {name for name, _, _ in self.entry.ignore}
             for argument in arguments:
                 if argument.name not in self.read | ignored:
@@ -423,11 +426,11 @@ class _OpChecker:
                         form.span,
                         f"argument '{argument.name}' of {self.entry.key} is never read for complex"
                         " tensors",
-                        fix="use it, add a case that refuses it, or ignore it with a reason",
+                        fix="use it, add a case that refuses it, or give a reason in 'unused'",
                     )
 
     def check_parts(self, form: ComplexForm) -> None:
-        """Check that ``parts(...)`` or ``products(...)`` names fitting arguments."""
+        """Check that ``parts(...)`` or ``products(...)`` names tensor or number arguments."""
         word = "products" if form.by_products else "parts"
         allowed = frozenset({kinds.RESULT}) if form.by_products else kinds.WITH_PARTS
         by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
@@ -441,16 +444,17 @@ class _OpChecker:
             if by_name.get(name) not in allowed:
                 self.error(
                     form.span,
-                    f"{word} names '{name}', which is no tensor or number argument of the operator",
+                    f"{word} names '{name}', which is not a tensor or number argument",
                     [f"schema: {self.entry.schema.text}"],
                 )
 
     def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
+        """Check the cases in order, each with the facts that earlier cases leave."""
         argument_kinds = {name: value.kind for name, value in env.items()}
         if cases and not cases[-1].is_catch_all:
             self.error(
                 cases[-1].span,
-                "the last case has a condition, so a call may find no case",
+                "the last case has a condition, so a call may match no case",
                 fix="drop its when/target/opset, or add '- refuse: <reason>' as the last case",
             )
         for case in cases:
@@ -481,16 +485,16 @@ class _OpChecker:
                 return
             elif finding.by is not None:
                 line = cases[finding.by].span.line
-                notes = [f"where its condition holds, that of line {line} does, which comes first"]
+                notes = [f"the case at line {line} takes every call that meets its condition"]
                 self.error(case.span, "this case can't be reached", notes)
             else:
-                notes = ["the cases before it take every call that meets its condition"]
+                notes = ["the earlier cases take every call that meets its condition"]
                 if case.is_catch_all:
-                    notes = ["one of the cases before it takes every call"]
+                    notes = ["the earlier cases take every call"]
                 self.error(case.span, "this case can't be reached", notes)
 
     def check_case(self, case: LowerCase, env: Env, linked: tuple[str, ...]) -> Env:
-        """Check one case; return what is known when it does not apply."""
+        """Check a case; return the facts that hold if it does not apply."""
         inside = env
         if case.when is not None:
             self.check_expression(case.when, env, condition=True, case=case)
@@ -512,33 +516,38 @@ class _OpChecker:
         """Recompute the dtypes of `let` after a condition has narrowed their arguments."""
         for name, code in self.entry.let:
             checker = self.make_checker(code, env, True, None, ())
-            checker.diagnostics = Diagnostics()  # reported when they were read first
+            checker.diagnostics = Diagnostics()  # errors were reported before
             value = checker.infer_value(code.expression)
             if value.kind.base == kinds.DTYPE and name in env:
                 env[name] = value
         return env
 
     def read_by_python(self, python: PythonLowering) -> frozenset[str]:
+        """Return the arguments that a Python lowering reads."""
         if self.user_lowerings is not None:
             return self.entry.schema.names
-        # a lowering that does not exist is reported once, not once an argument
+        # a missing lowering is reported once, so its arguments count as read
         read = vocabulary.lowering_parameters(python.path)
         return frozenset(self.entry.schema.names if read is None else read)
 
     def check_read(self) -> None:
+        """Report arguments that are never read."""
         ignored = {name for name, _, _ in self.entry.ignore}
         if all(case.refuse is not None for case in self.entry.lower):
-            return  # also for an entry of complex tensors alone
+            return  # also if the entry has no case of `lower`
         for argument in self.entry.schema.arguments:
             if argument.name not in self.read and argument.name not in ignored:
                 self.error(
                     self.entry.span,
                     f"argument '{argument.name}' of {self.entry.key} is never read",
                     [f"schema: {self.entry.schema.text}"],
-                    fix=f"use it, or say why not: unused: {{{argument.name}: <reason>}}",
+                    fix=f"use it, or give a reason: unused: {{{argument.name}: <reason>}}",
                 )
             if argument.name in self.read and argument.name in ignored:
-                self.error(self.entry.span, f"argument '{argument.name}' is both read and ignored")
+                self.error(
+                    self.entry.span,
+                    f"argument '{argument.name}' is read, but listed under 'unused'",
+                )
 
 
 def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) -> None:
@@ -546,7 +555,7 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
     if target is None and (ranges := targets.versions_of(alias.of)):
         diagnostics.error(
             alias.of_span,
-            f"no entry of '{alias.of}' is for all versions of torch that the alias is for",
+            f"no entry of '{alias.of}' covers all versions of torch of the alias",
             [f"entries are for {' and for '.join(ranges)}"],
             fix="write an alias for each of these ranges: torch: ...",
         )
@@ -555,10 +564,10 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
         diagnostics.error(
             alias.of_span,
             f"there is no op entry '{alias.of}'",
-            fix="an alias points to an op entry",
+            fix="alias an operator with an op entry",
         )
         return
-    written = alias.schema.written  # of an operator of a library; for one of torch it is empty
+    written = alias.schema.written  # empty for torch's operators, see OpSchema
     if alias.schema.is_mutable and (not written or len(written) != len(target.schema.written)):
         diagnostics.error(
             alias.span,
@@ -591,7 +600,7 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
             diagnostics.error(
                 alias.span,
                 f"argument '{argument.name}' of {alias.key} is never read",
-                fix=f"map it in args, or say why not: unused: {{{argument.name}: <reason>}}",
+                fix=f"map it in args, or give a reason: unused: {{{argument.name}: <reason>}}",
             )
     for sample in alias.samples:
         _check_sample(sample, alias.schema, diagnostics)

@@ -1,6 +1,4 @@
-"""The coverage table: what each operator's entry covers, as `docs/operators.md` and as data for
-`ortable ops`. Joins the specs with the results of the conformance run.
-"""
+"""Make the coverage table of operators: `docs/operators.md`, and data for `ortable ops`."""
 
 from __future__ import annotations
 
@@ -41,17 +39,17 @@ class Coverage:
     name: str
     file: str
     means: str = ""  # the operator that an alias stands for, or ""
-    opsets: str = ""  # versions at which another form is taken
-    dtypes: str = ""  # of the tensors in its sample calls
+    opsets: str = ""  # opsets from which another lowering is used
+    dtypes: str = ""  # dtypes of the tensors in its sample calls
     dynamic: bool = False  # a sample call has a dynamic dimension
     cases: int = 0
     refusals: int = 0
     escape: str = ""  # the Python lowering, or ""
-    forward: str = ""  # exact samples of PyTorch's operator tests, of those captured
+    forward: str = ""  # exact / captured samples of PyTorch's operator tests
     gradient: str = ""
     torch_reason: str = ""  # why the backend leaves it to torch, or ""
     torch: str = ""  # the range of versions that the entry is for, or ""
-    reached: tuple[int, ...] = ()  # how many samples reach each of several cases, where counted
+    reached: tuple[int, ...] = ()  # samples that reach each case, if counted
 
 
 def build_coverage(
@@ -67,7 +65,7 @@ def build_coverage(
             row = replace(row, reached=counts)
         rows.append(row)
     for hop in specs.hops:
-        numbers = measured.get(hop.name, {})
+        measured_counts = measured.get(hop.name, {})
         escape = hop.python.path.removeprefix("ortable.lowerings.") if hop.python else ""
         rows.append(
             Coverage(
@@ -76,12 +74,12 @@ def build_coverage(
                 opsets="18",
                 cases=1,
                 escape=escape,
-                forward=numbers.get("forward", ""),
-                gradient=numbers.get("gradient", ""),
+                forward=measured_counts.get("forward", ""),
+                gradient=measured_counts.get("gradient", ""),
             )
         )
-    why = {placed.name: placed.why for placed in specs.placed}
-    rows = [replace(row, torch_reason=why.get(row.name, "")) for row in rows]
+    reasons = {placed.name: placed.why for placed in specs.placed}
+    rows = [replace(row, torch_reason=reasons.get(row.name, "")) for row in rows]
     for placed in specs.placed:
         if not placed.lowered:
             rows.append(Coverage(placed.name, placed.file, torch_reason=placed.why))
@@ -89,7 +87,7 @@ def build_coverage(
 
 
 def _make_row(
-    entry: OpEntry | AliasEntry, targets: Targets, numbers: Mapping[str, str]
+    entry: OpEntry | AliasEntry, targets: Targets, measured_counts: Mapping[str, str]
 ) -> Coverage:
     lowered = entry if isinstance(entry, OpEntry) else targets.find_target(entry)
     assert lowered is not None
@@ -107,8 +105,8 @@ def _make_row(
         escape=" ".join(sorted(path.removeprefix("ortable.lowerings.") for path in escapes))
         if isinstance(entry, OpEntry)
         else "",
-        forward=numbers.get("forward", ""),
-        gradient=numbers.get("gradient", ""),
+        forward=measured_counts.get("forward", ""),
+        gradient=measured_counts.get("gradient", ""),
         torch=str(entry.versions.present),
     )
 
@@ -132,7 +130,7 @@ def _tensor_leaves(value: Any) -> Iterable[TensorSample]:
             yield from _tensor_leaves(item)
 
 
-# -- what the conformance run measured ------------------------------------------------------------
+# -- results of the conformance run ------------------------------------------------------------
 
 
 def load_measured(path: Path) -> dict[str, dict[str, str]]:
@@ -141,7 +139,7 @@ def load_measured(path: Path) -> dict[str, dict[str, str]]:
 
 
 def load_cases(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Load entry -> digest of the counted cases, and how many samples reach each case."""
+    """Load entry -> digest of its cases when they were counted, samples that reach each case."""
     table = (load_plain(path) or {}) if path.exists() else {}
     return {
         name: (str(row["of"]), tuple(int(count) for count in str(row["reached"]).split()))
@@ -192,7 +190,7 @@ def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
 
 
 def operators_page(rows: list[Coverage], specs: Specs) -> str:
-    """Render ``docs/operators.md``: the counts, a legend of the columns, one table per file."""
+    """Render ``docs/operators.md``: the counts, a legend of the columns, a table per file."""
     files = sorted({row.file for row in rows})
     parts = [_INTRODUCTION, _format_counts(rows, specs)]
     for file in files:
@@ -251,13 +249,19 @@ def _format_counts(rows: list[Coverage], specs: Specs) -> str:
 
 
 def _entry_kinds(entries: Sequence[OpEntry]) -> list[str]:
-    """Return the kind of each entry; one that calls operators is no purer than these."""
-    own = {entry.schema.function_name: _entry_kind(entry) for entry in entries}
-    called = {entry.schema.function_name: _block_names(entry) & set(own) for entry in entries}
-    impure = {name for name, kind in own.items() if kind != "yaml"}
-    while more := {name for name in called.keys() - impure if called[name] & impure}:
-        impure |= more
-    return ["mixed" if kind == "yaml" and name in impure else kind for name, kind in own.items()]
+    """Return the kind of each entry; a "yaml" entry that calls a Python one is "mixed"."""
+    kinds_by_function = {entry.schema.function_name: _entry_kind(entry) for entry in entries}
+    called = {
+        entry.schema.function_name: _block_names(entry) & set(kinds_by_function)
+        for entry in entries
+    }
+    not_yaml = {name for name, kind in kinds_by_function.items() if kind != "yaml"}
+    while callers := {name for name in called.keys() - not_yaml if called[name] & not_yaml}:
+        not_yaml |= callers
+    return [
+        "mixed" if kind == "yaml" and name in not_yaml else kind
+        for name, kind in kinds_by_function.items()
+    ]
 
 
 def _block_names(entry: OpEntry) -> set[str]:
@@ -266,28 +270,29 @@ def _block_names(entry: OpEntry) -> set[str]:
 
 
 def _entry_kind(entry: OpEntry) -> str:
-    """Classify an entry: "python" (a lowering), "call" (one family call in each case), "mixed",
-    or "yaml".
+    """Classify an entry as "python", "call", "mixed" or "yaml".
+
+    "python" has a lowering, "call" a single call of a family function in each case.
     """
     cases = entry.every_case()
     if any(case.python is not None for case in cases):
         return "python"
-    single, calls, nodes = True, 0, 0
+    is_single_call, calls, nodes = True, 0, 0
     for body in (case.do.body for case in cases if case.do is not None):
         call_nodes = [
             node for line in body for node in ast.walk(line) if isinstance(node, ast.Call)
         ]
-        family = sum(_is_family_call(node) for node in call_nodes)
-        single = single and len(body) == 1 if family else single
+        family_calls = sum(_is_family_call(node) for node in call_nodes)
+        is_single_call = is_single_call and len(body) == 1 if family_calls else is_single_call
         calls, nodes = (
-            calls + family,
+            calls + family_calls,
             nodes + sum(onnx_call(node) is not None for node in call_nodes),
         )
-    return "yaml" if not calls else "call" if single and not nodes else "mixed"
+    return "yaml" if not calls else "call" if is_single_call and not nodes else "mixed"
 
 
 def _is_family_call(node: ast.Call) -> bool:
-    """Return whether a node-making function of `lowerings` is called."""
+    """Whether a node-making function of `lowerings` is called."""
     word = load_prelude().get(called_name(node))
     return word is not None and word.makes_nodes and word.module.startswith("ortable.lowerings.")
 

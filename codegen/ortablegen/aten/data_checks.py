@@ -1,6 +1,6 @@
-"""``checks:`` of an entry: torch's requirements on the data of a call that ONNX does not have.
+"""``checks:`` of an entry: torch's requirements on the data of a call, which ONNX does not check.
 
-The backend raises torch's error where one is not met; tests/data_checks calls eager and the
+The backend raises torch's error if a requirement is not met; tests/data_checks calls eager and the
 backend with each row's sample.
 """
 
@@ -39,7 +39,7 @@ def _read_row(node: YNode, schema: OpSchema, reader: PartReader) -> DataCheck | 
         return reader.error(node.span, f"a row of checks needs '{missing[0]}'", fix=FORM)
     raises = reader.read_key(node, "raises") or ""
     if raises not in ERRORS:
-        return reader.error(node.span, f"'{raises}' is none of {', '.join(ERRORS)}")
+        return reader.error(node.span, f"'{raises}' is not one of {', '.join(ERRORS)}")
     condition, message, sample_node = node.get("holds"), node.get("message"), node.get("repro")
     if condition is None and node.get("low") is None and node.get("high") is None:
         text = "a row of checks with 'values' needs 'low' or 'high'"

@@ -1,6 +1,6 @@
 """``deviates:`` of an entry: where ONNX Runtime is wrong and an exact form would cost too much.
 
-A test runs the sample call of each and fails when it has become exact.
+A test runs the sample call of each deviation and fails once it is exact.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ def _read_deviation(node: YNode, schema: OpSchema, reader: PartReader) -> Deviat
         texts[name] = value.text.strip()
     sample_node = node.get("repro")
     if sample_node is None:
-        fix = "give a sample call that shows it, so that a test can tell when it is gone"
+        fix = "give a sample call that shows it, so that a test detects when it is fixed"
         return reader.error(node.span, "a deviation needs 'repro'", fix=fix)
     shows = reader.read_sample(sample_node, schema)
     derived = node.get("derived")
     patterns = derived if isinstance(derived, YSeq) else (derived,)
-    texts_of = tuple(pattern.text for pattern in patterns if isinstance(pattern, YScalar))
-    return Deviation(**texts, shows=shows, derived=texts_of, span=node.span) if shows else None
+    derived_patterns = tuple(pattern.text for pattern in patterns if isinstance(pattern, YScalar))
+    return (
+        Deviation(**texts, shows=shows, derived=derived_patterns, span=node.span) if shows else None
+    )
 
 
 def deviation_lines(entries: Iterable[OpEntry]) -> list[str]:

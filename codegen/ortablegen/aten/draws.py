@@ -1,6 +1,6 @@
 """``draw:`` of a random operator: the in-place operator of torch that draws, and its arguments.
 
-Read, checked, and emitted as a function of the operator's arguments.
+`draw` is read, checked, and emitted as a function of the operator's arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALLOWED = (
 
 
 def reads_drawn(entry: OpEntry) -> bool:
-    """Return whether the lowering reads the drawn tensor; otherwise the tensor is the result."""
+    """Whether the lowering reads the drawn tensor; otherwise the drawn tensor is the result."""
     codes = [code for case in entry.lower for code in (case.when, case.do) if code is not None]
     return any(name.id == DRAWN for code in codes for name in names_in(*code.body))
 
@@ -32,8 +32,8 @@ def reads_drawn(entry: OpEntry) -> bool:
 def find_overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, ...]] | None:
     """Find the overload of an in-place operator that takes the arguments of the call.
 
-    Returns its name and the argument names in schema order, without the tensor; None when torch
-    has none.
+    Returns:
+        Its name, and the argument names in schema order without the tensor; None if torch has none.
     """
     if not is_call(call) or not called_name(call).endswith("_"):
         return None
@@ -48,7 +48,7 @@ def find_overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, .
 
 
 def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
-    """Report what is wrong with the ``draw`` of an entry; return the arguments that it reads."""
+    """Report errors in the ``draw`` of an entry; return the arguments that it reads."""
     assert entry.draw is not None
     code, when = entry.draw.call, entry.draw.when
     call = code.expression
@@ -61,23 +61,23 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
         diagnostics.error(
             code.span,
             f"torch has no in-place operator '{name}' that takes exactly these arguments",
-            fix="give every argument by name, besides shape= and dtype=",
+            fix="give every argument by name, in addition to shape= and dtype=",
         )
     names = entry.schema.names
     values = {keyword.arg: keyword.value for keyword in call.keywords}
     shape, dtype = values.pop("shape", None), values.pop("dtype", None)
-    like = shape.args[0] if isinstance(shape, ast.Call) and len(shape.args) == 1 else None
+    shape_source = shape.args[0] if isinstance(shape, ast.Call) and len(shape.args) == 1 else None
     if (
         not isinstance(shape, ast.Call)
         or ast.unparse(shape.func) != "same"
-        or not isinstance(like, ast.Name)
-        or like.id not in names | {"res"}
+        or not isinstance(shape_source, ast.Name)
+        or shape_source.id not in names | {"res"}
     ):
-        text = "the shape of a draw is that of an argument, or of res"
+        text = "the shape of a draw is the shape of an argument or of res"
         diagnostics.error(code.span, text, fix="shape=same(self)")
     if dtype is not None and ast.unparse(dtype) not in vocabulary.DTYPES:
-        diagnostics.error(code.span, f"'{ast.unparse(dtype)}' is no dtype", fix="dtype=boolean")
-    read = {like.id} & names if isinstance(like, ast.Name) else set()
+        diagnostics.error(code.span, f"'{ast.unparse(dtype)}' is not a dtype", fix="dtype=boolean")
+    read = {shape_source.id} & names if isinstance(shape_source, ast.Name) else set()
     for value in values.values():
         read |= _check_value(code, value, entry, diagnostics)
     if when is not None:
@@ -89,7 +89,7 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
 
 
 def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
-    """Report what a draw cannot compute; return the arguments that it reads."""
+    """Report expressions that a draw cannot compute; return the arguments that are read."""
     names = entry.schema.names
     read = set()
     for node in ast.walk(value):
@@ -99,7 +99,7 @@ def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagn
         if isinstance(node, ast.Name):
             read.add(node.id)
             if node.id not in names:
-                text = f"'{node.id}' is no argument of the operator"
+                text = f"'{node.id}' is not an argument of the operator"
                 diagnostics.error(code.at(node), text, [f"schema: {entry.schema.text}"])
     return read
 
@@ -112,11 +112,11 @@ def draw_text(entry: OpEntry, needs: Needs) -> str:
     overload = entry.draw.overload
     assert overload is not None
     values = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    like = values["shape"].removeprefix("same(").removesuffix(")")
+    shape_source = values["shape"].removeprefix("same(").removesuffix(")")
     dtype = values.get("dtype")
     arguments = "".join(f"{values[name]}, " for name in overload[1])
     text = (
-        f"RngCall({overload[0]!r}, {like}, {dtype}, ({arguments.rstrip()}), "
+        f"RngCall({overload[0]!r}, {shape_source}, {dtype}, ({arguments.rstrip()}), "
         f"{not reads_drawn(entry)})"
     )
     if when is not None:

@@ -1,5 +1,6 @@
-"""Emit the converters, rules and dispatch tables of ATen specs as Python text: sorted, one layout,
-no line numbers.
+"""Emit the converters, rules and dispatch tables of ATen specs as Python text.
+
+The text is sorted and has no line numbers, so that a change of one entry changes few lines.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .model import (
 )
 from .traits import emit_traits
 
-TORCH = "TORCH"  # what generated code calls the major and minor version of the installed torch
+TORCH = "TORCH"  # name of the installed torch's version (major, minor) in generated code
 
 
 def emit_aten(specs: Specs) -> dict[str, str]:
@@ -50,7 +51,7 @@ def emit_aten(specs: Specs) -> dict[str, str]:
 
 
 def family_name(file: str) -> str:
-    """``specs/aten/linalg.yaml`` -> ``linalg``."""
+    """Return ``linalg`` for ``specs/aten/linalg.yaml``."""
     return Path(file).stem
 
 
@@ -60,11 +61,11 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     Args:
         specs: the entries.
         file: the spec file to emit.
-        existing: operators that aliases may target besides those of ``specs``; their functions are
-            imported unless their file is ``file``.
+        existing: operators that aliases may target in addition to the operators of ``specs``; their
+            functions are imported unless their file is ``file``.
     """
-    own = {entry.key for entry in specs.ops}
-    others = [entry for key, entry in (existing or {}).items() if key not in own]
+    spec_keys = {entry.key for entry in specs.ops}
+    others = [entry for key, entry in (existing or {}).items() if key not in spec_keys]
     targets = Targets([*others, *specs.ops])
     needs = Needs(words=targets.words())
     functions: list[tuple[str, list[str]]] = []
@@ -119,13 +120,15 @@ def _names_in(text: str, words: Iterable[str]) -> list[str]:
     return sorted(word for word in words if re.search(rf"(: |-> ){word}\b", text))
 
 
-# -- one converter ------------------------------------------------------------------------------
+# -- converters ------------------------------------------------------------------------------
 
 
 def _converter_lines(entry: OpEntry, needs: Needs) -> list[str]:
-    first, last = "graph: Graph, res: ResultSpec", _drawn_parameter(entry)
+    first_parameters, last_parameter = "graph: Graph, res: ResultSpec", _drawn_parameter(entry)
     lines = [
-        _format_signature(entry.schema.function_name, entry.schema, first, last),
+        _format_signature(
+            entry.schema.function_name, entry.schema, first_parameters, last_parameter
+        ),
         _docstring_line(entry.schema),
     ]
     lines += _promotion_lines(entry.promote, "ortable.prelude.promotion", "promote_values", needs)
@@ -137,9 +140,9 @@ def _converter_lines(entry: OpEntry, needs: Needs) -> list[str]:
 
 
 def _drawn_parameter(entry: OpEntry) -> str:
-    """Return the parameter for the drawn tensor, "" where the lowering reads none."""
-    reads = entry.draw is not None and draws.reads_drawn(entry)
-    return f"{draws.DRAWN}: Result | None = None" if reads else ""
+    """Return the parameter for the drawn tensor, "" if the lowering does not read it."""
+    reads_drawn = entry.draw is not None and draws.reads_drawn(entry)
+    return f"{draws.DRAWN}: Result | None = None" if reads_drawn else ""
 
 
 def _promotion_lines(
@@ -167,14 +170,14 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
         needs.add("ortable.lowerings.complex.parts", function)
         part_texts = ", ".join(f"{name!r}: {name}" for name in form.parts)
         others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
-        passed = ", ".join(["graph", "res", schema.function_name, f"{{{part_texts}}}", *others])
-        return [*lines, f"    return {function}({passed})"]
+        arguments = ", ".join(["graph", "res", schema.function_name, f"{{{part_texts}}}", *others])
+        return [*lines, f"    return {function}({arguments})"]
     module = "ortable.lowerings.complex.arithmetic"
     lines += _promotion_lines(entry.promote, module, "promote_complex", needs)
     for name, code in complex_lets(entry):
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
-    first = 1 if form.as_lower else len(entry.lower) + 1
-    for number, case in enumerate(complex_cases(entry), first):
+    first_number = 1 if form.as_lower else len(entry.lower) + 1
+    for number, case in enumerate(complex_cases(entry), first_number):
         lines.extend(_case_lines(entry, case, number, needs))
     return lines
 
@@ -214,7 +217,7 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
     module, _, name = path.rpartition(".")
     if module:
         needs.add(module, name)
-    # a lowering takes the arguments that it reads; a user's own one takes them all
+    # lowerings of ortable get the arguments that they have parameters for; a user's gets all
     parameters = vocabulary.lowering_signature(path)
     passed = [
         f"{a.name}={a.name}" for a in schema.arguments if parameters is None or a.name in parameters
@@ -222,21 +225,21 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
     return f"{name}(graph, res, {', '.join(passed)})"
 
 
-# what functions with a prefix return
-_RESULTS = {"rule": "Rules", "draw": "RngCall | None", "check": "list[DataCheck]"}
+# prefix of a function's name -> its return type
+_RETURN_TYPES = {"rule": "Rules", "draw": "RngCall | None", "check": "list[DataCheck]"}
 
 
 def _format_signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
     parts = [first]
-    star = False
+    has_star = False
     for argument in schema.arguments:
-        if argument.kwarg_only and not star:
+        if argument.kwarg_only and not has_star:
             parts.append("*")
-            star = True
+            has_star = True
         parts.append(_format_parameter(argument))
     if last:
-        parts += [last] if star else ["*", last]
-    result = _RESULTS.get(function.partition("_")[0])
+        parts += [last] if has_star else ["*", last]
+    result = _RETURN_TYPES.get(function.partition("_")[0])
     if result is None:
         result = "Result" if schema.returns == ("Tensor",) else "Any"
     return f"def {function}({', '.join(parts)}) -> {result}:"
@@ -251,7 +254,7 @@ def _format_parameter(argument: Argument) -> str:
     return f"{argument.name}: {annotation} = {_format_default(argument)}"
 
 
-# c10::ScalarType, in torch's order: a schema's default dtype is a number of this list
+# the order of c10::ScalarType: a schema's default dtype is an index of this list
 _TORCH_DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "", "complex64",
     "complex128", "boolean",
@@ -277,7 +280,7 @@ def _docstring_line(schema: OpSchema) -> str:
 
 
 def _draw_lines(entry: OpEntry, needs: Needs) -> list[str]:
-    """Emit the function that describes torch's draw for a call on FX nodes or numbers."""
+    """Emit the function that returns torch's draw for a call on FX nodes or numbers."""
     needs.add("ortable.dispatch", "RngCall")
     name = "draw_" + entry.schema.function_name
     text = draws.draw_text(entry, needs)
@@ -285,7 +288,7 @@ def _draw_lines(entry: OpEntry, needs: Needs) -> list[str]:
 
 
 def _check_function(entry: OpEntry, needs: Needs) -> list[str]:
-    """Emit the function that lists the data checks of a call."""
+    """Emit the function that returns the data checks of a call."""
     name, last = "check_" + entry.schema.function_name, _drawn_parameter(entry)
     return [_format_signature(name, entry.schema, "graph: Graph", last), *check_lines(entry, needs)]
 
@@ -304,7 +307,7 @@ def _rule_lines(entry: OpEntry, needs: Needs) -> list[str]:
 def _alias_functions(
     alias: AliasEntry, target: OpEntry, needs: Needs
 ) -> list[tuple[str, list[str]]]:
-    """Emit a converter and a rule that call the target's with arguments renamed or fixed."""
+    """Emit functions that call the target's functions with arguments renamed or fixed."""
     argument_texts = {name: expression_text(code.expression, needs) for name, code in alias.args}
     passed: list[str] = []
     for argument in target.schema.arguments:
@@ -326,18 +329,21 @@ def _alias_functions(
     if target.complex is not None:
         forms.insert(0, ("complex_", "graph: Graph, res: ResultSpec", "graph, res"))
     for prefix, first, call in forms:
-        name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
+        name, target_name = (
+            prefix + alias.schema.function_name,
+            prefix + target.schema.function_name,
+        )
         if alias.file != target.file:
-            needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
+            needs.add(f"ortable_generated.aten.{family_name(target.file)}", target_name)
         lines = [_format_signature(name, alias.schema, first)]
         if prefix not in ("rule_", "draw_", "check_"):
             lines.append(_docstring_line(alias.schema))
-        functions.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
+        functions.append((name, [*lines, f"    return {target_name}({call}, {', '.join(passed)})"]))
     return functions
 
 
 def is_pure_draw(entry: OpEntry) -> bool:
-    """Return whether the operator only draws; its aliases draw the same."""
+    """Whether the operator only draws, so that its aliases draw the same tensor."""
     return entry.draw is not None and not draws.reads_drawn(entry)
 
 
@@ -386,8 +392,10 @@ def _dispatch_text(specs: Specs) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Row:
-    """An operator in the dispatch tables: the condition on torch's version under which it is there
-    ("": always), its function, and which other functions it has."""
+    """An operator in the dispatch tables: its function, and which other functions it has.
+
+    ``condition`` is the condition on torch's version ("": always).
+    """
 
     key: str
     condition: str
@@ -426,11 +434,11 @@ def _operator_rows(specs: Specs) -> list[_Row]:
 def _place_rows(specs: Specs) -> list[tuple[str, str, str]]:
     """List operators that torch runs, with their aliases: name, condition, reason."""
     rows = {(p.name, p.present.condition(TORCH)): p.why for p in specs.placed}
-    why = {placed.name: placed.why for placed in specs.placed}
+    reasons = {placed.name: placed.why for placed in specs.placed}
     for alias in specs.aliases:
-        if alias.of in why:
+        if alias.of in reasons:
             condition = alias.versions.present.condition(TORCH)
-            rows.setdefault((alias.key, condition), why[alias.of])
+            rows.setdefault((alias.key, condition), reasons[alias.of])
     return sorted((name, condition, reason) for (name, condition), reason in rows.items())
 
 

@@ -1,4 +1,4 @@
-"""The specs as frozen dataclasses, with the location of everything that an error may point to."""
+"""The specs as frozen dataclasses, with the position of everything that an error may point to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROMOTE_KINDS = (
 
 @dataclass(frozen=True)
 class PythonLowering:
-    """``python: module.function`` with the reason why YAML does not suffice."""
+    """``python: module.function``, and the reason why YAML is not enough."""
 
     path: str
     span: Span
@@ -54,7 +54,7 @@ class LowerCase:
 
     @property
     def is_catch_all(self) -> bool:
-        """True when every call takes this case."""
+        """Whether every call takes this case."""
         return self.when is None and self.target is None and self.opset is None
 
 
@@ -71,7 +71,7 @@ class ShapeRule:
 
 @dataclass(frozen=True)
 class OutRule:
-    """Shape and dtype rule of one result."""
+    """The shape and dtype rule of one result."""
 
     shape: ShapeRule
     dtype: Code
@@ -80,8 +80,10 @@ class OutRule:
 
 @dataclass(frozen=True)
 class Promote:
-    """``promote: {args: [...], kind: ..., opmath: ...}``; ``opmath`` is the argument that torch's
-    kernel reads in float32 beside half floats."""
+    """``promote: {args: [...], kind: ..., opmath: ...}``.
+
+    ``opmath`` is the argument that torch's kernel reads in float32 if the others are half floats.
+    """
 
     args: tuple[str, ...]
     kind: str
@@ -91,7 +93,7 @@ class Promote:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of ``cases``: argument values as written, and options of the test that runs it."""
+    """A sample call: argument values as written, and options of the test that runs it."""
 
     span: Span
     values: tuple[tuple[str, object], ...]
@@ -104,7 +106,7 @@ class Sample:
     random: bool = False
 
     def applies_at(self, opset: int, target: str | None) -> bool:
-        """Return whether the sample runs at this opset and for this target."""
+        """Whether the sample runs at this opset and for this target."""
         if self.target is not None and self.target != (target or "none"):
             return False
         if self.opset is None:
@@ -115,10 +117,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Deviation:
-    """``deviates:``: how ONNX Runtime differs from torch and why nothing exact is emitted.
+    """``deviates:``: how ONNX Runtime differs from torch, and why nothing exact is emitted.
 
-    ``shows`` is a sample call, ``derived`` are patterns of derived samples
-    (tests/derive) that fail.
+    ``shows`` is a sample call; ``derived`` are patterns of derived samples (tests/derive) that
+    fail.
     """
 
     what: str
@@ -133,9 +135,9 @@ class Deviation:
 class DataCheck:
     """A row of ``checks:``: a requirement of torch on the elements of a tensor.
 
-    Either ``low <= values < high``, or ``values`` is true everywhere (``is_condition``). ``when``
-    limits it to some calls, ``raises`` and ``message`` are torch's error, ``axis`` is named in the
-    message, and torch rejects the sample call ``shows``.
+    The requirement is ``low <= values < high``, or that ``values`` is true everywhere
+    (``is_condition``). ``when`` restricts it to some calls; ``raises`` and ``message`` are torch's
+    error, in which ``axis`` may be named; torch rejects the sample call ``shows``.
     """
 
     values: Code
@@ -152,10 +154,11 @@ class DataCheck:
 
 @dataclass(frozen=True)
 class ComplexForm:
-    """``complex:``: its own cases, those of ``lower`` (``as_lower``), or argument names.
+    """``complex:``: cases for complex tensors, or how the real lowering is used for them.
 
-    The real and imaginary ``parts`` of those go through the real lowering one after the other
-    (``by_parts``), or the operator is linear in two of them and adds a third (``by_products``).
+    ``as_lower``: the cases are the cases of ``lower``. ``by_parts``: the real lowering is called
+    with the real and then the imaginary ``parts`` of the named arguments. ``by_products``: the
+    operator is linear in two of them and adds a third.
     """
 
     span: Span
@@ -170,7 +173,7 @@ class ComplexForm:
 class Draw:
     """``draw:``: the call that draws, its condition (None: always), and torch's overload for it.
 
-    ``overload`` has the arguments in order; None where torch has none.
+    ``overload`` has the arguments in order; None if torch has no overload for the call.
     """
 
     call: Code
@@ -181,7 +184,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class TypeVariable:
-    """A variable of ``types:``, or an argument with dtypes of its own.
+    """A variable of ``types:``, or an argument with its dtypes.
 
     ``members`` are in the order of `type_variables.EVERY`; all ``arguments`` have the same member.
     """
@@ -217,7 +220,7 @@ class OpEntry:
 
     @property
     def key(self) -> str:
-        """``aten::add.Tensor``."""
+        """The overload, such as ``aten::add.Tensor``."""
         return self.schema.key
 
     def every_case(self) -> tuple[LowerCase, ...]:
@@ -225,7 +228,7 @@ class OpEntry:
         return self.lower + (self.complex.cases if self.complex is not None else ())
 
     def case_names(self) -> tuple[str, ...]:
-        """Return names such as ``aten::addmm/2`` of errors and tests; none for a single case."""
+        """Return names of cases such as ``aten::addmm/2``; none if there is one case."""
         count = len(self.every_case())
         return tuple(f"{self.key}/{n}" for n in range(1, count + 1)) if count > 1 else ()
 
@@ -261,7 +264,7 @@ def lets_read(entry: OpEntry, codes: Iterable[Code | None]) -> tuple[tuple[str, 
 
 @dataclass(frozen=True)
 class AliasEntry:
-    """A torch overload that equals another one with arguments renamed, fixed or defaulted."""
+    """A torch overload that equals another overload with arguments renamed, fixed or defaulted."""
 
     schema: OpSchema
     of: str
@@ -273,17 +276,17 @@ class AliasEntry:
     samples: tuple[Sample, ...]
     requires: str | None = None
     versions: TorchVersions = EVERY_VERSION
-    unchecked: str | None = None  # why the ``checks`` of the target are not made
+    unchecked: str | None = None  # why the ``checks`` of the target are skipped
 
     @property
     def key(self) -> str:
-        """``aten::detach``."""
+        """The overload, such as ``aten::detach``."""
         return self.schema.key
 
 
 @dataclass(frozen=True)
 class CallEntry:
-    """A Python function or tensor method for an ATen packet; torch picks the overload."""
+    """A Python function or tensor method that stands for an ATen packet."""
 
     kind: str
     name: str
@@ -292,11 +295,11 @@ class CallEntry:
     span: Span
     pack: str | None = None
     fixed: tuple[tuple[str, object], ...] = ()
-    # arguments of the Python function that ATen lacks: the one value that changes nothing, or "any"
+    # arguments of the Python function that ATen lacks: the only allowed value, or "any"
     python_only: tuple[tuple[str, object], ...] = ()
-    # the operator of a call on tensors in an exported graph, where that is not `of`
+    # the operator of a call on tensors in an exported graph, if it is not `of`
     exported_as: str | None = None
-    # the operators that the function calls by its arguments; `of` is the usual one
+    # the operators that the function may call, depending on its arguments
     several: tuple[str, ...] = ()
 
 
@@ -314,7 +317,7 @@ class HopEntry:
 
 @dataclass(frozen=True)
 class NumberEntry:
-    """A Python function on numbers known at run time only, or a condition over them.
+    """A Python function or condition on numbers that are known only at run time.
 
     ``parameters`` are (kind, name). With ``folds``, further arguments are folded from the left.
     """
@@ -334,27 +337,25 @@ class NumberEntry:
 
     @property
     def short_name(self) -> str:
-        """``sqrt`` for ``math.sqrt`` and ``torch._sym_sqrt``, the key in
-        `ortable.interpreter.numbers`.
-        """
+        """The key in `ortable.interpreter.numbers`: ``sqrt`` for ``torch._sym_sqrt``."""
         return self.name.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
 
     @property
     def key(self) -> str:
-        """``number sqrt``, ``condition lt``."""
+        """The key in specs: ``number sqrt``, ``condition lt``."""
         return f"{self.kind} {self.short_name}"
 
     @property
     def kind_letters(self) -> str:
-        """The first letters of the parameters' kinds, with a + where more are accepted."""
+        """The first letters of the parameters' kinds, with a + if more are accepted."""
         return "".join(kind[0] for kind, _ in self.parameters) + "+" * self.folds
 
 
 @dataclass(frozen=True)
 class Placed:
-    """``place: torch``: an operator that the backend runs in torch, and why.
+    """``run_in: torch``: an operator that the backend runs in torch, and why.
 
-    ``lowered``: it also has an entry of its own, for exports.
+    ``lowered``: an entry also lowers it, for exports.
     """
 
     name: str
@@ -378,7 +379,7 @@ class TraitUse:
 class Traits:
     """``traits:`` of the operator or Python function ``name``.
 
-    ``traits_only``: the entry has no lowering and supports nothing.
+    ``traits_only``: the entry has no lowering, so the operator is not supported.
     """
 
     kind: str
@@ -390,7 +391,7 @@ class Traits:
 
     @property
     def key(self) -> str:
-        """``aten::lift``, ``hop wrap``: identifies the entry."""
+        """The key of the entry: ``aten::lift``, ``hop wrap``."""
         return self.name if "::" in self.name else f"{self.kind} {self.name}"
 
 
@@ -419,12 +420,12 @@ class Specs:
 
 
 def operators_called(specs: Specs, known: Iterable[str]) -> list[tuple[str, Span]]:
-    """Find the known operators that the blocks of some specs call, and the locations."""
+    """Return the known operators that blocks of specs call, with the positions."""
     cases = [case for entry in specs.ops for case in entry.every_case()]
     bodies = [(case.do.body, case.span) for case in cases if case.do is not None]
-    called = {name.id: span for body, span in bodies for name in names_in(*body)}
+    spans_by_name = {name.id: span for body, span in bodies for name in names_in(*body)}
     functions = {key.replace("::", "_").replace(".", "_"): key for key in known}
-    return [(functions[name], called[name]) for name in called if name in functions]
+    return [(functions[name], spans_by_name[name]) for name in spans_by_name if name in functions]
 
 
 class Targets:
@@ -436,15 +437,15 @@ class Targets:
             self._by_key.setdefault(entry.key, []).append(entry)
 
     def find_target(self, alias: AliasEntry) -> OpEntry | None:
-        """Find the target of ``alias``; of several, the one for all versions of the alias."""
+        """Return the entry that ``alias`` targets and that covers its versions of torch."""
         entries = self._by_key.get(alias.of, [])
         if len(entries) == 1:
             return entries[0]
-        inside = alias.versions.present
-        return next((entry for entry in entries if covers(entry.versions.present, inside)), None)
+        versions = alias.versions.present
+        return next((entry for entry in entries if covers(entry.versions.present, versions)), None)
 
     def words(self) -> dict[str, Word]:
-        """The words of blocks: those of the prelude and of families, and one for each operator."""
+        """Return the functions of blocks: of the prelude, of families, and one per operator."""
         schemas = (entry.schema for entries in self._by_key.values() for entry in entries)
         return {**load_prelude(), **operator_words(schemas)}
 

@@ -1,5 +1,6 @@
-"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph, and the nodes
-that compute them on 0-d results.
+"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph.
+
+Their blocks compute the functions by nodes on 0-d results.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ortablegen.source.yaml_source import YMap, YScalar
 
 from .model import NumberEntry
 
-# number: of one dtype with the others of its kind; float: float64; bool: as it is
+# number: all parameters of this kind have one dtype; float: float64; bool: boolean
 PARAMETER_KINDS = ("bool", "float", "number")
 _SIGNATURE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w+)*)(, \.\.\.)?\)")
 _FORM = "math.sqrt(float x)"
 
 
 def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
-    """Read one entry; None where it has an error."""
+    """Read an entry; return None after an error."""
     kind, signature = node.pairs[0]
     match = _SIGNATURE.fullmatch(signature.text) if isinstance(signature, YScalar) else None
     lower = node.get("lower")
@@ -47,7 +48,7 @@ def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
                 signature, "parameter kind", parameter_kind, PARAMETER_KINDS
             )
     if match[3] and [parameter_kind for parameter_kind, _ in parameters] != ["number", "number"]:
-        text = "what takes more arguments from the left has two numbers"
+        text = "a function with '...' must have two parameters of kind number"
         return reader.error(signature.span, text, fix="builtins.max(number x, number y, ...)")
     code = parse_block(lower, reader.diagnostics)
     if code is None:
@@ -57,12 +58,12 @@ def read_number(node: YMap, reader: EntryReader) -> NumberEntry | None:
 
 
 def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:
-    """Report every entry with an error, and every function with two entries."""
+    """Report entries with errors, and functions with two entries."""
     entries = list(entries)
     diagnostics.check_unique((entry.key, entry.span) for entry in entries)
     for entry in entries:
         _check_number(entry, diagnostics)
-    # the rows of one entry have an order of their own
+    # an entry with rows is sorted by its first row
     plain = [entry for entry in entries if entry.span.row is None or not entry.span.row.number]
     for _, group in itertools.groupby(plain, key=lambda entry: entry.file):
         diagnostics.check_sorted((f"{e.kind} {e.name}", e.span) for e in group)
@@ -80,7 +81,7 @@ def _check_number(entry: NumberEntry, diagnostics: Diagnostics) -> None:
 
 
 def converter_lines(entry: NumberEntry, needs: Needs) -> list[str]:
-    """Emit the converter: it takes the graph and a 0-d result for each parameter."""
+    """Emit the converter, a function of the graph and a 0-d result for each parameter."""
     needs.hidden = frozenset(name for _, name in entry.parameters)
     parameters = ", ".join(f"{name}: Result" for _, name in entry.parameters)
     signature = ", ".join(f"{kind} {name}" for kind, name in entry.parameters)
@@ -101,7 +102,7 @@ def converter_lines(entry: NumberEntry, needs: Needs) -> list[str]:
 def dispatch_rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
     """Return rows of the dispatch table of ``number`` or ``condition``.
 
-    Each has the short name, the family, the function and the letters of its parameters.
+    A row has the short name, the family, the function and the letters of its parameters.
     """
     return sorted(
         (entry.short_name, Path(entry.file).stem, entry.function_name, entry.kind_letters)

@@ -1,6 +1,4 @@
-"""Read the parts of an entry: torch versions, schemas, shape and dtype rules, cases and sample
-calls.
-"""
+"""Read parts of an entry: torch versions, schemas, rules, cases and sample calls."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ SAMPLE_KEYS = (
     "unused_results",
     "random",
 )
-# a wider tolerance has to say why: it hides more than the rounding of a half
+# a wider tolerance needs a reason, since it hides more than the rounding of a half float
 WIDEST_TOLERANCE = 1e-2
 _PARTS = re.compile(r"parts\(([\w\s,]*)\)")
 _PRODUCTS = re.compile(r"products\((\w+(?:\s*,\s*\w+){1,2})\)")
@@ -64,29 +62,33 @@ class PartReader(EntryReader):
     def torch_versions(self, node: YNode | None, schemas: bool = True) -> TorchVersions:
         """Read ``torch: "<2.15"``, or (``schemas``) ``torch: {">=2.15": schema}``.
 
-        The former limits the entry to these versions, the latter gives their schema.
+        A text limits the entry to these versions; a mapping gives schemas for some versions.
         """
         if node is None:
             return EVERY_VERSION
         pairs = node.items() if isinstance(node, YMap) and schemas else ()
         texts = [key for key, _ in pairs] or ([node] if isinstance(node, YScalar) else [])
-        spans = [span for text in texts if (span := parse_range(text.text)) is not None]
-        if not spans or len(spans) < len(texts):
+        ranges = [
+            version_range for text in texts if (version_range := parse_range(text.text)) is not None
+        ]
+        if not ranges or len(ranges) < len(texts):
             fix = 'write torch: "<2.15"'
             if schemas:
                 fix += ', or torch: {">=2.15": "aten::name(...) -> Tensor"}'
             notes = ["bounds are <, <=, ==, !=, >= and > with a major and a minor version"]
-            self.error(node.span, "'torch' is no range of versions", notes, fix)
+            self.error(node.span, "'torch' is not a range of versions", notes, fix)
             return EVERY_VERSION
-        for text, span in zip(texts, spans, strict=True):
-            if meet([span]) is None:
+        for text, version_range in zip(texts, ranges, strict=True):
+            if meet([version_range]) is None:
                 self.error(text.span, f"no version of torch is in '{text.text}'")
                 return EVERY_VERSION
         if not pairs:
-            return TorchVersions(present=spans[0])
+            return TorchVersions(present=ranges[0])
         values = [self.read_text(value, "a schema") for _, value in pairs]
-        versioned_texts = zip(spans, values, strict=True)
-        return TorchVersions(others=tuple((span, text) for span, text in versioned_texts if text))
+        versioned_texts = zip(ranges, values, strict=True)
+        return TorchVersions(
+            others=tuple((version_range, text) for version_range, text in versioned_texts if text)
+        )
 
     def read_schema(
         self,
@@ -95,6 +97,7 @@ class PartReader(EntryReader):
         requires: str | None = None,
         versions: TorchVersions = EVERY_VERSION,
     ) -> OpSchema | None:
+        """Read a schema (``verbatim``) or the key of an overload; None after an error."""
         if not isinstance(node, YScalar):
             return None
         try:
@@ -105,6 +108,7 @@ class PartReader(EntryReader):
             return self.error(node.span, str(problem), problem.notes, problem.fix)
 
     def read_promote(self, node: YNode | None) -> Promote | None:
+        """Read ``promote``; return None if it is missing."""
         node = self.read_mapping(node, "promote must be {args: [...], kind: ...}")
         if node is None:
             return None
@@ -112,22 +116,23 @@ class PartReader(EntryReader):
         kind = self.read_key(node, "kind") or "default"
         if kind not in PROMOTE_KINDS:
             self.report_unknown(node, "promotion kind", kind, PROMOTE_KINDS)
-        words = self.read_words(node.get("args"), "args")
-        if not words:
+        arguments = self.read_words(node.get("args"), "args")
+        if not arguments:
             fix = f"promote: {{args: [self, other], kind: {kind}}}"
             self.error(node.span, "promote names no arguments", fix=fix)
         opmath = self.read_key(node, "opmath")
-        if opmath is not None and opmath not in words:
-            self.error(node.span, f"opmath names '{opmath}', which args of promote does not")
-        return Promote(words, kind, node.span, opmath)
+        if opmath is not None and opmath not in arguments:
+            self.error(node.span, f"opmath names '{opmath}', which is not in args of promote")
+        return Promote(arguments, kind, node.span, opmath)
 
     def read_out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
-        """Read the rules of the results, none for ``out: []``; None when one is wrong."""
-        before = self.diagnostics.reports
+        """Read the rules of the results (none for ``out: []``); return None after an error."""
+        reports_before = self.diagnostics.reports
         rules = self.read_rows(node, self.out_rule)
-        return rules if self.diagnostics.reports == before else None
+        return rules if self.diagnostics.reports == reports_before else None
 
     def out_rule(self, node: YNode) -> OutRule | None:
+        """Read the rule of a result."""
         message = "out must be {shape: ..., dtype: ...}, or a list of them for several results"
         rules = self.read_mapping(node, message)
         if rules is None:
@@ -135,13 +140,14 @@ class PartReader(EntryReader):
         self.check_keys(rules, ("shape", "dtype"), "out")
         shape, dtype = rules.get("shape"), rules.get("dtype")
         if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
-            fix = "shape: meta takes it from FX"
+            fix = "'shape: meta' uses the shape of the FX node"
             return self.error(node.span, "out needs both 'shape' and 'dtype'", fix=fix)
         rule = self.shape_rule(shape)
         code = self.read_expression(escape_else(dtype), "dtype")
         return OutRule(rule, code, node.span) if rule is not None and code is not None else None
 
     def shape_rule(self, node: YScalar) -> ShapeRule | None:
+        """Read a shape rule."""
         if node.text == "meta":
             return ShapeRule("meta", node.span)
         if "->" in node.text:
@@ -150,6 +156,7 @@ class PartReader(EntryReader):
         return ShapeRule("word", node.span, code) if code is not None else None
 
     def unify_rule(self, node: YScalar) -> ShapeRule | None:
+        """Read a shape rule of patterns such as ``(m, k), (k, n) -> (m, n)``."""
         left, _, right = node.text.partition("->")
         try:
             results = tuple(names or () for names in parse_patterns(right))
@@ -159,6 +166,7 @@ class PartReader(EntryReader):
             return self.error(node.span, str(error), fix=fix)
 
     def read_lower(self, node: YNode | None) -> tuple[LowerCase, ...]:
+        """Read ``lower``: a block, a case or a list of cases."""
         if isinstance(node, YScalar):
             code = parse_block(node, self.diagnostics)
             return (LowerCase(node.span, do=code),) if code is not None else ()
@@ -167,12 +175,14 @@ class PartReader(EntryReader):
         if not isinstance(node, YSeq):
             return ()
         cases = [self.read_case(item) for item in node]
-        # with one case unreadable the order of the others says nothing
+        # without the unreadable case, checks of the order of cases would be wrong
         return () if None in cases else tuple(case for case in cases if case is not None)
 
     def complex_form(self, node: YNode | None) -> ComplexForm | None:
-        """Read ``parts(self, other)``, ``products(input, weight, bias)``, ``lower``, a block, or
-        cases as those of ``lower``.
+        """Read ``complex``.
+
+        It is ``parts(self, other)``, ``products(input, weight, bias)``, ``lower``, a block, or
+        cases.
         """
         if node is None:
             return None
@@ -203,6 +213,7 @@ class PartReader(EntryReader):
         return Draw(code, when, node.span, find_overload(code.expression, self.registry))
 
     def read_case(self, node: YNode) -> LowerCase | None:
+        """Read a case; return None after an error."""
         if not isinstance(node, YMap):
             return self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
         self.check_keys(node, CASE_KEYS, "a case")
@@ -223,25 +234,26 @@ class PartReader(EntryReader):
         return LowerCase(node.span, when, target, opset, note, do, python, refuse)
 
     def read_python(self, node: YMap) -> PythonLowering | None:
+        """Read ``python`` with its ``why``."""
         path = node.get("python")
         if not isinstance(path, YScalar):
             return None
         return PythonLowering(path.text, path.span, self.read_key(node, "why"))
 
     def sample_opset(self, node: YNode | None) -> tuple[str, int] | None:
-        """Read the opsets of a sample call, one of them supported."""
+        """Read the opset condition of a sample call; report if no supported opset meets it."""
         condition = self.read_opset(node)
-        first, last = DOMAIN_RANGE[""]
+        lowest, highest = DOMAIN_RANGE[""]
         if node is None or condition is None:
             return None
         sign, version = condition
-        if version > last if sign == ">=" else version <= first:
-            notes = [f"supported are {first} to {last}"]
+        if version > highest if sign == ">=" else version <= lowest:
+            notes = [f"supported are {lowest} to {highest}"]
             self.error(node.span, f"no supported opset is {sign}{version}", notes)
         return condition
 
     def read_flag(self, node: YNode | None, what: str) -> bool:
-        """Read ``true`` or ``false``; false when it is not given."""
+        """Read ``true`` or ``false``; return False if it is missing."""
         text = self.read_text(node, what)
         if node is not None and text not in ("true", "false"):
             self.error(node.span, f"{what} is true or false, not '{text}'")
@@ -257,12 +269,11 @@ class PartReader(EntryReader):
         if wrong or not text.split():
             fix = 'write positions from 0: unused_results: "1 2"'
             named = " ".join(wrong)
-            self.error(
-                node.span, f"unused_results: '{named}' names no result of {schema.key}", fix=fix
-            )
+            self.error(node.span, f"unused_results: {schema.key} has no result '{named}'", fix=fix)
         return tuple(positions[part] for part in text.split() if part in positions)
 
     def read_ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
+        """Read ``unused``, arguments with reasons."""
         message = "unused must be a mapping from an argument to the reason"
         node = self.read_mapping(node, message, fix="unused: {device: why}")
         if node is None:
@@ -271,20 +282,22 @@ class PartReader(EntryReader):
         for key, value in node.items():
             reason = self.read_text(value, "the reason") or ""
             if not reason.strip():
-                self.error(value.span, f"'{key.text}' is ignored without a reason")
+                self.error(value.span, f"unused gives no reason for '{key.text}'")
             ignored.append((key.text, reason, key.span))
         return tuple(ignored)
 
     def read_samples(self, node: YNode | None, schema: OpSchema) -> tuple[Sample, ...]:
+        """Read the list of sample calls."""
         if not isinstance(node, YSeq):
             if node is not None:
                 self.error(node.span, "samples must be a list of sample calls")
             return ()
         if not len(node):
-            self.error(node.span, "samples must hold at least one sample call")
+            self.error(node.span, "samples must have at least one sample call")
         return self.read_rows(node, lambda item: self.read_sample(item, schema))
 
     def read_sample(self, node: YNode, schema: OpSchema) -> Sample | None:
+        """Read a sample call; return None after an error."""
         if not isinstance(node, YMap):
             return self.error(node.span, "a sample call is a mapping from argument to value")
         names = tuple(argument.name for argument in schema.arguments)
@@ -299,7 +312,7 @@ class PartReader(EntryReader):
         tolerance = self.read_number(self.read_key(node, "tolerance"), node.get("tolerance"))
         why = self.read_key(node, "why")
         if tolerance is not None and tolerance > WIDEST_TOLERANCE and not (why or "").strip():
-            fix = "say where the difference comes from: why: ..."
+            fix = "give the cause of the difference: why: ..."
             self.error(node.span, f"a tolerance above {WIDEST_TOLERANCE:g} needs 'why'", fix=fix)
         return Sample(
             node.span,
@@ -314,7 +327,7 @@ class PartReader(EntryReader):
         )
 
     def read_expect(self, node: YMap) -> str | None:
-        """Read the operators that a case expects."""
+        """Read the ONNX operators that a sample call must be lowered to."""
         expected = node.get("expect")
         expect = self.read_text(expected, "expect")
         if expected is not None:
@@ -324,7 +337,7 @@ class PartReader(EntryReader):
 
 
 def parse_literal(text: str) -> object:
-    """Parse a Python literal as specs write it; other text stays text."""
+    """Parse a Python literal; other text stays text."""
     try:
         return ast.literal_eval(python_tree(text.lstrip(" \t"), "eval"))
     except (ValueError, SyntaxError, TypeError):

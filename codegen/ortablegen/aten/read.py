@@ -1,5 +1,6 @@
-"""Read YAML nodes into the model: the entries and their keys. Every error has its location. `parts`
-reads the parts of an entry; `cli` and tests call `read_folder`.
+"""Read YAML nodes into the model: the entries and their keys.
+
+`parts` reads the parts of an entry; `cli` and tests call `read_folder`.
 """
 
 from __future__ import annotations
@@ -74,17 +75,17 @@ _LOWERING_KEYS = {
     "checks",
 }  # fmt: skip
 _MISSING = {
-    "out": "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}",
-    "lower": "say how it is lowered: lower: return Relu(self)",
+    "out": "add the result's shape and dtype: out: {shape: same(self), dtype: same(self)}",
+    "lower": "add the lowering: lower: return Relu(self)",
     "samples": 'add at least one sample call, for example samples: [{self: "f32[2,3]"}]',
 }
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
-    """Read every ``*.yaml`` below ``folder``.
+    """Read every ``*.yaml`` in ``folder``.
 
-    File names in errors are relative to ``root``. Schemas are compared with those recorded there,
-    or without a record with those of the installed torch.
+    File names in errors are relative to ``root``. Schemas are compared with the record in ``root``,
+    or with the installed torch if there is no record.
     """
     sources = []
     for path in sorted(folder.glob("*.yaml")):
@@ -102,7 +103,7 @@ def read_text(
     imports: bool = True,
     registry: Registry = INSTALLED,
 ) -> Specs:
-    """Read one spec given as text; without ``imports`` it may not name modules to import."""
+    """Read a spec given as text; without ``imports`` it must not name modules to import."""
     return _read_all([(display, parse(text, display, diagnostics))], diagnostics, imports, registry)
 
 
@@ -137,7 +138,7 @@ def _read_all(
 
 
 def compare_external(specs: Specs) -> list[str]:
-    """List operators of other packages (``requires``) whose registered schemas differ.
+    """Return operators of other packages (``requires``) whose registered schemas differ.
 
     Packages that cannot be imported are skipped.
     """
@@ -153,7 +154,7 @@ def compare_external(specs: Specs) -> list[str]:
 
 
 def _add_suffixes(entries: list[Any], others: list[Any]) -> tuple[Any, ...]:
-    """Add the versions to function names where an operator has several entries."""
+    """Add the versions to function names if an operator has several entries."""
     count = Counter(entry.key for entry in (*entries, *others))
     return tuple(
         replace(entry, schema=replace(entry.schema, suffix=entry.versions.present.suffix()))
@@ -193,7 +194,7 @@ class _Reader(PartReader):
         if kind not in readers:
             notes = [f"kinds are {', '.join(sorted(readers))}"]
             if kind == "rewrite":
-                notes = ["rules have files of their own: `ortable rewrites check`, `rewrites=`"]
+                notes = ["rewrites belong in separate files: `ortable rewrites check`, `rewrites=`"]
             return self.error(node.span, f"unknown kind of entry '{kind}'", notes)
         return readers[kind](node)
 
@@ -255,8 +256,8 @@ class _Reader(PartReader):
     def mark_traits_only(self) -> None:
         """Mark the last entry as one that has only traits."""
         if self.traits:
-            at = self.traits[-1]
-            self.traits[-1] = replace(at, traits_only=True)
+            last_traits = self.traits[-1]
+            self.traits[-1] = replace(last_traits, traits_only=True)
 
     def read_place(
         self,
@@ -265,17 +266,15 @@ class _Reader(PartReader):
         lowered: bool,
         versions: TorchVersions = EVERY_VERSION,
     ) -> None:
-        """Read ``place: torch`` and its ``why:``."""
+        """Read ``run_in: torch`` and its ``why``."""
         place_node, why = node.get("run_in"), self.read_key(node, "why")
         if place_node is None:
-            fix = "a reason of a Python lowering stands in its case"
+            fix = "write the reason of a Python lowering into its case"
             self.error(node.span, "'why' belongs to 'run_in', which is not given", fix=fix)
         elif self.read_text(place_node, "run_in") not in ("torch", None):
-            self.error(
-                place_node.span, "an operator can be placed in torch only", fix="run_in: torch"
-            )
+            self.error(place_node.span, "the only value of 'run_in' is torch", fix="run_in: torch")
         elif not (why or "").strip():
-            fix = "say why ONNX Runtime should not run it"
+            fix = "give the reason why ONNX Runtime should not run it"
             self.error(place_node.span, "'run_in: torch' needs 'why:'", fix=fix)
         elif name is not None and why is not None:
             span = node.pairs[0][1].span
@@ -289,11 +288,11 @@ class _Reader(PartReader):
         if not self.imports:
             return self.error(
                 node.span,
-                "a user's file imports nothing",
+                "a user's file cannot import modules",
                 fix="register the operators with torch before load_specs",
             )
         if not _DOTTED.fullmatch(text):
-            return self.error(node.span, f"'{text}' is no name of a module")
+            return self.error(node.span, f"'{text}' is not a module name")
         return text
 
     def read_alias(self, node: YMap) -> AliasEntry | None:
@@ -305,7 +304,7 @@ class _Reader(PartReader):
         )
         of = node.get("of")
         if not isinstance(of, YScalar):
-            return self.error(node.span, "an alias needs 'of', the operator that it means")
+            return self.error(node.span, "an alias needs 'of', the operator that it stands for")
         if node.get("samples") is None:
             fix = "add at least one sample call"
             self.error(node.span, "an alias entry needs 'samples'", fix=fix)
@@ -314,9 +313,9 @@ class _Reader(PartReader):
         self.add_traits(node, schema.key)
         message = "args must be a mapping from the target's argument to an expression"
         mapping = self.read_mapping(node.get("args"), message)
-        what = "an argument of the alias"
+        description = "an argument of the alias"
         args = (
-            [(key.text, self.read_expression(value, what)) for key, value in mapping.items()]
+            [(key.text, self.read_expression(value, description)) for key, value in mapping.items()]
             if mapping
             else []
         )
@@ -340,7 +339,7 @@ class _Reader(PartReader):
         name = self.read_text(node.pairs[0][1], kind)
         of = self.read_key(node, "of")
         if name is not None and not _DOTTED.fullmatch(name):
-            self.error(node.span, f"'{name}' is no name of a function")
+            self.error(node.span, f"'{name}' is not a function name")
         self.add_traits(node, name)
         if of is None and node.get("traits") is not None:
             self.mark_traits_only()
@@ -354,7 +353,7 @@ class _Reader(PartReader):
         operators = [of, *several, *([] if exported_as is None else [exported_as])]
         for text in operators:
             if not _OPERATOR.fullmatch(text):
-                self.error(node.span, f"'{text}' is no name of an operator", fix="write aten::name")
+                self.error(node.span, f"'{text}' is not an operator name", fix="write aten::name")
         return CallEntry(
             kind=kind,
             name=name,
@@ -408,13 +407,13 @@ class _Reader(PartReader):
         return HopEntry(name, args, python, self.file, node.pairs[0][1].span, refuse)
 
     def check_hop_names(self, node: YMap, words: tuple[str, ...]) -> bool:
-        """Check that names are identifiers, each argument given once."""
-        bare = [word.removeprefix("*").removeprefix("*") for word in words]
-        before = self.diagnostics.reports
-        for word, name in zip(words, bare, strict=True):
+        """Check that names are identifiers, and that no argument occurs twice."""
+        names = [word.removeprefix("*").removeprefix("*") for word in words]
+        reports_before = self.diagnostics.reports
+        for word, name in zip(words, names, strict=True):
             if not name.isidentifier() or keyword.iskeyword(name):
-                self.error(node.span, f"'{word}' is no name of an operator or argument")
-        for word, count in Counter(bare[1:]).items():
+                self.error(node.span, f"'{word}' is not a name of an operator or argument")
+        for word, count in Counter(names[1:]).items():
             if count > 1:
                 self.error(node.span, f"args has '{word}' twice")
-        return self.diagnostics.reports == before
+        return self.diagnostics.reports == reports_before

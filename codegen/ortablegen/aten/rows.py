@@ -1,6 +1,6 @@
-"""Expand ``for:`` entries: one copy per row of the table, with ``$name`` replaced by its value.
+"""Expand ``for:`` entries to one copy per row of the table, with ``$name`` replaced by its value.
 
-An error points at the source text and names the row.
+Errors point to the source text and name the row.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Words of shape and dtype rules, a name space of their own: what they take, and the Python that
-they become."""
+"""Functions of shape and dtype rules, a separate namespace: their arguments and their Python."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ MAX_WORDS = 15
 
 @dataclass(frozen=True)
 class RuleWord:
-    """A rule word: how many arguments, the function that it becomes, how each argument is read.
+    """A rule function: its Python function, and how each argument is read.
 
-    ``reads`` has one letter an argument: s = shape of a tensor, S = shapes of a tensor list, d =
-    dtype of a tensor, t = the tensor itself (the function gets the graph), v = the value as it is.
-    ``*`` repeats the last one.
+    ``reads`` has one letter for each argument: s = shape of a tensor, S = shapes of a tensor list,
+    d = dtype of a tensor, t = the tensor (the function also gets the graph), v = the value. ``*``
+    repeats the last argument.
     """
 
     function: str
@@ -61,7 +60,7 @@ def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
     if len(entry.out) != len(returns) and not (len(returns) == 1 and len(entry.out) == 1):
         span = entry.out[0].span if entry.out else entry.span
         diagnostics.error(
-            span, f"the schema has {len(returns)} results, 'out' describes {len(entry.out)}"
+            span, f"the schema has {len(returns)} results, but 'out' has {len(entry.out)} rules"
         )
     names = entry.schema.names
     for rule in entry.out:
@@ -85,7 +84,7 @@ def _check_unify(rule: ShapeRule, entry: OpEntry, diagnostics: Diagnostics) -> N
         for name in result:
             if name not in bound and not name.isdigit():
                 diagnostics.error(
-                    rule.span, f"'{name}' on the right of '->' stands in no pattern on the left"
+                    rule.span, f"'{name}' on the right of '->' is in no pattern on the left"
                 )
 
 
@@ -111,8 +110,8 @@ def _check_expression(
     if isinstance(node, ast.Name) and words is DTYPE_WORDS:
         if node.id not in vocabulary.DTYPES:
             hint = did_you_mean(node.id, vocabulary.DTYPES)
-            fix = "a dtype such as int64, or same(x)"
-            diagnostics.error(code.at(node), f"'{node.id}' is no dtype{hint}", fix=fix)
+            fix = "write a dtype such as int64, or same(x)"
+            diagnostics.error(code.at(node), f"'{node.id}' is not a dtype{hint}", fix=fix)
         return
     name = called_name(node)
     if not isinstance(node, ast.Call) or name not in words:
@@ -135,8 +134,8 @@ def _check_expression(
         )
     for argument in node.args:
         if isinstance(argument, ast.Starred):
-            message = f"'{name}' takes its arguments one by one, a list cannot be spread here"
-            fix = "dtype of a list: arg(common_dtype(xs), else=same(xs)); shape: concat, or meta"
+            message = f"'{name}' takes separate arguments; a list cannot be spread here"
+            fix = "for a list use arg(common_dtype(xs), else=same(xs)) as dtype, concat or meta as shape"
             diagnostics.error(code.at(argument), message, fix=fix)
         _check_names(code, argument, names, diagnostics)
     for keyword in node.keywords:
@@ -160,13 +159,13 @@ def _check_names(
 ) -> None:
     functions = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
     for reference in names_in(node):
-        what, allowed = "name", [*names, *vocabulary.DTYPES]
+        description, allowed = "name", [*names, *vocabulary.DTYPES]
         if id(reference) in functions:
-            what, allowed = "function", [*vocabulary.load_prelude(), *vocabulary.BUILTINS]
+            description, allowed = "function", [*vocabulary.load_prelude(), *vocabulary.BUILTINS]
         if reference.id not in allowed:
             hint = did_you_mean(reference.id, allowed)
             diagnostics.error(
-                code.at(reference), f"unknown {what} '{reference.id}' in a rule{hint}"
+                code.at(reference), f"unknown {description} '{reference.id}' in a rule{hint}"
             )
 
 
@@ -194,10 +193,10 @@ def _emit_rule(
     node: ast.expr, words: dict[str, RuleWord], needs: Needs, kind: str = "default"
 ) -> str:
     if isinstance(node, ast.IfExp):
-        body, other = (
+        body, otherwise = (
             _emit_rule(branch, words, needs, kind) for branch in (node.body, node.orelse)
         )
-        return f"{body} if {expression_text(node.test, needs)} else {other}"
+        return f"{body} if {expression_text(node.test, needs)} else {otherwise}"
     if isinstance(node, ast.Name):
         needs.add("ortable.dtypes", node.id)
         return node.id
@@ -208,8 +207,8 @@ def _emit_rule(
         value = arguments[0]
         if not node.keywords:
             return value
-        other = _emit_rule(node.keywords[0].value, words, needs, kind)
-        return f"{other} if {value} is None else {value}"
+        otherwise = _emit_rule(node.keywords[0].value, words, needs, kind)
+        return f"{otherwise} if {value} is None else {value}"
     needs.add(word.module, word.function)
     reads = word.reads.rstrip("*")
     for position, text in enumerate(arguments):

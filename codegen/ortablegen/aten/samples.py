@@ -1,4 +1,4 @@
-"""Parse sample calls of operators: the values of ``cases:``, each by the type of its argument."""
+"""Parse sample calls of operators, each value by the type of its argument."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
     sizes: dict[str, int] = {}
     for name, size in (dim for value in values.values() for dim in _named_dims(value)):
         if sizes.setdefault(name, size) != size:
-            raise SampleProblem(f"dimension '{name}' has size {sizes[name]}, and size {size}")
+            raise SampleProblem(f"dimension '{name}' has two sizes, {sizes[name]} and {size}")
     named = {name for value in values.values() for name in _expression_names(value)}
     if unknown := named - set(sizes):
         raise SampleProblem(
-            f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
+            f"'{', '.join(sorted(unknown))}' is not a dynamic dimension of this sample call"
         )
     return values
 
@@ -76,14 +76,14 @@ def _parse_value(value: object, argument: Argument) -> Any:
                     f" {tensor.element_count} elements"
                 )
             return tensor
-        # a number stands for a tensor where torch wraps it, as in x + 1
+        # torch wraps a number in place of a tensor, as in x + 1
         if plain != "Tensor" or isinstance(literal_value(text), str):
             raise SampleProblem(
-                f"'{text}' is no tensor; argument '{argument.name}' is {argument.type}"
+                f"'{text}' is not a tensor; argument '{argument.name}' is {argument.type}"
             )
     if plain == "ScalarType":
         if not _is_dtype(text):
-            raise SampleProblem(f"'{text}' is no dtype; write float32, int64, bool")
+            raise SampleProblem(f"'{text}' is not a dtype; write float32, int64, bool")
         return text
     if plain in ("Layout", "Device", "MemoryFormat", "str"):
         return text

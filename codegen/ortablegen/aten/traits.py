@@ -1,5 +1,7 @@
-"""``traits:`` of an entry: facts about an operator besides its lowering. The vocabulary is closed;
-the generated table has a set of keys for each trait, a dict where it has arguments.
+"""``traits:`` of an entry: facts about an operator in addition to its lowering.
+
+The set of traits is closed. The generated module has a set of keys for each trait, or a dict if the
+trait has arguments.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 from .model import Traits, TraitUse
 
 OPERATOR, HOP, CALLABLE = "op", "hop", "callable"
-_OF_KIND = {"op": OPERATOR, "alias": OPERATOR, "hop": HOP, "callable": CALLABLE}
+_TRAIT_OWNERS = {"op": OPERATOR, "alias": OPERATOR, "hop": HOP, "callable": CALLABLE}
 _NOUNS = {OPERATOR: "an operator", HOP: "a higher-order operator", CALLABLE: "a Python function"}
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a trait: its type, its default (None: required), its allowed values."""
+    """An argument of a trait: its type, its default (None: required), its allowed values."""
 
     type: type
     default: object = None
@@ -132,25 +134,25 @@ def read_traits(entry: YMap, name: str, reader: EntryReader) -> Traits | None:
     if not isinstance(node, YSeq) or not len(node):
         reader.error(node.span, "traits must be a list of traits", fix="traits: [view]")
     for item in node if isinstance(node, YSeq) else ():
-        use = _read_one(item, kind, reader)
-        if use is not None and any(use.name == before.name for before in uses):
+        use = _read_trait(item, kind, reader)
+        if use is not None and any(use.name == earlier.name for earlier in uses):
             reader.error(use.span, f"the trait '{use.name}' is given twice")
         elif use is not None:
             uses.append(use)
     return Traits(kind, name, tuple(uses), reader.file, entry.pairs[0][1].span)
 
 
-def _read_one(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
+def _read_trait(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
     text = node.text if isinstance(node, YScalar) else ""
     call = _parse_trait(text)
     if call is None:
         fix = 'write view, or "mask(at=1)" in quotes'
-        return reader.error(node.span, f"'{text}' is no trait", fix=fix)
+        return reader.error(node.span, f"'{text}' is not a trait", fix=fix)
     name, arguments = call
     trait = TRAITS.get(name)
     if trait is None:
         return reader.report_unknown(node, "trait", name, sorted(TRAITS))
-    if _OF_KIND.get(kind) not in trait.of:
+    if _TRAIT_OWNERS.get(kind) not in trait.of:
         nouns = " or ".join(_NOUNS[kind_of_entry] for kind_of_entry in trait.of)
         return reader.error(node.span, f"'{name}' is a trait of {nouns}, not of '{kind}:'")
     values = _bind_arguments(trait, arguments)
@@ -158,7 +160,7 @@ def _read_one(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
         fix = f"{name}({', '.join(map(_format_parameter, trait.parameters.items()))})".removesuffix(
             "()"
         )
-        return reader.error(node.span, f"'{text}' gives wrong arguments", fix=f"write {fix}")
+        return reader.error(node.span, f"'{text}' has wrong arguments", fix=f"write {fix}")
     return TraitUse(name, values, node.span)
 
 
@@ -168,7 +170,7 @@ def _format_parameter(parameter: tuple[str, Parameter]) -> str:
 
 
 def _parse_trait(text: str) -> tuple[str, dict[str | None, object]] | None:
-    """Parse ``mask(at=1)`` to its name and arguments; None where it is not a name or a call."""
+    """Parse ``mask(at=1)`` to its name and arguments; None if it is neither name nor call."""
     try:
         tree = python_tree(text.strip(), "eval").body
     except SyntaxError:
@@ -179,18 +181,18 @@ def _parse_trait(text: str) -> tuple[str, dict[str | None, object]] | None:
         return None
     arguments: dict[str | None, object] = {}
     for keyword in tree.keywords:
-        word = keyword.value
-        if isinstance(word, ast.Name):  # true, false and words, as YAML writes them
-            arguments[keyword.arg] = {"true": True, "false": False}.get(word.id, word.id)
-        elif isinstance(word, ast.Constant):
-            arguments[keyword.arg] = word.value
+        value = keyword.value
+        if isinstance(value, ast.Name):  # true, false and words, as YAML writes them
+            arguments[keyword.arg] = {"true": True, "false": False}.get(value.id, value.id)
+        elif isinstance(value, ast.Constant):
+            arguments[keyword.arg] = value.value
         else:
             return None
     return called_name(tree), arguments
 
 
 def _bind_arguments(trait: Trait, arguments: dict[str | None, object]) -> tuple[object, ...] | None:
-    """Return the arguments of a trait in order; None where one is wrong or missing."""
+    """Return the arguments of a trait in order; None if one is wrong or missing."""
     if not arguments.keys() <= trait.parameters.keys():
         return None
     values = []
@@ -212,11 +214,14 @@ def emit_traits(entries: Iterable[Traits]) -> str:
     parts = [_HEADER]
     uses = [(entry.name, use) for entry in entries for use in entry.uses]
     for name, trait in sorted(TRAITS.items()):
-        # once, though an operator may have an entry for each range of torch's versions
-        rows = {of: table_value(use) for of, use in reversed(uses) if use.name == name}
-        values = bool(trait.parameters)
-        body = [f'    "{of}": {rows[of]!r},' if values else f'    "{of}",' for of in sorted(rows)]
-        text = "\n".join(["{", *body, "}"]) if body else "{}" if values else "set()"
+        # an operator may have several entries, one for each range of torch versions
+        rows = {operator: table_value(use) for operator, use in reversed(uses) if use.name == name}
+        has_arguments = bool(trait.parameters)
+        body = [
+            f'    "{operator}": {rows[operator]!r},' if has_arguments else f'    "{operator}",'
+            for operator in sorted(rows)
+        ]
+        text = "\n".join(["{", *body, "}"]) if body else "{}" if has_arguments else "set()"
         meaning = textwrap.fill(
             trait.meaning, 98, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
         )

@@ -1,6 +1,6 @@
-"""Read ``types:`` of an entry: type variables, their members, and the arguments that have them.
+"""Read ``types:`` of an entry: type variables, their members, and their arguments.
 
-Replaces ``T`` in the entry; `types` proves the lowering for the members.
+`with_variables` replaces ``T`` in the entry; `types` checks the lowering for all members.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .model import LowerCase, OpEntry, Promote, TypeVariable
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 INTS = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8)
 UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
-# what `types:` may call several dtypes
+# names of sets of dtypes in `types:`
 CLASSES: dict[str, tuple[int, ...]] = {
     "float": FLOATS,
     "int": INTS,
@@ -41,7 +41,8 @@ DTYPES = {name: getattr(dtypes, name) for name in vocabulary.DTYPES}
 def members_of(text: str) -> tuple[int, ...] | str:
     """Parse ``"float int64"`` or ``"real -boolean"`` to dtypes in the order of `EVERY`.
 
-    Returns the first unknown word otherwise.
+    Returns:
+        The dtypes, or the first unknown word.
     """
     members: set[int] = set()
     for word in text.split():
@@ -63,7 +64,8 @@ def read_types(
 ) -> tuple[TypeVariable, ...]:
     """Read ``{T: float, index: int64}``: variables or arguments, and their members.
 
-    Tensor arguments without a key have the first variable; a value may also be a variable.
+    Tensor arguments without a key have the first variable; the value of an argument may be a
+    variable.
     """
     if node is None:
         return ()
@@ -80,8 +82,10 @@ def read_types(
     for name in (argument for argument in kinds if argument in typed_names):
         if name in values:
             value = values[name]
-            of = value.text if isinstance(value, YScalar) else ""
-            arguments_by_type.setdefault(of if of in variables else name, []).append(name)
+            variable_name = value.text if isinstance(value, YScalar) else ""
+            arguments_by_type.setdefault(
+                variable_name if variable_name in variables else name, []
+            ).append(name)
         elif variables and not kinds[name].startswith("ScalarType"):
             arguments_by_type[variables[0]].append(name)
     spans = {key.text: key.span for key, _ in node.items()}
@@ -89,31 +93,35 @@ def read_types(
         _read_variable(name, values[name], arguments_by_type[name], spans[name], reader)
         for name in arguments_by_type
     ]
-    read = tuple(part for part in parts if part is not None)
-    for part in read:
-        here = [name for name in promoted if name in part.arguments]
-        if here and len(here) < len(promoted):
-            other = next(name for name in promoted if name not in here)
-            message = f"'{other}' is promoted with '{here[0]}': both have one type"
-            reader.error(part.span, message, fix="leave them to one variable: {T: ...}")
+    type_variables = tuple(part for part in parts if part is not None)
+    for part in type_variables:
+        given_names = [name for name in promoted if name in part.arguments]
+        if given_names and len(given_names) < len(promoted):
+            missing_name = next(name for name in promoted if name not in given_names)
+            message = (
+                f"'{missing_name}' is promoted with '{given_names[0]}', so both must have one type"
+            )
+            reader.error(part.span, message, fix="use one variable for both: {T: ...}")
             return ()
-    return read if len(read) == len(parts) else ()
+    return type_variables if len(type_variables) == len(parts) else ()
 
 
 def _read_variable(
     name: str, node: YNode, arguments: list[str], span: Span, reader: EntryReader
 ) -> TypeVariable | None:
     if name not in arguments and not re.fullmatch(r"[A-Z]\d?", name):
-        fix = "a variable is a capital letter: T"
-        return reader.error(span, f"'{name}' is no tensor argument of the operator", fix=fix)
+        fix = "name a variable by a capital letter: T"
+        return reader.error(span, f"'{name}' is not a tensor argument of the operator", fix=fix)
     if not arguments:
         return reader.error(
-            span, f"no argument has the type '{name}'", fix=f"name one: {{index: {name}}}"
+            span,
+            f"no argument has the type '{name}'",
+            fix=f"give it to an argument: {{index: {name}}}",
         )
     members = members_of(reader.read_text(node, "the members") or "")
     if isinstance(members, str) or not members:
-        message = unknown_class(members) if isinstance(members, str) else "no dtype is left"
-        notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' takes one out"]
+        message = unknown_class(members) if isinstance(members, str) else "no dtype remains"
+        notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' removes a word's dtypes"]
         return reader.error(node.span, message, notes)
     return TypeVariable(name, members, tuple(arguments), span)
 
@@ -129,7 +137,7 @@ class _Variables(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id not in self.texts or isinstance(node.ctx, ast.Store):
-            return node  # a local of this name is an error: nothing reads it
+            return node  # an assignment to this name is reported as never read
         replacement = ast.parse(self.texts[node.id], mode="eval").body
         for child in ast.walk(replacement):
             if isinstance(child, ast.expr | ast.keyword):
@@ -140,16 +148,16 @@ class _Variables(ast.NodeTransformer):
 def with_variables(entry: OpEntry) -> OpEntry:
     """Replace the type variables of an entry.
 
-    ``T`` is ``dtype_of(self)`` in blocks and conditions, ``same(self)`` or
-    ``promote(self, other)`` in ``out``.
+    ``T`` becomes ``dtype_of(self)`` in blocks and conditions, ``same(self)`` or ``promote(self,
+    other)`` in ``out``.
     """
-    inside, outside = _variable_texts(entry)
-    if not inside:
+    block_texts, out_texts = _variable_texts(entry)
+    if not block_texts:
         return entry
 
-    out = tuple(replace(rule, dtype=_expand_code(rule.dtype, outside)) for rule in entry.out)
-    let = tuple((name, _expand_code(code, inside)) for name, code in entry.let)
-    lower = tuple(_expand_case(case, inside) for case in entry.lower)
+    out = tuple(replace(rule, dtype=_expand_code(rule.dtype, out_texts)) for rule in entry.out)
+    let = tuple((name, _expand_code(code, block_texts)) for name, code in entry.let)
+    lower = tuple(_expand_case(case, block_texts) for case in entry.lower)
     return replace(entry, out=out, let=let, lower=lower)
 
 
@@ -168,15 +176,17 @@ def _expand_case(case: LowerCase, texts: Mapping[str, str]) -> LowerCase:
 def _variable_texts(entry: OpEntry) -> tuple[dict[str, str], dict[str, str]]:
     promoted = entry.promote.args if entry.promote is not None else ()
     types = {argument.name: argument.type for argument in entry.schema.arguments}
-    inside: dict[str, str] = {}
-    outside: dict[str, str] = {}
+    block_texts: dict[str, str] = {}
+    out_texts: dict[str, str] = {}
     for variable in entry.types:
-        plain = [name for name in variable.arguments if types[name] == "Tensor"]
-        if variable.name in types or not plain:
+        tensor_names = [name for name in variable.arguments if types[name] == "Tensor"]
+        if variable.name in types or not tensor_names:
             continue
-        first = next((name for name in plain if name in promoted), plain[0])
-        inside[variable.name] = f"dtype_of({first})"
-        outside[variable.name] = (
-            f"promote({', '.join(promoted)})" if first in promoted else f"same({first})"
+        argument_name = next((name for name in tensor_names if name in promoted), tensor_names[0])
+        block_texts[variable.name] = f"dtype_of({argument_name})"
+        out_texts[variable.name] = (
+            f"promote({', '.join(promoted)})"
+            if argument_name in promoted
+            else f"same({argument_name})"
         )
-    return inside, outside
+    return block_texts, out_texts

@@ -1,4 +1,4 @@
-"""Prove that ``lower`` supports all members of ``types:``, and compute the dtypes of operands."""
+"""Check ``lower`` for all members of ``types:``, and compute the dtypes of operands."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _MAX_ASSIGNMENTS = 120
 
 
 def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
-    """Return the dtypes that each argument of ``types:`` may have when the operator is called.
+    """Return the dtypes that each argument of ``types:`` may have in a call of the operator.
 
-    Promoted arguments are those before promotion, all of one dtype.
+    Promoted arguments have dtypes before promotion, which must be equal.
     """
     promoted = entry.promote.args if entry.promote is not None else ()
     allowed: dict[str, frozenset[int]] = {}
     for variable in entry.types:
-        # of the wide unsigned ints, those that are members
-        before = frozenset(
+        # wide unsigned ints only if they are members themselves
+        unpromoted = frozenset(
             dtype
             for dtype in EVERY
             if _compute_dtype(entry, dtype) in variable.members
             and (dtype not in UNSIGNED or dtype in variable.members)
         )
         for name in variable.arguments:
-            allowed[name] = before if name in promoted else frozenset(variable.members)
+            allowed[name] = unpromoted if name in promoted else frozenset(variable.members)
     return allowed
 
 
@@ -49,7 +49,7 @@ def inner_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
 
 
 def _compute_dtype(entry: OpEntry, dtype: int) -> int:
-    """Return the dtype in which promoted arguments of one dtype are computed."""
+    """Return the dtype to which promoted arguments of one dtype are cast."""
     kind = entry.promote.kind if entry.promote is not None else ""
     if kind == "int_to_float" and dtype not in FLOATS:
         return dtypes.float32
@@ -58,16 +58,17 @@ def _compute_dtype(entry: OpEntry, dtype: int) -> int:
     return dtype
 
 
-# -- the proof ------------------------------------------------------------------------------------
+# -- the check ------------------------------------------------------------------------------------
 
 
 Assignment = Mapping[str, int]  # a dtype for each variable
 
 
 def _enumerate_assignments(variables: tuple[TypeVariable, ...]) -> list[Assignment]:
-    """Enumerate the choices of members.
+    """Return the assignments of members to variables.
 
-    With too many of them each variable varies by itself, the others at their first member.
+    If there are too many, each variable varies alone, with the other variables at their first
+    member.
     """
     if math.prod(len(variable.members) for variable in variables) > _MAX_ASSIGNMENTS:
         firsts = {variable.name: variable.members[0] for variable in variables}
@@ -77,8 +78,8 @@ def _enumerate_assignments(variables: tuple[TypeVariable, ...]) -> list[Assignme
             for member in variable.members
         ]
     names = [variable.name for variable in variables]
-    every = itertools.product(*(variable.members for variable in variables))
-    return [dict(zip(names, members, strict=True)) for members in every]
+    combinations = itertools.product(*(variable.members for variable in variables))
+    return [dict(zip(names, members, strict=True)) for members in combinations]
 
 
 def _format_assignment(assignment: Assignment) -> str:
@@ -87,7 +88,7 @@ def _format_assignment(assignment: Assignment) -> str:
 
 @dataclass(frozen=True)
 class Proof:
-    """The number of ONNX nodes of an entry, and of those with all operand dtypes known."""
+    """The number of ONNX nodes of an entry, and of nodes whose operand dtypes are all known."""
 
     nodes: int
     proven: int
@@ -116,13 +117,15 @@ def check_types(entry: OpEntry, kernels: Kernels, diagnostics: Diagnostics) -> P
 
 
 def _check_case(entry: OpEntry, case: LowerCase, checker: MemberChecker) -> tuple[bool, ...] | None:
-    """Check one case; return the assignments that may reach a later case."""
-    before, env = checker.live, checker.env
-    truth: tuple[bool | None, ...] = (True,) * len(before)
+    """Check a case; return the assignments that may reach a later case, or None after an error."""
+    live_before, env = checker.live, checker.env
+    truth: tuple[bool | None, ...] = (True,) * len(live_before)
     if case.when is not None:
         checker.code, checker.opsets = case.when, DOMAIN_RANGE[""]
         truth = checker.infer_truth(case.when.expression)
-    live = tuple(was and holds is not False for was, holds in zip(before, truth, strict=True))
+    live = tuple(
+        is_live and holds is not False for is_live, holds in zip(live_before, truth, strict=True)
+    )
     if not any(live) and case.refuse is None:
         members = ", ".join(
             f"{variable.name}: {_format_members(variable.members)}" for variable in entry.types
@@ -135,18 +138,18 @@ def _check_case(entry: OpEntry, case: LowerCase, checker: MemberChecker) -> tupl
         )
         return None
     if case.refuse is not None and case.target is None and case.opset is None:
-        surely = [
+        refused_names = [
             name
-            for name, was, holds in zip(checker.names, before, truth, strict=True)
-            if was and holds
+            for name, is_live, holds in zip(checker.names, live_before, truth, strict=True)
+            if is_live and holds
         ]
-        # a last refusal, without a condition, is of what the cases before it leave
-        if surely and case.when is not None:
+        # a final refusal without a condition only refuses calls that no earlier case takes
+        if refused_names and case.when is not None:
             checker.report(
                 case.span,
-                "this refuses members of 'types'",
-                [f"where {'; '.join(surely[:6])}"],
-                fix="leave them out of 'types'",
+                "this case refuses members of 'types'",
+                [f"where {'; '.join(refused_names[:6])}"],
+                fix="remove them from 'types'",
             )
     checker.live, checker.env = live, dict(env)
     if case.when is not None:
@@ -155,15 +158,17 @@ def _check_case(entry: OpEntry, case: LowerCase, checker: MemberChecker) -> tupl
         checker.check_block(case.do, case.opset_range)
     checker.env = env
     if case.target is not None or case.opset is not None:
-        checker.live = before
-        return before
+        checker.live = live_before
+        return live_before
     if case.when is not None:
         checker.env = checker.narrow_env(env, case.when.expression, False)
-    return tuple(was and holds is not True for was, holds in zip(before, truth, strict=True))
+    return tuple(
+        is_live and holds is not True for is_live, holds in zip(live_before, truth, strict=True)
+    )
 
 
 def _initial_env(entry: OpEntry, assignments: list[Assignment]) -> dict[str, KnownValue | None]:
-    """Return what is known of the arguments, and of ``res``, per assignment."""
+    """Return the known values of the arguments and of ``res``, per assignment."""
     env: dict[str, KnownValue | None] = {a.name: None for a in entry.schema.arguments}
     kinds = {argument.name: argument.type for argument in entry.schema.arguments}
     for variable in entry.types:
@@ -184,7 +189,7 @@ def _result_type(
     assignments: list[Assignment],
     env: Mapping[str, KnownValue | None],
 ) -> KnownValue | None:
-    """Derive the dtype of a result by its rule from those of the arguments."""
+    """Derive the dtype of a result by its rule from the dtypes of the arguments."""
     if isinstance(rule, ast.Name):
         return (
             KnownValue("tensor", (DTYPES[rule.id],) * len(assignments))
@@ -208,8 +213,10 @@ def _result_type(
     if word == "same":
         return KnownValue("tensor", operand.dtypes)
     if word == "accumulate":
-        wide = set(INTS) | set(UNSIGNED) | {dtypes.boolean}
-        return KnownValue("tensor", tuple(dtypes.int64 if d in wide else d for d in operand.dtypes))
+        sum_dtypes = set(INTS) | set(UNSIGNED) | {dtypes.boolean}
+        return KnownValue(
+            "tensor", tuple(dtypes.int64 if d in sum_dtypes else d for d in operand.dtypes)
+        )
     return None
 
 

@@ -370,7 +370,7 @@ class MemberChecker:
             if len(position_problems) > 1:
                 other_count = sum(len(problems[problem]) for problem in position_problems[1:])
                 notes.append(
-                    f"and similar for {other_count} other choice{'s' * (other_count > 1)} of dtypes"
+                    f"and for {other_count} other choice{'s' * (other_count > 1)} of dtypes"
                 )
             fix = "add a case or a cast for this dtype, or remove it from 'types'"
             self.report(self.code.at(operand), position_problems[0][0], notes, fix)
