@@ -130,7 +130,7 @@ def _tensor_leaves(value: Any) -> Iterable[TensorSample]:
             yield from _tensor_leaves(item)
 
 
-# -- results of the conformance run ------------------------------------------------------------
+# -- results of the conformance run ---------------------------------------------------------------
 
 
 def load_measured(path: Path) -> dict[str, dict[str, str]]:

@@ -120,7 +120,7 @@ def _names_in(text: str, words: Iterable[str]) -> list[str]:
     return sorted(word for word in words if re.search(rf"(: |-> ){word}\b", text))
 
 
-# -- converters ------------------------------------------------------------------------------
+# -- converters ----------------------------------------------------------------------------------
 
 
 def _converter_lines(entry: OpEntry, needs: Needs) -> list[str]:

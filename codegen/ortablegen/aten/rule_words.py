@@ -135,7 +135,7 @@ def _check_expression(
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             message = f"'{name}' takes separate arguments; a list cannot be spread here"
-            fix = "for a list use arg(common_dtype(xs), else=same(xs)) as dtype, concat or meta as shape"
+            fix = "dtype of a list: arg(common_dtype(xs), else=same(xs)); shape: concat or meta"
             diagnostics.error(code.at(argument), message, fix=fix)
         _check_names(code, argument, names, diagnostics)
     for keyword in node.keywords:

@@ -440,7 +440,7 @@ def _format_assignments(names: list[str]) -> str:
     return listed + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-# -- dtypes of results ------------------------------------------------------------------------------
+# -- dtypes of results ----------------------------------------------------------------------------
 
 _INT64 = frozenset({dtypes.int64})
 # For `word_dtypes` only: function -> parameter whose dtype the result has.

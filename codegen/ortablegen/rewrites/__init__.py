@@ -1,4 +1,6 @@
-"""Front end of `specs/rewrites`: graph rewrites. `read` parses the YAML, `check` checks pattern,
-conditions, replacement and cases against the ONNX schemas, `emit` writes one matcher per rule to
-`ortable_generated/rewrites`. Called by `cli` and by the loader of a user's rules.
+"""Front end of `specs/rewrites`: graph rewrites.
+
+`read` parses the YAML, `check` checks pattern, conditions, replacement and samples against the ONNX
+schemas, `emit` writes a matcher for each rule to `ortable_generated/rewrites`. `cli` and the loader
+of a user's rules call them.
 """

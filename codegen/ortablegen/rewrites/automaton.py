@@ -1,9 +1,8 @@
-"""Matchers as text: the steps of all alternatives of a pattern, with common prefixes and suffixes
-merged.
+"""Emit matchers: merge common prefixes and suffixes of the steps of a pattern's alternatives.
 
-Alternatives form a tree by their first steps. Subtrees that are equal up to names are written
-once, as a function that both call (a minimal acyclic automaton, as for dictionaries). A pattern
-with ten optional parts thus takes ten parts, not a thousand.
+Alternatives form a tree by their first steps. Subtrees that are equal up to names are emitted once,
+as a function (a minimal acyclic automaton, as for dictionaries). So the code of a pattern with ten
+optional parts has ten parts, not a thousand.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-_MIN_SHARED_STEPS = 3  # steps that are worth a function
-_WIDTH = 80  # of a condition
+_MIN_SHARED_STEPS = 3  # fewer steps are repeated and not made a function
+_MAX_CONDITION_WIDTH = 80
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.In: ast.NotIn,
 }  # fmt: skip
@@ -30,10 +29,10 @@ class Step:
 
     Attributes:
         kind: "do" (an assignment), "fail_if" (a condition), "loop" (the head of a for loop) or
-            "return" (the arguments of a Match behind its nodes).
+            "return" (the arguments of a Match after its nodes).
         text: the code.
-        reason: of a condition: what is logged when it holds.
-        nodes: of a return: variables of the nodes, the root first.
+        reason: the text that is logged if a condition holds.
+        nodes: for a return: the variables of the nodes, the root first.
     """
 
     kind: str
@@ -64,8 +63,8 @@ class Step:
             for node in ast.walk(self._parsed_statement)
             if isinstance(node, ast.Name)
         )
-        ends = [0, *(at + len(name) for at, name in names)]
-        between = [code[end:at] for end, (at, _) in zip(ends, names, strict=False)]
+        ends = [0, *(offset + len(name) for offset, name in names)]
+        between = [code[end:offset] for end, (offset, _) in zip(ends, names, strict=False)]
         texts = (self.kind, self.reason, *between, code[ends[-1] :])
         return texts, tuple(name for _, name in names)
 
@@ -86,7 +85,7 @@ class _State:
     edges: list[tuple[Step, _State]] = field(default_factory=list)
 
     def find_or_add(self, step: Step) -> _State:
-        """Return the state behind a step, adding it if needed."""
+        """Return the state after a step; add it if it is missing."""
         for existing, state in self.edges:
             if existing == step:
                 return state
@@ -96,8 +95,8 @@ class _State:
 
     @cached_property
     def single_edges(self) -> list[_State]:
-        """States with one edge each, itself where it has only one."""
-        return [_State([way]) for way in self.edges] if len(self.edges) > 1 else [self]
+        """States with one edge each; the state itself if it has only one."""
+        return [_State([edge]) for edge in self.edges] if len(self.edges) > 1 else [self]
 
     @cached_property
     def step_count(self) -> int:
@@ -112,13 +111,13 @@ class _State:
 
 
 class Automaton:
-    """The functions that match the alternatives of a rewrite, one per root operator.
+    """The functions that match the alternatives of a rewrite, one for each root operator.
 
     Args:
-        alternatives: by the name of the function, the steps of each alternative, in the order in
-            which they are tried.
+        alternatives: function name -> the steps of each alternative, in the order of the attempts.
         rewrite: the name of the rewrite.
-        m: the name of the first parameter of the functions; ``root``: of the second one.
+        m: the name of the first parameter of the functions.
+        root: the name of the second parameter.
         names: all names of the rewrite.
     """
 
@@ -131,8 +130,12 @@ class Automaton:
         names: Iterable[str],
     ) -> None:
         self.rewrite, self.m, self.root = rewrite, m, root
-        every = [step for several in alternatives.values() for steps in several for step in steps]
-        self.names = {root, *names, *(name for step in every for name in step.bound_names)} - {m}
+        all_steps = [
+            step for several in alternatives.values() for steps in several for step in steps
+        ]
+        self.names = {root, *names, *(name for step in all_steps for name in step.bound_names)} - {
+            m
+        }
         self.nodes, self.match_name = (self._fresh_name(name) for name in ("nodes", "found"))
         self.keys: dict[_State, tuple[object, ...]] = {}
         self.free: dict[_State, tuple[str, ...]] = {}
@@ -148,7 +151,7 @@ class Automaton:
             self._count_states(self.starts[name])
 
     def function_lines(self, doc: str) -> list[list[str]]:
-        """Emit the functions line by line, callees first.
+        """Emit the functions as lists of lines, callees first.
 
         Args:
             doc: the docstring of the first matcher.
@@ -166,17 +169,17 @@ class Automaton:
             name += "_"
         return name
 
-    # -- states that are the same but for names ---------------------------------------------------
+    # -- states that differ only in names ---------------------------------------------------------
 
     def _count_states(self, state: _State) -> None:
-        """Count states by key; those behind a known state are not counted again."""
+        """Count states by key; the successors of a known state are not counted again."""
         if not state.edges:
             return
         key = self._state_key(state)
         self.key_counts[key] += 1
         if self.key_counts[key] == 1:
-            one = len(state.edges) == 1
-            for following in [state.edges[0][1]] if one else state.single_edges:
+            has_one_edge = len(state.edges) == 1
+            for following in [state.edges[0][1]] if has_one_edge else state.single_edges:
                 self._count_states(following)
 
     def _is_shared(self, state: _State) -> bool:
@@ -213,9 +216,9 @@ class Automaton:
     def _tail_lines(
         self, state: _State, depth: int, fail: str, scope: _Scope, *, entered: bool = False
     ) -> list[str]:
-        """Emit a state after which nothing is tried; ``fail`` is the code for a failure.
+        """Emit the last state to try; ``fail`` is the code for a failure.
 
-        ``entered``: the lines are the body of the state's function.
+        With ``entered``, the lines are the body of the state's function.
         """
         lines: list[str] = []
         indent = "    " * depth
@@ -231,14 +234,14 @@ class Automaton:
                 continue
             entered = False
             step, following = self._merge_conditions(state, scope)
-            before, scope = self._bind_missing(step, indent, scope)
-            lines += before
+            assignments, scope = self._bind_missing(step, indent, scope)
+            lines += assignments
             if step.kind == "return":
                 return [*lines, f"{indent}return Match({scope.nodes_tuple(step)}, {step.text})"]
             if step.kind == "loop":
                 body = self._tail_lines(following, depth + 1, "continue", scope)
-                end = [] if fail == "continue" else [indent + fail]
-                return [*lines, indent + step.text, *body, *end]
+                fail_lines = [] if fail == "continue" else [indent + fail]
+                return [*lines, indent + step.text, *body, *fail_lines]
             if step.kind == "fail_if":
                 refusal = [f"{indent}    {self.m}.refuse({step.reason!r})"] if step.reason else []
                 lines += [f"{indent}if {step.text}:", *refusal, f"{indent}    {fail}"]
@@ -247,9 +250,9 @@ class Automaton:
             state = following
 
     def _branch_lines(self, state: _State, depth: int, scope: _Scope) -> list[str]:
-        """Emit a state after which another one is tried: a failure falls through."""
+        """Emit a state that is followed by others: a failure falls through to the next."""
         indent = "    " * depth
-        # what it binds is no name that those behind it, or the next round of a loop, read as None
+        # its bindings must not be visible to later states, or to the next iteration of a loop
         if self._is_shared(state) or state.bound_names & scope.defined:
             return self._call_lines(state, indent, scope, True)
         if len(state.edges) > 1:
@@ -274,23 +277,27 @@ class Automaton:
         return [*lines, f"{indent}if {step.text}:", refusal, f"{indent}else:", *inner]
 
     def _merge_conditions(self, state: _State, scope: _Scope) -> tuple[Step, _State]:
-        """Return the only step of a state and the next state, with successive conditions merged."""
+        """Return the only step of a state and the next state, with conditions merged."""
         ((step, state),) = state.edges
         while step.kind == "fail_if" and not step.reason and len(state.edges) == 1:
-            following, behind = state.edges[0]
+            following, next_state = state.edges[0]
             text = f"{step.text} or {following.text}"
-            plain = following.kind == "fail_if" and not following.reason and len(text) <= _WIDTH
+            can_merge = (
+                following.kind == "fail_if"
+                and not following.reason
+                and len(text) <= _MAX_CONDITION_WIDTH
+            )
             if (
-                not plain
+                not can_merge
                 or self._is_shared(state)
                 or following.read_names & self.names - scope.defined
             ):
                 break
-            step, state = Step("fail_if", text), behind
+            step, state = Step("fail_if", text), next_state
         return step, state
 
     def _bind_missing(self, step: Step, indent: str, scope: _Scope) -> tuple[list[str], _Scope]:
-        """Emit ``None`` assignments for unbound names that the step reads, and extend the scope."""
+        """Emit ``None`` assignments for unbound names that the step reads; extend the scope."""
         missing = [
             n for n in step.text_parts[1] if n in self.names & step.read_names - scope.defined
         ]
@@ -302,8 +309,8 @@ class Automaton:
         key = self._state_key(state)
         if key not in self.functions:
             self._write_function(state)
-        passed = [name if name in scope.defined else "None" for name in self.free[state]]
-        arguments = ", ".join([self.m, scope.nodes_tuple(next(_return_steps(state))), *passed])
+        values = [name if name in scope.defined else "None" for name in self.free[state]]
+        arguments = ", ".join([self.m, scope.nodes_tuple(next(_return_steps(state))), *values])
         call = f"{self.functions[key]}({arguments})"
         if not has_more:
             return [f"{indent}return {call}"]
@@ -328,15 +335,13 @@ class Automaton:
         self.texts.append([head, *self._with_graph(body)])
 
     def _with_graph(self, body: list[str]) -> list[str]:
-        used = any(re.search(r"\bgraph\b", line) for line in body)
-        return [f"    graph = {self.m}.graph", *body] if used else body
+        uses_graph = any(re.search(r"\bgraph\b", line) for line in body)
+        return [f"    graph = {self.m}.graph", *body] if uses_graph else body
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """The names defined at one location of a function, the local ones among them, and the name of
-    the nodes parameter.
-    """
+    """The defined names at a position of a function, its local names, and the nodes parameter."""
 
     defined: frozenset[str]
     local: frozenset[str]
@@ -347,11 +352,11 @@ class _Scope:
         return replace(self, defined=self.defined | added, local=self.local | added)
 
     def nodes_tuple(self, step: Step) -> str:
-        """Return a tuple of the defined nodes among those of a return step."""
-        own = [name for name in step.nodes if name in self.local]
-        if self.outer_nodes and not own:
+        """Return the text of a tuple of the defined nodes of a return step."""
+        local_nodes = [name for name in step.nodes if name in self.local]
+        if self.outer_nodes and not local_nodes:
             return self.outer_nodes
-        parts = [*([f"*{self.outer_nodes}"] if self.outer_nodes else []), *own]
+        parts = [*([f"*{self.outer_nodes}"] if self.outer_nodes else []), *local_nodes]
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 

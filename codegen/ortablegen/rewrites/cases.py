@@ -1,4 +1,4 @@
-"""Cases of rewrites: parse their values and check them."""
+"""Parse and check the samples of rewrites."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from .pattern import Pattern
 from .read import CASE_KEYS
 
 _CONSTANT = "const "
-# how a case gives results
-_WRITTEN = {kinds.RESULT: '"f32[2,3]"', kinds.RESULTS: '["f32[2,3]"]'}
+# kind -> how a sample writes a result of this kind
+_RESULT_FORMS = {kinds.RESULT: '"f32[2,3]"', kinds.RESULTS: '["f32[2,3]"]'}
 
 
 @dataclass(frozen=True)
 class TensorValue:
-    """A tensor of a case: an initializer if ``constant``, otherwise a graph input."""
+    """A tensor of a sample: an initializer if ``constant``, otherwise a graph input."""
 
     sample: TensorSample
     constant: bool
 
 
 def read_value(value: object) -> Any:
-    """Parse a value of a case: TensorValue, a list of these, or a literal for an attribute.
+    """Parse a value of a sample: TensorValue, a list of these, or a literal for an attribute.
 
     Raises:
         SampleProblem: the text is neither.
@@ -57,7 +57,7 @@ def read_value(value: object) -> Any:
         return TensorValue(sample, constant)
     if constant:
         raise SampleProblem(
-            f"'{text}' is no constant; write const f32[2] = [1, 2], or const i64[] = 1"
+            f"'{text}' is not a constant; write const f32[2] = [1, 2], or const i64[] = 1"
         )
     if text.startswith("{"):
         return _parse_attributes(text)
@@ -85,24 +85,24 @@ def _parse_attributes(text: str) -> dict[str, Any]:
 def check_cases(
     rewrite: Rewrite, patterns: tuple[Pattern, ...], names: Names, diagnostics: Diagnostics
 ) -> None:
-    """Report what is wrong with the cases of a rewrite."""
+    """Report errors in the samples of a rewrite."""
     if not any(case.unchanged is None for case in rewrite.cases):
         diagnostics.error(
             rewrite.span,
-            f"'{rewrite.name}' has no case that is rewritten",
-            fix="add a case without unchanged:",
+            f"'{rewrite.name}' has no sample that is rewritten",
+            fix="add a sample without unchanged:",
         )
     if not any(case.unchanged is not None for case in rewrite.cases):
         diagnostics.error(
             rewrite.span,
-            f"'{rewrite.name}' has no case that it leaves alone",
-            fix='add a graph that looks alike, with unchanged: "<part of the reason>"',
+            f"'{rewrite.name}' has no sample that it does not rewrite",
+            fix='add a similar graph, with unchanged: "<part of the reason>"',
         )
     intermediates = {name for pattern in patterns for name in pattern.output_names()}
     allowed = _settable_names(patterns)
-    needed = _needed_names(patterns, names)
+    needed = _required_names(patterns, names)
     for case in rewrite.cases:
-        _Case(case, names, diagnostics).check(allowed, needed, intermediates)
+        _CaseChecker(case, names, diagnostics).check(allowed, needed, intermediates)
 
 
 def _settable_names(patterns: tuple[Pattern, ...]) -> list[str]:
@@ -116,12 +116,12 @@ def _settable_names(patterns: tuple[Pattern, ...]) -> list[str]:
     return list(settable)
 
 
-def _needed_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
-    """Return the captures that are needed to build a graph of the pattern."""
+def _required_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
+    """Return the captures that a graph of the pattern needs."""
     needed = [
         name
         for name in patterns[0].captures_by_name()
-        if not names.kinds[name].optional and names.kinds[name].base in _WRITTEN
+        if not names.kinds[name].optional and names.kinds[name].base in _RESULT_FORMS
     ]
     for name, (node, attribute) in patterns[0].attribute_names().items():
         schema = attribute_of(node, attribute)
@@ -130,7 +130,7 @@ def _needed_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
     return needed
 
 
-class _Case:
+class _CaseChecker:
     def __init__(self, case: RewriteCase, names: Names, diagnostics: Diagnostics) -> None:
         self.case = case
         self.names = names
@@ -139,10 +139,10 @@ class _Case:
     def error(self, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
         self.diagnostics.error(self.case.span, message, notes, fix)
 
-    def check(self, allowed: list[str], needed: list[str], intermediates: set[str]) -> None:
+    def check(self, allowed: list[str], required: list[str], intermediates: set[str]) -> None:
         case = self.case
         if case.graph is not None:
-            allowed, needed, intermediates = self.graph_names(case.graph)
+            allowed, required, intermediates = self.graph_names(case.graph)
         for name, value in case.values:
             if name not in allowed and name != "_":
                 self.report_unknown(
@@ -151,24 +151,24 @@ class _Case:
             try:
                 self.check_value(name, read_value(value))
             except SampleProblem as problem:
-                fix = '"f32[2,3]", "const f32[2] = [1, 2]", or a literal for an attribute'
+                fix = 'write "f32[2,3]", "const f32[2] = [1, 2]", or a literal for an attribute'
                 self.error(str(problem), fix=fix)
-        for name in needed:
+        for name in required:
             if name not in dict(case.values):
-                form = _WRITTEN.get(self.names.kinds[name].base, "<its value>")
-                self.error(f"the case gives no value for '{name}'", fix=f"{name}: {form}")
+                form = _RESULT_FORMS.get(self.names.kinds[name].base, "<its value>")
+                self.error(f"the sample gives no value for '{name}'", fix=f"{name}: {form}")
         for name in case.also:
             if name not in intermediates:
                 self.report_unknown(name, sorted(intermediates), "intermediate result")
         if case.unchanged is not None and case.expect is not None:
-            self.error("a case has one of expect: and unchanged:")
+            self.error("a sample has only one of expect: and unchanged:")
         for word, hint in unknown_operators(case.expect or ""):
             self.error(f"expect: ONNX has no operator '{word}'{hint}")
         if case.opset is not None and not FLOOR <= case.opset <= CEILING:
-            self.error(f"opset {case.opset} is none of {FLOOR} to {CEILING}")
+            self.error(f"opset {case.opset} is outside {FLOOR} to {CEILING}")
 
     def check_value(self, name: str, value: Any) -> None:
-        """Check that a result is given as a tensor."""
+        """Raise `SampleProblem` if the value of a result is not a tensor."""
         kind = self.names.kinds.get(name)
         if self.case.graph is not None or kind is None or value is None:
             return
@@ -176,17 +176,17 @@ class _Case:
         if kind.base in (kinds.RESULT, kinds.RESULTS):
             for part in parts:
                 if not isinstance(part, TensorValue):
-                    raise SampleProblem(f"'{name}' is a result, and its value is no tensor")
+                    raise SampleProblem(f"'{name}' is a result, but its value is not a tensor")
 
     def graph_names(self, code: Code) -> tuple[list[str], list[str], set[str]]:
-        """Return the names that the case's own graph reads, needs and makes."""
+        """Return the names that the sample's graph reads, requires (none) and assigns."""
         intermediates = {
             name.id for name in names_in(*code.body) if isinstance(name.ctx, ast.Store)
         }
         read = sorted(names_read(code.body) - intermediates)
         return read, [], intermediates
 
-    def report_unknown(self, name: str, candidates: list[str], what: str) -> None:
+    def report_unknown(self, name: str, candidates: list[str], description: str) -> None:
         listed = ", ".join(candidates) or "none"
         hint = find_new_name(name, CASE_KEYS) or did_you_mean(name, candidates)
-        self.error(f"'{name}' is no {what}{hint}", [f"known are {listed}"])
+        self.error(f"'{name}' is not a known {description}{hint}", [f"known are {listed}"])

@@ -1,4 +1,4 @@
-"""Check rewrites: names, reads of conditions and replacements, results, order, cases, loops."""
+"""Check rewrites: names, conditions, replacements, results, order, samples, cycles."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def check_passed_attrs(
     opsets: tuple[int, int],
     diagnostics: Diagnostics,
 ) -> None:
-    """Check that the target operator accepts what ``attrs=kept`` passes on, each given once."""
+    """Check that the operator with ``attrs=kept`` accepts the attributes of the captured node."""
     code = rewrite.replace
     for call in (n for statement in code.body for n in ast.walk(statement)):
         callee = onnx_call(call)
@@ -142,13 +142,13 @@ def check_passed_attrs(
                 if name in keywords:
                     diagnostics.error(
                         code.at(keywords[name]),
-                        f"'{spread.value.id}' may hold '{name}' too",
+                        f"'{spread.value.id}' may also contain '{name}'",
                         fix=f"mention it in the pattern: {node.op}(..., {name}=_)",
                     )
                 elif name not in accepted:
                     diagnostics.error(
                         code.at(spread),
-                        f"'{spread.value.id}' may hold '{name}', which {callee[1]} does not have",
+                        f"'{spread.value.id}' may contain '{name}', which {callee[1]} lacks",
                         fix=f"mention it in the pattern: {node.op}(..., {name}=...)",
                     )
 
@@ -158,7 +158,7 @@ _SYMBOLIC = {kinds.SYMINT: kinds.INT, kinds.SYMINTS: kinds.INTS}
 
 @dataclass
 class RewriteCode(CodeChecker):
-    """Checks code of a rewrite: ternaries about None are decided, sizes may be symbolic."""
+    """Checks code of a rewrite: ternaries on None are decided, sizes may be symbolic."""
 
     def _check_ifexp(self, node: ast.IfExp, outputs: int | None) -> Value:
         holds = self.decide_none_test(node.test)
@@ -167,15 +167,15 @@ class RewriteCode(CodeChecker):
         return self.infer_value(node.body if holds else node.orelse, outputs)
 
     def decide_none_test(self, test: ast.expr) -> bool | None:
-        """Decide ``x is None`` for this alternative; None when it is not known."""
+        """Decide ``x is None`` for this alternative; return None if it is unknown."""
         if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
             return None
-        against = test.comparators[0]
+        compared = test.comparators[0]
         operator = test.ops[0]
         operand = self.env.get(test.left.id)
         if operand is None or not isinstance(operator, ast.Is | ast.IsNot) or len(test.ops) != 1:
             return None
-        if not isinstance(against, ast.Constant) or against.value is not None:
+        if not isinstance(compared, ast.Constant) or compared.value is not None:
             return None
         if operand.kind.base == kinds.NONE:
             return isinstance(operator, ast.Is)
@@ -190,7 +190,8 @@ class RewriteCode(CodeChecker):
         word: vocabulary.Word,
         parameter: vocabulary.Parameter,
     ) -> None:
-        # the words of rewrites take sizes as the graph has them
+        """Check that a helper's parameter accepts a value."""
+        # functions of rewrites also accept symbolic sizes
         if word.module.startswith("ortable.passes.rewrite."):
             base = value.kind.base
             if _SYMBOLIC.get(base) == parameter.kind.base:
@@ -216,6 +217,7 @@ class RewriteChecker:
         self.limits = Limits(numbers, dict(rewrite.precision)) if numbers is not None else None
 
     def make_checker(self, code: Code, env: Env, condition: bool) -> RewriteCode:
+        """Make a checker of one piece of code."""
         return RewriteCode(
             code,
             dict(env),
@@ -231,11 +233,8 @@ class RewriteChecker:
         )
 
     def check(self, pattern: Pattern) -> list[tuple[ast.expr, Value]]:
-        """Check the code; return the results of the replacement with their kinds.
-
-        Empty after an error.
-        """
-        before = len(self.diagnostics.errors)
+        """Check the code; return the results with their kinds, none after an error."""
+        error_count = len(self.diagnostics.errors)
         if self.limits is not None:
             self.limits.inherited = frozenset(node.op for node in pattern.nodes)
         env = self.make_env(pattern)
@@ -245,60 +244,66 @@ class RewriteChecker:
         if when is not None:
             checker = self.make_checker(when, env, True)
             checker.infer_value(when.expression)
-            if len(self.diagnostics.errors) == before:
+            if len(self.diagnostics.errors) == error_count:
                 checker.check_condition(when.expression)
             env = narrow_env(env, when.expression, True)
         env["res"] = Value(Kind(kinds.RES))
         result_count = len(pattern.results)
         checker = self.make_checker(self.rewrite.replace, env, False)
         checker.check_block(("Tensor",) * result_count)
-        last = self.rewrite.replace.body[-1]
-        if len(self.diagnostics.errors) > before or not isinstance(last, ast.Return):
+        return_statement = self.rewrite.replace.body[-1]
+        if len(self.diagnostics.errors) > error_count or not isinstance(
+            return_statement, ast.Return
+        ):
             return []
-        assert last.value is not None
-        value = checker.infer_value(last.value, result_count)
+        assert return_statement.value is not None
+        value = checker.infer_value(return_statement.value, result_count)
         values = list(value.parts) if value.parts is not None else [value] * result_count
         result_nodes = (
-            last.value.elts if isinstance(last.value, ast.Tuple) else [last.value] * result_count
+            return_statement.value.elts
+            if isinstance(return_statement.value, ast.Tuple)
+            else [return_statement.value] * result_count
         )
         return (
             list(zip(result_nodes, values, strict=True)) if len(result_nodes) == len(values) else []
         )
 
     def make_env(self, pattern: Pattern) -> Env:
-        here = kinds_of(pattern)
+        """Return the values of the rewrite's names in this alternative."""
+        pattern_kinds = kinds_of(pattern)
         lets = {name for name, _ in self.rewrite.let}
         return {
-            # a captured attribute is a number that float32 has
+            # a captured float attribute is a float32 number
             name: Value(
-                kind := here.get(name, Kind(kinds.NONE, True)), fits_float32=kind.base in _FLOATS
+                kind := pattern_kinds.get(name, Kind(kinds.NONE, True)),
+                fits_float32=kind.base in _FLOATS,
             )
             for name in self.names.kinds
-            if name not in lets or name in here
+            if name not in lets or name in pattern_kinds
         }
 
 
 _FLOATS = (kinds.FLOAT, kinds.FLOATS)
 
-# what generated code and cases call by these names
+# names with a meaning in generated code or samples
 RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
 
 
 def check_rewrites(
     rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics, numbers: NumberTable | None = None
 ) -> None:
-    """Report everything wrong with ``rewrites``.
+    """Report all errors of ``rewrites``.
 
     Args:
         rewrites: the rewrites to check.
         diagnostics: collects the errors.
-        numbers: the measured accuracy of kernels; None skips its check.
+        numbers: the measured accuracy of kernels; None skips this check.
     """
     _check_order(rewrites, diagnostics)
-    before = len(diagnostics.errors)
+    error_count = len(diagnostics.errors)
     for rewrite in rewrites:
         _Checker(rewrite, diagnostics, numbers).check()
-    if len(diagnostics.errors) == before:
+    if len(diagnostics.errors) == error_count:
         check_cycles(rewrites, diagnostics)
 
 
@@ -319,27 +324,27 @@ class _Checker:
         self.diagnostics = diagnostics
         self.error = diagnostics.error
         low, high = DOMAIN_RANGE[""]
-        first, last = opset_range(rewrite)
-        self.opsets = max(low, first), min(high, last)
+        first_opset, last_opset = opset_range(rewrite)
+        self.opsets = max(low, first_opset), min(high, last_opset)
 
     def check(self) -> None:
         patterns = self.parse_patterns()
-        before = len(self.diagnostics.errors)
+        error_count = len(self.diagnostics.errors)
         if self.opsets[0] > self.opsets[1]:
-            first, last = DOMAIN_RANGE[""]
-            notes = [f"supported are {first} to {last}"]
+            lowest, highest = DOMAIN_RANGE[""]
+            notes = [f"supported are {lowest} to {highest}"]
             self.error(self.rewrite.span, f"no supported opset is {self.rewrite.opset}", notes)
         if not patterns or self.opsets[0] > self.opsets[1]:
             return
         names = names_of(self.rewrite, patterns)
         self.check_names(patterns, names)
-        if len(self.diagnostics.errors) > before:
+        if len(self.diagnostics.errors) > error_count:
             return
         types = check_nodes(self.rewrite.pattern, patterns, self.opsets, self.diagnostics)
         check_passed_attrs(self.rewrite, patterns, self.opsets, self.diagnostics)
         self.check_code(patterns, names, types)
-        if len(self.diagnostics.errors) == before:
-            # a rewrite with another error was not read to its end
+        if len(self.diagnostics.errors) == error_count:
+            # after another error some names may not have been read
             self.check_read(patterns, names)
         self.check_shared(patterns)
         check_cases(self.rewrite, patterns, names, self.diagnostics)
@@ -353,9 +358,9 @@ class _Checker:
                 if unreached is not None:
                     raise PatternProblem(
                         unreached.call,
-                        f"{unreached.key} cannot be found from {pattern.root_nodes()[0].key}, the"
+                        f"{unreached.key} cannot be reached from {pattern.root_nodes()[0].key}, the"
                         " first result: they share no input",
-                        "let the nodes of a pattern share a result",
+                        "connect the nodes of the pattern by a shared result",
                     )
         except PatternProblem as problem:
             self.error(code.at(problem.node), str(problem), fix=problem.fix)
@@ -363,26 +368,29 @@ class _Checker:
         return patterns
 
     def check_names(self, patterns: tuple[Pattern, ...], names: Names) -> None:
-        words = {*RESERVED, *vocabulary.DTYPES, *vocabulary.CONSTANTS}
+        reserved = {*RESERVED, *vocabulary.DTYPES, *vocabulary.CONSTANTS}
         for name in names.kinds:
-            if name in words or not re.match("[a-z_]", name):
-                what = "is a word of the language" if name in words else "is not in lower case"
+            if name in reserved or not re.match("[a-z_]", name):
+                problem = (
+                    "is a name of the language" if name in reserved else "is not in lower case"
+                )
                 self.error(
-                    self.find_span(name, patterns), f"'{name}' {what} and names no capture",
+                    self.find_span(name, patterns), 
+                    f"'{name}' {problem}, so it cannot name a capture",
                     fix="choose a name",
                 )  # fmt: skip
         for name, code in self.rewrite.let:
             if any(name in kinds_of(pattern) for pattern in patterns):
-                self.error(code.span, f"'{name}' has a meaning in the pattern already")
+                self.error(code.span, f"the pattern already uses the name '{name}'")
 
     def find_span(self, name: str, patterns: tuple[Pattern, ...]) -> Span:
-        """Find the first location of a name in the pattern, or its ``let``."""
+        """Return the first position of a name in the pattern, or of its ``let``."""
         references = [
             reference for reference in names_in(*self.rewrite.pattern.body) if reference.id == name
         ]
         if references:
-            first = min(references, key=lambda node: (node.lineno, node.col_offset))
-            return self.rewrite.pattern.at(first)
+            first_reference = min(references, key=lambda node: (node.lineno, node.col_offset))
+            return self.rewrite.pattern.at(first_reference)
         return next((code.span for let, code in self.rewrite.let if let == name),
                     self.rewrite.span)  # fmt: skip
 
@@ -392,26 +400,28 @@ class _Checker:
         self, patterns: tuple[Pattern, ...], names: Names, types: list[list[Value]]
     ) -> None:
         checker = RewriteChecker(self.rewrite, names, self.opsets, self.diagnostics, self.numbers)
-        for pattern, before in zip(patterns, types, strict=True):
-            for was, (node, value) in zip(before, checker.check(pattern), strict=False):
-                self.check_type(node, was.dtypes, _cast_type(node) or value.dtypes)
+        for pattern, pattern_values in zip(patterns, types, strict=True):
+            for pattern_value, (node, value) in zip(
+                pattern_values, checker.check(pattern), strict=False
+            ):
+                self.check_type(node, pattern_value.dtypes, _cast_type(node) or value.dtypes)
         for name, declared in checker.limits.list_unused() if checker.limits is not None else ():
-            self.error(declared.span, f"precision: nothing here needs '{name}'", fix="drop it")
+            self.error(declared.span, f"precision: no call needs '{name}'", fix="remove it")
 
     def check_type(
         self, node: ast.expr, before: frozenset[int] | None, after: frozenset[int] | None
     ) -> None:
-        """Check that the replacement does not change the dtype of a result, where it is known."""
+        """Check that the replacement keeps the dtype of a result, if both are known."""
         if before and after and not before & after:
             self.error(
                 self.rewrite.replace.at(node),
-                f"a result of the pattern is {_dtype_names(before)}, what replaces it is"
+                f"a result of the pattern is {_dtype_names(before)}, but its replacement is"
                 f" {_dtype_names(after)}",
-                ["a rewrite never changes the dtype of a result"],
+                ["a rewrite must not change the dtype of a result"],
                 fix="cast it: cast(y, dtype_of(res))",
             )
 
-    # -- what is read ---------------------------------------------------------------------------
+    # -- unread names ---------------------------------------------------------------------------
 
     def check_read(self, patterns: tuple[Pattern, ...], names: Names) -> None:
         lets = {name for name, _ in self.rewrite.let}
@@ -425,7 +435,7 @@ class _Checker:
                 self.error(
                     self.find_span(name, patterns),
                     f"'{name}' is captured and never read",
-                    fix=f"write _ for what does not matter, {name}_ where cases give it a value",
+                    fix=f"write _, or {name}_ if samples give it a value",
                 )
 
     def check_shared(self, patterns: tuple[Pattern, ...]) -> None:
@@ -435,14 +445,14 @@ class _Checker:
                 listed = ", ".join(sorted(intermediates)) or "none"
                 self.error(
                     self.rewrite.span,
-                    f"allow_external_uses names '{name}', which is no intermediate result",
+                    f"allow_external_uses: '{name}' is not an intermediate result",
                     [f"known are {listed}"],
                     fix="name the result in the pattern: product = MatMul(a, b)",
                 )
 
 
 def _has_use(name: str, pattern: Pattern) -> bool:
-    """Return whether the pattern itself uses the name: it stands there twice, or is assigned."""
+    """Whether the pattern uses the name: it occurs twice, or is assigned."""
     if name in pattern.output_names() or name in pattern.aliases:
         return True
     if any(isinstance(a, Capture) and a.name == name for a in pattern.aliases.values()):
@@ -451,7 +461,7 @@ def _has_use(name: str, pattern: Pattern) -> bool:
 
 
 def _cast_type(node: ast.AST | None) -> frozenset[int] | None:
-    """Return the dtype of a Cast to a literal dtype."""
+    """Return the dtype of a Cast to a literal dtype, or None."""
     if is_call(node, "Cast"):
         return next((written_dtype(w.value) for w in node.keywords if w.arg == "to"), None)
     return None

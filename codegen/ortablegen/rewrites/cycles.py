@@ -22,7 +22,7 @@ _OPPOSITES: dict[type, type] = {
     ast.Gt: ast.LtE,
 }
 _OPPOSITES |= {after: before for before, after in _OPPOSITES.items()}
-_MAX_CYCLE = 4  # rewrites in a cycle
+_MAX_CYCLE_LENGTH = 4
 
 
 @dataclass
@@ -42,8 +42,8 @@ class _Rule:
 def check_cycles(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> None:
     """Report cycles of rewrites that match each other's results and never shrink the graph.
 
-    A condition on what another rule made is assumed to end the cycle; one on what it left alone
-    does so where the other rule has the opposite condition.
+    A condition on a node that another rule made is assumed to end the cycle. A condition on a
+    result that the other rule kept ends it only if the other rule has the opposite condition.
     """
     rules = [
         _Rule(
@@ -61,8 +61,10 @@ def check_cycles(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> Non
     edges: dict[int, list[int]] = {}
     for index, rule in enumerate(rules):
         keys = {node.key for node in rule.replacement.nodes}
-        others = sorted({other for key in keys for other in by_key.get(key, ())})
-        edges[index] = [other for other in others if _can_trigger(rule, rules[other])]
+        candidates = sorted({candidate for key in keys for candidate in by_key.get(key, ())})
+        edges[index] = [
+            candidate for candidate in candidates if _can_trigger(rule, rules[candidate])
+        ]
     for start in range(len(rules)):
         _find_cycles([start], rules, edges, diagnostics)
 
@@ -74,7 +76,7 @@ def _find_cycles(
         if following == path[0]:
             if sum(rules[index].node_growth for index in path) >= 0:
                 _report_cycle([rules[index].rewrite for index in path], diagnostics)
-        elif following > path[0] and following not in path and len(path) < _MAX_CYCLE:
+        elif following > path[0] and following not in path and len(path) < _MAX_CYCLE_LENGTH:
             _find_cycles([*path, following], rules, edges, diagnostics)
 
 
@@ -83,15 +85,15 @@ def _report_cycle(cycle: list[Rewrite], diagnostics: Diagnostics) -> None:
     if len(cycle) == 1:
         diagnostics.error(
             last.span,
-            f"'{last.name}' fits what it has made, so it never ends",
-            fix="add a condition about what the replacement changes",
+            f"'{last.name}' matches its own replacement, so it never ends",
+            fix="add a condition that the replacement makes false",
         )
     elif len(cycle) == 2:
         diagnostics.error(
             last.span,
             f"'{last.name}' undoes '{cycle[0].name}'",
             [f"'{cycle[0].name}' is at {cycle[0].span}"],
-            fix="drop one, or give them conditions that exclude each other: a == b and a != b",
+            fix="remove one, or give them conditions that exclude each other: a == b and a != b",
         )
     else:
         names = " -> ".join(f"'{rewrite.name}'" for rewrite in (*cycle, cycle[0]))
@@ -99,16 +101,16 @@ def _report_cycle(cycle: list[Rewrite], diagnostics: Diagnostics) -> None:
             last.span,
             f"these rewrites never end: {names}",
             [f"'{rewrite.name}' is at {rewrite.span}" for rewrite in cycle[:-1]],
-            fix="drop one, or give two of them conditions that exclude each other",
+            fix="remove one, or give two of them conditions that exclude each other",
         )
 
 
 def _can_trigger(first: _Rule, second: _Rule) -> bool:
-    """Return whether ``second`` matches what ``first`` makes, in any context."""
+    """Whether ``second`` matches nodes that ``first`` makes, in any context."""
     if bool(first.rewrite.off) != bool(second.rewrite.off):
-        return False  # who names a rule that is off by default knows what it undoes
-    one, other = opset_range(first.rewrite), opset_range(second.rewrite)
-    if max(one[0], other[0]) > min(one[1], other[1]):
+        return False  # users enable such a rule by name, in place of the rules that it undoes
+    first_opsets, second_opsets = opset_range(first.rewrite), opset_range(second.rewrite)
+    if max(first_opsets[0], second_opsets[0]) > min(first_opsets[1], second_opsets[1]):
         return False
     return any(
         _can_hold(first, second, binding)
@@ -140,9 +142,9 @@ def _expand_conditions(rewrite: Rewrite) -> list[ast.expr]:
 
 
 def _rename_condition(condition: ast.expr, binding: Binding, computed: set[str]) -> ast.expr | None:
-    """Rename a condition of one rule to the names of the other.
+    """Express a condition of one rule in the names of the other.
 
-    None when it is about what that rule made or ``computed``.
+    Return None if it depends on a node that the other rule made, or on ``computed`` names.
     """
     names: dict[str, ast.expr] = {}
     read = names_read([condition]) - set(DTYPES) - set(CONSTANTS)

@@ -14,11 +14,13 @@ from .model import Rewrite
 from .names import Names, names_of, opset_range
 from .pattern import NodeOutput, Number, Numbers, Pattern, PatternNode, read_patterns
 
-CONSTANT = "="  # in a path, in place of an operator: a number
+CONSTANT = "="  # stands for a number in a path of operators
 _PACKAGE = "ortable_generated/rewrites"
-_FIRST = "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
+_FIRST_LINE = (
+    "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
+)
 _RULE_IMPORT = "from ortable.passes.rewrite.rule import Rule, make_rules"
-_INIT = f'''{_FIRST.format("specs/rewrites")}
+_INIT = f'''{_FIRST_LINE.format("specs/rewrites")}
 """Matchers and makers of graph rewrites; ``dispatch`` holds the table."""
 '''
 
@@ -48,7 +50,7 @@ def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
 
 
 def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tuple[str, list[str]]:
-    """Emit the matchers and makers of one file as a module, and the rows, made by ``maker``."""
+    """Emit the matchers and makers of one file as a module; rows are calls of ``maker``."""
     needs = Needs(words=vocabulary.rewrite_words())
     needs.add("ortable.passes.rewrite.rule", "Match")
     defaults: dict[str, str] = {}
@@ -66,15 +68,15 @@ def _family_text(rewrites: tuple[Rewrite, ...], display: str, maker: str) -> tup
             [MatcherText(rewrite, pattern, names, needs, defaults) for pattern in alternatives]
             for alternatives in by_root.values()
         ]
-        first = matchers[0][0]
+        first_matcher = matchers[0][0]
         automaton = Automaton(
             {
                 _matcher_name(rewrite, number, len(matchers)): [m.all_steps() for m in alternatives]
                 for number, alternatives in enumerate(matchers)
             },
             rewrite.name,
-            first.m,
-            first.local_name("root"),
+            first_matcher.m,
+            first_matcher.local_name("root"),
             names.kinds,
         )
         functions += [
@@ -98,7 +100,7 @@ def _rules_table(rows: list[str]) -> str:
 
 def _module_header(display: str, needs: Needs, annotations: set[str]) -> str:
     lines = [
-        _FIRST.format(display),
+        _FIRST_LINE.format(display),
         "from __future__ import annotations",
         "",
         "from typing import TYPE_CHECKING, Any",
@@ -116,11 +118,11 @@ def _module_header(display: str, needs: Needs, annotations: set[str]) -> str:
 
 
 def _dispatch_text(displays: list[str], rows: list[str]) -> str:
-    """Emit the table of all rows; the families are imported when a rule is tried."""
+    """Emit the table of all rows; its families are imported when a rule is tried."""
     home = _PACKAGE.replace("/", ".")
     stems = [Path(display).stem for display in displays]
     lines = [
-        _FIRST.format("specs/rewrites"),
+        _FIRST_LINE.format("specs/rewrites"),
         "from __future__ import annotations",
         "",
         "from functools import partial",
@@ -158,16 +160,16 @@ def _maker_lines(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[
 
 
 def _rows_text(rewrite: Rewrite, maker: str, patterns: list[str]) -> str:
-    """Emit the rows of a rewrite: each of its matchers, and their common fields."""
+    """Emit the rows of a rewrite: its matchers, and their common fields."""
     fields: list[tuple[str, object, object]] = [
         ("name", rewrite.name, None),
         ("stage", rewrite.stage, None),
         ("target", rewrite.target or "", ""),
         ("opsets", opset_range(rewrite), (0, 1000)),
     ]
-    first = ", ".join(f"{key}={value!r}" for key, value, usual in fields if value != usual)
+    first_line = ", ".join(f"{key}={value!r}" for key, value, default in fields if value != default)
     texts = [("off", rewrite.off), ("why", rewrite.why)]
-    lines = [f"        {first},", *(f"        {key}={text!r}," for key, text in texts if text)]
+    lines = [f"        {first_line},", *(f"        {key}={text!r}," for key, text in texts if text)]
     return "\n".join([f"\n    *{maker}(", *patterns, *lines, "    ),"])
 
 
@@ -189,10 +191,10 @@ def _pattern_docstring(rewrite: Rewrite) -> str:
 
 
 def path_of(node: PatternNode, common: frozenset[str]) -> tuple[tuple[int, str], ...]:
-    """Find the path from a node of a pattern to its inputs by which a rule is looked up.
+    """Return the path from a node of a pattern to its inputs by which a rule is looked up.
 
-    The longest one, and among equally long ones that with fewer common operators. Each step is the
-    index of an input, -1 where both orders fit, and the operator that makes it, or CONSTANT.
+    The path is the longest, or of several longest paths the one with the fewest common operators. A
+    step is the index of an input (-1 if both orders match) and its operator, or CONSTANT.
     """
     paths: list[tuple[tuple[int, str], ...]] = [()]
     for index, argument in enumerate(node.arguments):

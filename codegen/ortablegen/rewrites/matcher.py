@@ -1,5 +1,7 @@
-"""The steps that match one alternative of a pattern: loops over what it leaves open, and checks,
-each as early as its names allow. `automaton` merges the steps of all alternatives.
+"""Emit the steps that match one alternative of a pattern.
+
+These are loops over candidates, and checks, each as early as its names are bound. `automaton`
+merges the steps of all alternatives.
 """
 
 from __future__ import annotations
@@ -58,42 +60,51 @@ class NodeText:
         self.results: dict[tuple[int, int], str] = {}
         self.entry_inputs: dict[int, int] = {}
         self.counter = itertools.count(1)
-        repeated = [a.name for n in pattern.nodes for a in n.attributes.values()
+        attribute_names = [a.name for n in pattern.nodes for a in n.attributes.values()
                     if isinstance(a, AttributeCapture)]  # fmt: skip
-        seen = [a.name for n in pattern.nodes for a in n.arguments if isinstance(a, Capture)]
-        seen += [a.name for a in pattern.aliases.values() if isinstance(a, Capture)]
-        self.captured = names.read | {n for n in seen if n and seen.count(n) > 1}
-        self.needed = names.read | {n for n in repeated if n and repeated.count(n) > 1}
+        capture_names = [
+            a.name for n in pattern.nodes for a in n.arguments if isinstance(a, Capture)
+        ]
+        capture_names += [a.name for a in pattern.aliases.values() if isinstance(a, Capture)]
+        self.captured = names.read | {n for n in capture_names if n and capture_names.count(n) > 1}
+        self.needed = names.read | {
+            n for n in attribute_names if n and attribute_names.count(n) > 1
+        }
 
     # -- lines and names ---------------------------------------------------------
 
     def local_name(self, name: str) -> str:
-        """Make a name of the matcher that no name of the rewrite hides."""
+        """Return a variable name of the matcher that differs from all names of the rewrite."""
         while name in self.names.kinds:
             name += "_"
         return name
 
     def new_variable(self) -> str:
+        """Return a name for the variable of a node."""
         return self.local_name(f"n{len(self.variables)}")
 
     def new_temporary(self) -> str:
+        """Return a name for a temporary variable."""
         return self.local_name(f"r{next(self.counter)}")
 
     def add_line(self, line: str) -> None:
+        """Add a statement."""
         self.steps.append(Step("do", line))
 
     def fail_if(self, tests: Iterable[str], reason: str = "") -> None:
+        """Add a condition that ends the match; ``reason`` is logged."""
         condition = " or ".join(tests)
         if condition:
             self.steps.append(Step("fail_if", condition, reason))
 
     def add_loop(self, line: str) -> None:
+        """Add the head of a loop over candidates."""
         self.steps.append(Step("loop", line))
 
-    # -- a node -----------------------------------------------------------------
+    # -- tests of a node ------------------------------------------------------------------------
 
     def check_header(self, node: PatternNode, *first_tests: str) -> None:
-        """Test the number of inputs and outputs, and attributes; ``first_tests`` come first."""
+        """Test the input and output counts and the attributes, after ``first_tests``."""
         variable = self.variables[id(node)]
         self.fail_if(
             [*first_tests, *self.arity_tests(node, variable), *self.default_tests(node, variable)]
@@ -101,14 +112,15 @@ class NodeText:
         for attribute, constraint in node.attributes.items():
             self.check_attribute(node, attribute, constraint)
         if node.attrs_name is not None:
-            mentioned = tuple(node.attributes)
+            matched_attributes = tuple(node.attributes)
             text = f"dict({variable}.attrs)"
-            if mentioned:
+            if matched_attributes:
                 items = f"{variable}.attrs.items()"
-                text = f"{{k: v for k, v in {items} if k not in {mentioned!r}}}"
+                text = f"{{k: v for k, v in {items} if k not in {matched_attributes!r}}}"
             self.bind_value(node.attrs_name, text, compared=False)
 
     def arity_tests(self, node: PatternNode, variable: str) -> list[str]:
+        """Return tests of the numbers of inputs and outputs."""
         required = len(node.arguments)
         while required and may_be_absent(node.arguments[required - 1]):
             required -= 1
@@ -128,7 +140,7 @@ class NodeText:
         return tests
 
     def default_tests(self, node: PatternNode, variable: str) -> list[str]:
-        """Test that attributes outside the pattern have their defaults."""
+        """Return tests that attributes outside the pattern have their defaults."""
         if node.attrs_name is not None:
             return []
         constant = self.default_constant(node)
@@ -140,7 +152,7 @@ class NodeText:
         return [f"not {self.m}.plain({', '.join(arguments)})"]
 
     def default_constant(self, node: PatternNode) -> str:
-        """Return the name of the constant with the operator's defaults; empty without any."""
+        """Return the name of the constant with the operator's defaults, "" without any."""
         low, high = DOMAIN_RANGE[node.domain]
         values: dict[str, Any] = {}
         differing: set[str] = set()
@@ -161,11 +173,12 @@ class NodeText:
     def check_attribute(
         self, node: PatternNode, name: str, constraint: AttributeCapture | AttributeLiteral
     ) -> None:
+        """Test an attribute against a literal, or bind it."""
         variable = self.variables[id(node)]
         definition = attribute_of(node, name, self.opsets)
         default = definition.default if definition is not None else None
-        usual = f", {default_text(default)}" if default is not None else ""
-        value = f"{variable}.attrs.get({name!r}{usual})"
+        default_argument = f", {default_text(default)}" if default is not None else ""
+        value = f"{variable}.attrs.get({name!r}{default_argument})"
         if isinstance(constraint, AttributeCapture):
             if constraint.name is not None:
                 self.bind_value(constraint.name, value, compared=True)
@@ -178,7 +191,7 @@ class NodeText:
         self.fail_if([f"not literal_equals({value}, {literal})"])
 
     def bind_value(self, name: str, text: str, compared: bool) -> None:
-        """Bind a captured attribute, or compare it where it is bound already."""
+        """Bind a captured attribute, or compare it if it is already bound."""
         if name not in self.bound:
             if name in self.needed:
                 self.bound.add(name)
@@ -187,25 +200,26 @@ class NodeText:
         if not compared:
             self.fail_if([f"{name} != {text}"])
             return
-        again = self.new_temporary()
+        temporary = self.new_temporary()
         self.needs.add("ortable.passes.rewrite.matcher", "literal_equals")
-        self.add_line(f"{again} = {text}")
-        self.fail_if([f"{again} is not {name} and not literal_equals({again}, {name})"])
+        self.add_line(f"{temporary} = {text}")
+        self.fail_if([f"{temporary} is not {name} and not literal_equals({temporary}, {name})"])
 
 
 def may_be_absent(argument: Argument) -> bool:
+    """Whether the input may be missing: ``None`` or ``maybe(x)``."""
     return isinstance(argument, Absent) or (isinstance(argument, Capture) and argument.optional)
 
 
 def number_text(value: float | bool) -> str:
-    """Format a number as Python, infinities too."""
+    """Format a number as Python, including infinities."""
     return (
         f"float({str(value)!r})" if isinstance(value, float) and math.isinf(value) else repr(value)
     )
 
 
 def default_text(value: Any) -> str:
-    """Format the default of a schema; float32 values as short as possible."""
+    """Format the default of a schema; float32 values are as short as possible."""
     if isinstance(value, list):
         return f"[{', '.join(default_text(item) for item in value)}]"
     if isinstance(value, float):
@@ -217,7 +231,7 @@ class MatcherText(NodeText):
     """Emits the steps of one alternative of a pattern."""
 
     def all_steps(self) -> list[Step]:
-        """Emit all steps, the last of which makes the Match; the root of the pattern is bound."""
+        """Return all steps, from the root of the pattern to the Match."""
         anchor = self.pattern.root_nodes()[0]
         self.variables[id(anchor)] = self.local_name("root")
         self.check_header(anchor)
@@ -230,16 +244,17 @@ class MatcherText(NodeText):
     # -- nodes ----------------------------------------------------------------------------------
 
     def visit_nodes(self, anchor: PatternNode) -> None:
-        """Visit the inputs of nodes depth-first; those of commutative nodes last.
+        """Visit the inputs of nodes depth-first, but of commutative nodes last.
 
-        So loops begin late, and alternatives that differ in one part have the same steps after it.
+        So loops begin late, and alternatives that differ in one part have equal steps after that
+        part.
         """
-        waiting = self.visit_inputs(anchor)
+        pending = self.visit_inputs(anchor)
         while True:
-            if waiting:
-                node = waiting.pop(0)
+            if pending:
+                node = pending.pop(0)
                 producers = self.bind_inputs(node)
-                waiting += [
+                pending += [
                     child for producer in producers for child in self.visit_inputs(producer)
                 ]
                 continue
@@ -247,10 +262,10 @@ class MatcherText(NodeText):
             if entry is None:
                 return
             self.enter_node(*entry)
-            waiting += self.visit_inputs(entry[0])
+            pending += self.visit_inputs(entry[0])
 
     def visit_inputs(self, node: PatternNode) -> list[PatternNode]:
-        """Visit the inputs of a node up to commutative nodes, which are returned."""
+        """Visit the inputs of a node up to commutative nodes, and return these."""
         if node.tries_both_orders:
             return [node]
         return [
@@ -258,17 +273,17 @@ class MatcherText(NodeText):
         ]
 
     def enter_node(self, node: PatternNode, index: int) -> None:
-        """Find a node among the readers of one of its inputs."""
+        """Add a loop that finds a node among the readers of one of its inputs."""
         variable = self.new_variable()
         name = self.text_of(node.arguments[index])
-        at = "" if node.tries_both_orders else f", {index}"
-        same = [
+        index_argument = "" if node.tries_both_orders else f", {index}"
+        matched_variables = [
             self.variables[id(other)]
             for other in self.pattern.nodes
             if id(other) in self.variables and other.key == node.key
         ]
-        self.add_loop(f"for {variable} in {self.m}.readers({name}, {node.key!r}{at}):")
-        self.fail_if(f"{variable} is {other}" for other in same)
+        self.add_loop(f"for {variable} in {self.m}.readers({name}, {node.key!r}{index_argument}):")
+        self.fail_if(f"{variable} is {other}" for other in matched_variables)
         self.variables[id(node)] = variable
         if not node.tries_both_orders:
             self.entry_inputs[id(node)] = index
@@ -279,13 +294,13 @@ class MatcherText(NodeText):
     def bind_inputs(self, node: PatternNode) -> list[PatternNode]:
         """Bind, compare and follow the inputs of a node; return the nodes that make them."""
         variable = self.variables[id(node)]
-        texts, tests, follow = self.input_targets(node)
-        last = len(texts)
-        while last and isinstance(node.arguments[last - 1], Capture) and (
-            may_be_absent(node.arguments[last - 1])
+        texts, tests, producers = self.input_targets(node)
+        leading_count = len(texts)
+        while leading_count and isinstance(node.arguments[leading_count - 1], Capture) and (
+            may_be_absent(node.arguments[leading_count - 1])
         ):  # fmt: skip
-            last -= 1
-        leading = texts[:last]
+            leading_count -= 1
+        leading = texts[:leading_count]
         if node.tries_both_orders and (tests or any(text != "_" for text in leading)):
             self.add_loop(f"for {', '.join(leading)} in {self.m}.orders({variable}):")
         elif any(text != "_" for text in leading):
@@ -293,9 +308,11 @@ class MatcherText(NodeText):
             if len(leading) == 1:
                 self.add_line(f"{leading[0]} = {all_inputs}[0]")
             else:
-                every = last == len(texts) and node.rest is None
-                self.add_line(f"{', '.join(leading)} = {all_inputs}{'' if every else f'[:{last}]'}")
-        for index in range(last, len(texts)):
+                has_all = leading_count == len(texts) and node.rest is None
+                self.add_line(
+                    f"{', '.join(leading)} = {all_inputs}{'' if has_all else f'[:{leading_count}]'}"
+                )
+        for index in range(leading_count, len(texts)):
             if texts[index] != "_":
                 text = f"{variable}.inputs[{index}] or None if len({variable}.inputs) > {index}"
                 self.add_line(f"{texts[index]} = {text} else None")
@@ -307,18 +324,19 @@ class MatcherText(NodeText):
                 self.add_line(line[1:])
             else:
                 self.fail_if([line])
-        return list(dict.fromkeys(self.follow_input(output, name) for output, name in follow))
+        return list(dict.fromkeys(self.follow_input(output, name) for output, name in producers))
 
     def input_targets(
         self, node: PatternNode
     ) -> tuple[list[str], list[str], list[tuple[NodeOutput, str]]]:
-        """Return the names for the inputs of a node, tests (or ``=`` and an assignment), and nodes
-        to follow.
+        """Return variables for the inputs of a node, tests, and nodes to follow.
+
+        A test that begins with ``=`` is an assignment.
         """
         texts: list[str] = []
         tests: list[str] = []
-        follow: list[tuple[NodeOutput, str]] = []
-        started: set[int] = set()
+        producers: list[tuple[NodeOutput, str]] = []
+        entered_nodes: set[int] = set()
         for index, argument in enumerate(node.arguments):
             if self.entry_inputs.get(id(node)) == index:
                 texts.append("_")
@@ -328,18 +346,21 @@ class MatcherText(NodeText):
                 continue
             if isinstance(argument, NodeOutput):
                 key = (id(argument.node), argument.index)
-                if id(argument.node) not in self.variables and id(argument.node) not in started:
+                if (
+                    id(argument.node) not in self.variables
+                    and id(argument.node) not in entered_nodes
+                ):
                     name = argument.node.outputs[argument.index] or self.new_temporary()
                     texts.append(name)
                     self.results[key] = name
-                    started.add(id(argument.node))
-                    follow.append((argument, name))
+                    entered_nodes.add(id(argument.node))
+                    producers.append((argument, name))
                     continue
-                if id(argument.node) in started and key not in self.results:
-                    # both inputs come from one node, at different outputs
+                if id(argument.node) in entered_nodes and key not in self.results:
+                    # both inputs are outputs of one node
                     texts.append(argument.node.outputs[argument.index] or self.new_temporary())
                     self.results[key] = texts[-1]
-                    follow.append((argument, texts[-1]))
+                    producers.append((argument, texts[-1]))
                 else:
                     texts.append(self.new_temporary())
                     tests.append(f"{texts[-1]} != {self.text_of(argument)}")
@@ -352,35 +373,36 @@ class MatcherText(NodeText):
             elif isinstance(argument, Numbers):
                 values = ", ".join(number_text(value) for value in argument.values)
                 tests.append(f"not {self.m}.numbers({texts[-1]}, [{values}])")
-        return texts, tests, follow
+        return texts, tests, producers
 
     def bind_capture(
         self, node: PatternNode, index: int, argument: Capture, tests: list[str]
     ) -> str:
-        absent = self.may_be_empty(node, index)
-        trailing = all(may_be_absent(later) for later in node.arguments[index:])
+        """Return the variable for a captured input; add its tests."""
+        may_be_empty = self.may_be_empty(node, index)
+        is_trailing = all(may_be_absent(later) for later in node.arguments[index:])
         if argument.name is None or argument.name not in self.captured:
-            if argument.optional or not absent:
+            if argument.optional or not may_be_empty:
                 return "_"
             name = self.new_temporary()
             tests.append(f"not {name}")
             return name
         if argument.name in self.bound:
-            again = self.new_temporary()
-            tests.append(f"{again} != {argument.name}")
-            if argument.optional and not trailing:
-                tests[-1] = f"({again} or None) != {argument.name}"
-            return again
+            temporary = self.new_temporary()
+            tests.append(f"{temporary} != {argument.name}")
+            if argument.optional and not is_trailing:
+                tests[-1] = f"({temporary} or None) != {argument.name}"
+            return temporary
         self.bound.add(argument.name)
         if argument.optional:
-            if not trailing:
+            if not is_trailing:
                 tests.append(f"={argument.name} = {argument.name} or None")
-        elif absent:
+        elif may_be_empty:
             tests.append(f"not {argument.name}")
         return argument.name
 
     def may_be_empty(self, node: PatternNode, index: int) -> bool:
-        """Return whether the input is optional in some version of the operator."""
+        """Whether the input is optional in some version of the operator."""
         return any(
             schema.inputs and schema.inputs[min(index, len(schema.inputs) - 1)].optional
             for schema in schemas_of(node, self.opsets)
@@ -389,14 +411,14 @@ class MatcherText(NodeText):
     def follow_input(self, output: NodeOutput, name: str) -> PatternNode:
         """Bind and test the node that makes an input."""
         node = output.node
-        several = [s for s in schemas_of(node, self.opsets) if s.max_outputs > 1]
+        multi_output_schemas = [s for s in schemas_of(node, self.opsets) if s.max_outputs > 1]
         if id(node) not in self.variables:
             variable = self.new_variable()
             self.add_line(f"{variable} = {self.m}.producer({name}, {node.key!r})")
             self.variables[id(node)] = variable
             self.check_header(node, f"{variable} is None")
         variable = self.variables[id(node)]
-        if several:
+        if multi_output_schemas:
             self.fail_if([f"{variable}.outputs[{output.index}] != {name}"])
         return node
 
@@ -411,7 +433,7 @@ class MatcherText(NodeText):
             return argument.name
         return "None"
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- conditions and the match ---------------------------------------------------------------
 
     def bind_aliases(self) -> None:
         """Bind names of results that no input has bound, each as early as possible."""
@@ -425,12 +447,12 @@ class MatcherText(NodeText):
             elif name in self.pattern.aliases:
                 text = self.text_of(self.pattern.aliases[name])
             else:
-                continue  # None: no step binds it
+                continue  # the name stays None in this alternative
             if text != name:
                 self.steps.insert(self.earliest_step(text), Step("do", f"{name} = {text}"))
 
     def earliest_step(self, text: str) -> int:
-        """Find the position behind the last binding of an expression's names, and its tests."""
+        """Return the position after the last binding of an expression's names, and its tests."""
         read = names_read([ast.parse(text)])
         positions = [
             position + 1 for position, step in enumerate(self.steps) if read & set(step.bound_names)
@@ -441,29 +463,30 @@ class MatcherText(NodeText):
         return position
 
     def add_conditions(self) -> None:
-        """Add the conditions, and ``let`` values before the first condition that reads them."""
-        waiting = [(name, code) for name, code in self.rewrite.let if name in self.names.read]
+        """Add the conditions, with ``let`` values before the first condition that reads them."""
+        pending = [(name, code) for name, code in self.rewrite.let if name in self.names.read]
         when = self.rewrite.when
         for condition in split_conjuncts(when.expression) if when is not None else []:
             assert when is not None
-            reads = names_read([condition])
-            while reads & {name for name, _ in waiting}:
-                name, code = waiting.pop(0)
+            condition_names = names_read([condition])
+            while condition_names & {name for name, _ in pending}:
+                name, code = pending.pop(0)
                 self.add_line(f"{name} = {expression_text(code.expression, self.needs)}")
             test = ast.parse(expression_text(condition, self.needs), mode="eval").body
             opposite = ast.unparse(ast.UnaryOp(ast.Not(), test))
             self.fail_if([opposite], source_of(when, condition))
-        for name, code in waiting:
+        for name, code in pending:
             self.add_line(f"{name} = {expression_text(code.expression, self.needs)}")
 
     def make_match(self) -> None:
+        """Add the return of the Match: results, values, and nodes with external uses."""
         results = [self.text_of(result) for result in self.pattern.results]
-        empty = [
+        empty_tests = [
             f"not {text}"
             for text, result in zip(results, self.pattern.results, strict=True)
             if len(result.node.outputs) > 1
         ]
-        self.fail_if(empty)
+        self.fail_if(empty_tests)
         outputs = self.pattern.output_names()
         shared = [outputs[name].node for name in self.rewrite.shared if name in outputs]
         shared_nodes = [self.variables[id(node)] for node in dict.fromkeys(shared)]

@@ -1,4 +1,4 @@
-"""Graph rewrites as data, as `read` makes them of specs/rewrites/*.yaml."""
+"""Graph rewrites as data, which `read` makes of specs/rewrites/*.yaml."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ STAGES = ("simplify", "fuse", "runtime", "arrange")
 class RewriteCase:
     """A small graph on which the rule is tried.
 
-    ``values``: texts (or lists of texts) by capture, ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
-    3]"`` for an initializer, a literal for an attribute. ``graph``: another block than the
-    pattern. ``expect``: operators afterwards, in order, separated by spaces. ``unchanged``: the
-    rule must not fire, and its reason contains this text. ``also``: intermediate results that are
-    graph outputs too. ``rounding``: weights are quantized to that type (int4), activations are not.
+    ``values`` are texts (or lists of texts) by capture: ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
+    3]"`` for an initializer, or a literal for an attribute. ``graph`` is a block that replaces the
+    pattern as graph. ``expect`` are the operators after the rewrite, in order, separated by spaces.
+    With ``unchanged``, the rule must not fire, and the logged reason contains this text. ``also``
+    are intermediate results that are graph outputs, too. ``rounding`` is the type to which weights
+    are quantized (int4), activations are not.
     """
 
     span: Span
@@ -37,7 +38,7 @@ class RewriteCase:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One entry of a file of rewrites; ``traits`` has the keys of all operators by trait."""
+    """An entry of a file of rewrites; ``traits`` maps each trait to the keys of its operators."""
 
     name: str
     file: str

@@ -21,9 +21,10 @@ from .pattern import Capture, Pattern, PatternNode, Rest
 class Names:
     """Names of a rewrite over all alternatives.
 
-    ``kinds``: captures, intermediate results, attributes and ``let`` values in the order of the
-    text; ``read``: those that ``let``, ``when`` or ``replace`` read; ``values``: those that the
-    maker takes; ``attr_dicts``: dicts of attributes.
+    ``kinds`` are the kinds of captures, intermediate results, attributes and ``let`` values in the
+    order of the text. ``read`` are the names that ``let``, ``when`` or ``replace`` read, ``values``
+    the parameters of the maker, ``attr_dicts`` the names that are bound to all attributes of a
+    node.
     """
 
     kinds: dict[str, Kind]
@@ -33,15 +34,15 @@ class Names:
 
 
 def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
-    """Collect the names of a rewrite; one that some alternative lacks may be None."""
+    """Collect the names of a rewrite; a name that some alternative lacks may be None."""
     per_pattern = [kinds_of(pattern) for pattern in patterns]
     merged: dict[str, Kind] = {}
-    for one in per_pattern:
-        for name, kind in one.items():
-            before = merged.get(name)
-            merged[name] = kind if before is None else kinds.join_kinds(before, kind)
+    for pattern_kinds in per_pattern:
+        for name, kind in pattern_kinds.items():
+            known_kind = merged.get(name)
+            merged[name] = kind if known_kind is None else kinds.join_kinds(known_kind, kind)
     for name, kind in merged.items():
-        if any(name not in one for one in per_pattern):
+        if any(name not in pattern_kinds for pattern_kinds in per_pattern):
             merged[name] = Kind(kind.base, True, kind.elements_optional)
     for name, _ in rewrite.let:
         merged.setdefault(name, Kind(kinds.ANY))
@@ -104,7 +105,7 @@ def _attribute_kind(node: PatternNode, name: str) -> Kind:
 def attribute_of(
     node: PatternNode, name: str, opsets: tuple[int, int] = (0, 1000)
 ) -> OnnxAttribute | None:
-    """Find the attribute in the newest version of the operator in the range."""
+    """Return the attribute in the newest version of the operator in the range, or None."""
     for schema in reversed(schemas_of(node, opsets)):
         attribute = schema.attribute(name)
         if attribute is not None:
@@ -140,7 +141,7 @@ def names_read(body: Iterable[ast.AST]) -> set[str]:
 
 
 def written_dtype(node: ast.expr) -> frozenset[int] | None:
-    """Return a literal dtype as a set of one."""
+    """Return a literal dtype as a set of one element, or None."""
     if isinstance(node, ast.Name) and node.id in DTYPES:
         return frozenset({getattr(dtypes, node.id)})
     return None

@@ -1,4 +1,4 @@
-"""Parse the block of ``pattern:`` to graphs of pattern nodes, one per alternative."""
+"""Parse the block of ``pattern:`` to graphs of pattern nodes, one for each alternative."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortablegen.schemas.onnx import key_of
 
 
 class PatternProblem(Exception):
-    """An error in a pattern, and its location."""
+    """An error in a pattern, and its position."""
 
     def __init__(self, node: ast.AST, message: str, fix: str | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class PatternProblem(Exception):
 
 @dataclass(frozen=True)
 class Capture:
-    """Any result, bound to a name (``None``: unbound); ``optional`` ones may be absent."""
+    """Any result, bound to ``name`` unless that is None; it may be absent if ``optional``."""
 
     name: str | None
     at: ast.AST = field(compare=False, repr=False)
@@ -72,7 +72,7 @@ Argument = Capture | Absent | Number | Numbers | NodeOutput
 
 @dataclass(frozen=True)
 class AttributeCapture:
-    """The value of an attribute, bound to a name (``None``: any value)."""
+    """The value of an attribute, bound to ``name`` unless that is None."""
 
     name: str | None
 
@@ -86,7 +86,7 @@ class AttributeLiteral:
 
 @dataclass(eq=False)
 class PatternNode:
-    """One ONNX node of a pattern; equal calls are separate nodes."""
+    """An ONNX node of a pattern; equal calls are separate nodes."""
 
     call: ast.Call
     domain: str
@@ -95,12 +95,12 @@ class PatternNode:
     rest: Rest | None
     attributes: dict[str, AttributeCapture | AttributeLiteral]
     attrs_name: str | None
-    outputs: list[str | None]  # names of its results, None for one without a name
-    commutative: bool  # whether its operator has the trait
+    outputs: list[str | None]  # names of its results, None for an unnamed result
+    commutative: bool  # whether its operator has the trait `commutative`
 
     @property
     def key(self) -> str:
-        """``Gemm``, ``com.microsoft::Gelu``."""
+        """The key of the operator: ``Gemm``, ``com.microsoft::Gelu``."""
         return key_of(self.op, self.domain)
 
     @property
@@ -115,10 +115,11 @@ class PatternNode:
 
 @dataclass(frozen=True)
 class Pattern:
-    """One alternative.
+    """One alternative of a pattern.
 
-    ``nodes`` in the order of the text, ``results`` as returned, ``aliases`` of names whose
-    ``optional`` node is absent, ``body`` as statements.
+    ``nodes`` are in the order of the text, ``results`` in the order of the return. ``aliases`` are
+    names of inputs, such as the name of an ``optional`` node that is absent. ``body`` are the
+    statements.
     """
 
     nodes: tuple[PatternNode, ...]
@@ -131,7 +132,7 @@ class Pattern:
         return list(dict.fromkeys(result.node for result in self.results))
 
     def captures_by_name(self) -> dict[str, Capture | Rest]:
-        """Return the results from outside by name, in the order of the text."""
+        """Return the captured inputs by name, in the order of the text."""
         captures: dict[str, Capture | Rest] = {}
         for node in self.nodes:
             for argument in (*node.arguments, *([node.rest] if node.rest else [])):
@@ -159,7 +160,7 @@ class Pattern:
 
 
 def find_unreachable(pattern: Pattern) -> PatternNode | None:
-    """Find a node that a matcher cannot reach from the anchor; None when it reaches all."""
+    """Return a node that a matcher cannot reach from the anchor, or None."""
     reached: set[int] = set()
     names: set[str] = set()
     stack = [pattern.root_nodes()[0]]
@@ -179,9 +180,9 @@ def find_unreachable(pattern: Pattern) -> PatternNode | None:
 def find_entrance(
     pattern: Pattern, reached: set[int], names: set[str]
 ) -> tuple[PatternNode, int] | None:
-    """Find a node that reads a reached result, and at which input.
+    """Return a node that reads a reached result, and the index of that input.
 
-    Results of pattern nodes come first: they have fewer readers than graph inputs.
+    Results of pattern nodes are preferred, since they have fewer readers than graph inputs.
     """
     for kind in (NodeOutput, Capture):
         for node in pattern.nodes:
@@ -201,7 +202,7 @@ def find_entrance(
 
 
 def _bounded_power(base: float, exponent: float) -> float:
-    """Compute a power if float64 can hold it: `10 ** 10 ** 10` would take hours."""
+    """Compute a power if float64 can represent it; `10 ** 10 ** 10` would take hours."""
     try:
         approximate = float(base) ** float(exponent)
     except OverflowError:
@@ -230,7 +231,7 @@ def read_patterns(code: Code, commutative: frozenset[str]) -> tuple[Pattern, ...
         commutative: the keys of the operators with that trait.
 
     Raises:
-        PatternProblem: the first error in the pattern.
+        PatternProblem: the pattern has an error.
     """
     choices = [list(_statement_choices(statement)) for statement in code.body]
     _check_limit(math.prod(len(options) for options in choices), code.body[0])
@@ -262,13 +263,13 @@ def _expand_choices(node: ast.expr) -> list[ast.expr]:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name == "any_of":
         if len(node.args) < 2 or node.keywords:
-            raise PatternProblem(node, "any_of needs two patterns or more")
+            raise PatternProblem(node, "any_of needs at least two patterns")
         return [choice for argument in node.args for choice in _expand_choices(argument)]
     if name == "optional":
         inner = node.args[0] if len(node.args) == 1 and not node.keywords else None
         if not isinstance(inner, ast.Call) or onnx_call(inner) is None or not inner.args:
             raise PatternProblem(
-                node, "optional takes one node with an input", "optional(Cast(x, to=kind))"
+                node, "optional takes one node with an input", "write optional(Cast(x, to=kind))"
             )
         choices = [*_expand_choices(inner), *_expand_choices(inner.args[0])]
         _check_limit(len(choices), node)
@@ -280,7 +281,7 @@ def _expand_choices(node: ast.expr) -> list[ast.expr]:
 
 
 def _combine_choices(nodes: Sequence[ast.expr], where: ast.expr) -> Iterator[tuple[ast.expr, ...]]:
-    """Yield every combination of one choice of each expression."""
+    """Yield every combination of one choice for each expression."""
     parts = [_expand_choices(node) for node in nodes]
     _check_limit(math.prod(len(part) for part in parts), where)
     return itertools.product(*parts)
@@ -291,7 +292,7 @@ def _check_limit(count: int, where: ast.AST) -> None:
         raise PatternProblem(
             where,
             f"{count} alternatives, at most {MAX_ALTERNATIVES} are allowed",
-            "write a second rewrite",
+            "split the rewrite into two",
         )
 
 
@@ -344,13 +345,15 @@ class _Reader:
     def free_name(self, target: ast.expr) -> str:
         assert isinstance(target, ast.Name)
         if target.id in self.used or target.id in self.names or target.id in self.attributes:
-            raise PatternProblem(target, f"'{target.id}' has a meaning already")
+            raise PatternProblem(target, f"the name '{target.id}' is already in use")
         return target.id
 
     def read_result(self, value: ast.expr) -> NodeOutput:
         result = self.read_argument(value)
         if not isinstance(result, NodeOutput):
-            raise PatternProblem(value, "a pattern returns results of its nodes", "return Relu(x)")
+            raise PatternProblem(
+                value, "a pattern must return results of its nodes", "write return Relu(x)"
+            )
         return result
 
     def read_argument(self, node: ast.expr) -> Argument:
@@ -369,7 +372,7 @@ class _Reader:
     def read_maybe(self, node: ast.Call) -> Capture:
         inner = node.args[0] if len(node.args) == 1 and not node.keywords else None
         if not isinstance(inner, ast.Name) or inner.id in self.names:
-            raise PatternProblem(node, "maybe takes the name of an input", "maybe(bias)")
+            raise PatternProblem(node, "maybe takes the name of an input", "write maybe(bias)")
         capture = self.read_name(inner)
         assert isinstance(capture, Capture)
         return Capture(capture.name, inner, True)
@@ -380,7 +383,7 @@ class _Reader:
         if node.id in _NUMBERS:
             return Number(_NUMBERS[node.id])
         if node.id in self.attributes:
-            raise PatternProblem(node, f"'{node.id}' is an attribute, and no result")
+            raise PatternProblem(node, f"'{node.id}' is an attribute, not a result")
         self.used.add(node.id)
         return self.names.get(node.id, Capture(node.id, node))
 
@@ -390,8 +393,8 @@ class _Reader:
             text = ast.unparse(node)
             raise PatternProblem(
                 node,
-                f"'{text}' is no node of a pattern",
-                "a node is written as its operator: MatMul(a, b); conditions go to when:",
+                f"'{text}' is not a node of a pattern",
+                "write a node as its operator: MatMul(a, b); write conditions into when:",
             )
         domain, op = callee
         arguments: list[Argument] = []
@@ -402,10 +405,10 @@ class _Reader:
                 continue
             if index != len(node.args) - 1 or not isinstance(argument.value, ast.Name):
                 raise PatternProblem(
-                    argument, "'*' takes a name, and stands last", "Concat(x, *xs)"
+                    argument, "'*' takes a name, and must be the last input", "write Concat(x, *xs)"
                 )
             if argument.value.id in self.names or argument.value.id in self.used:
-                raise PatternProblem(argument, f"'{argument.value.id}' has a meaning already")
+                raise PatternProblem(argument, f"the name '{argument.value.id}' is already in use")
             name = None if argument.value.id == "_" else argument.value.id
             if name is not None:
                 self.used.add(name)
@@ -424,12 +427,12 @@ class _Reader:
         value = keyword.value
         if not isinstance(value, ast.Name) or value.id in (*DTYPES, *_NUMBERS):
             if keyword.arg == "attrs":
-                raise PatternProblem(value, "attrs= takes a name", "attrs=kept")
+                raise PatternProblem(value, "attrs= takes a name", "write attrs=kept")
             check_literal(value)
             pattern_node.attributes[keyword.arg] = AttributeLiteral(value)
             return
         if value.id in self.used or value.id in self.names:
-            raise PatternProblem(value, f"'{value.id}' is a result, and no attribute")
+            raise PatternProblem(value, f"'{value.id}' is a result, not an attribute")
         if keyword.arg == "attrs":
             pattern_node.attrs_name = value.id
         else:
@@ -440,7 +443,7 @@ class _Reader:
             self.attributes.add(value.id)
 
     def check_used(self, results: list[NodeOutput]) -> None:
-        """Check that a result depends on every node, so that a matcher can find it."""
+        """Raise `PatternProblem` if a result does not depend on some node."""
         reached: set[int] = set()
         stack = [result.node for result in results]
         while stack:
@@ -450,9 +453,7 @@ class _Reader:
                 stack.extend(node.input_nodes())
         for node in self.nodes:
             if id(node) not in reached:
-                raise PatternProblem(
-                    node.call, f"this {node.key} is below no result that the pattern returns"
-                )
+                raise PatternProblem(node.call, f"no returned result depends on this {node.key}")
 
 
 def parse_number(node: ast.expr) -> float | bool:
@@ -467,18 +468,15 @@ def parse_number(node: ast.expr) -> float | bool:
         try:
             return _ARITHMETIC[type(node.op)](parse_number(node.left), parse_number(node.right))
         except (ArithmeticError, TypeError) as error:
-            fix = "a finite number, or inf"
+            fix = "write a finite number, or inf"
             raise PatternProblem(node, f"cannot compute this number: {error}", fix) from None
     raise PatternProblem(
-        node, f"'{ast.unparse(node)}' is neither a result nor a number", "a name, or a literal"
+        node, f"'{ast.unparse(node)}' is neither a result nor a number", "write a name or a literal"
     )
 
 
 def check_literal(node: ast.expr) -> None:
-    """Check that an attribute is compared with a literal.
-
-    One is a number, text, a dtype, None, or a list of these.
-    """
+    """Raise unless a node is a number, text, a dtype, None, or a list of these."""
     if isinstance(node, ast.List):
         for element in node.elts:
             check_literal(element)

@@ -1,4 +1,4 @@
-"""Read specs/rewrites/*.yaml as `Rewrite`; every error has its location."""
+"""Read specs/rewrites/*.yaml as `Rewrite`, with positions for errors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ KEYS = (
 )  # fmt: skip
 NEEDED = {
     "stage": f"stage: one of {', '.join(STAGES)}",
-    "why": "say in a sentence what the rewrite buys",
-    "pattern": "say what is looked for: pattern: return Cast(x, to=kind)",
-    "replace": "say what stands there then: replace: return x",
+    "why": "state the benefit of the rewrite in a sentence",
+    "pattern": "add the nodes to match: pattern: return Cast(x, to=kind)",
+    "replace": "add the replacement: replace: return x",
     "samples": "add a graph that is rewritten, and one that is not (with unchanged:)",
 }
 CASE_KEYS = ("graph", "expect", "unchanged", "extra_outputs", "tolerance", "opset", "quantize")
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OFF = "off because "
 
 
-Traits: TypeAlias = "Mapping[str, frozenset[str]]"  # keys of the operators that have each
+Traits: TypeAlias = "Mapping[str, frozenset[str]]"  # trait -> keys of its operators
 
 
 def read_rewrites(
@@ -38,7 +38,7 @@ def read_rewrites(
 ) -> tuple[Rewrite, ...]:
     """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``.
 
-    ``traits`` are those of specs/onnx, or of the tables generated from it.
+    ``traits`` are the traits of specs/onnx, or of the tables generated from it.
     """
     rewrites: list[Rewrite] = []
     for path in sorted(folder.glob("*.yaml")):
@@ -75,7 +75,7 @@ class _Reader(EntryReader):
                 "an entry is a mapping that begins with rewrite:",
                 fix="rewrite: its_name",
             )
-        before = len(self.diagnostics.errors)
+        error_count = len(self.diagnostics.errors)
         self.check_keys(node, KEYS, "a rewrite")
         for key, fix in NEEDED.items():
             if node.get(key) is None:
@@ -104,12 +104,14 @@ class _Reader(EntryReader):
             shared=self.read_words(node.get("allow_external_uses"), "allow_external_uses"),
             precision=self.read_precision(node.get("precision")),
         )
-        return rewrite if len(self.diagnostics.errors) == before else None
+        return rewrite if len(self.diagnostics.errors) == error_count else None
 
     def read_name(self, node: YNode | None) -> str:
         text = self.read_text(node, "rewrite") or ""
         if node is not None and not _NAME.fullmatch(text):
-            self.error(node.span, f"'{text}' is no name of a rewrite", fix="write it in snake_case")
+            self.error(
+                node.span, f"'{text}' is not a name of a rewrite", fix="write it in snake_case"
+            )
         return text
 
     def read_stage(self, node: YNode | None) -> str:
@@ -140,7 +142,7 @@ class _Reader(EntryReader):
         reason = text.removeprefix(_OFF).strip()
         if node is not None and (not text.startswith(_OFF) or not reason):
             fix = "default: off because <reason>"
-            self.error(node.span, "default says that a rule is off, and why", fix=fix)
+            self.error(node.span, "'default' can only turn a rule off, with a reason", fix=fix)
         return reason
 
     def read_cases(self, node: YNode | None) -> tuple[RewriteCase, ...]:
@@ -153,7 +155,7 @@ class _Reader(EntryReader):
 
     def graph_case(self, node: YNode) -> RewriteCase:
         if not isinstance(node, YMap):
-            self.error(node.span, "a case is a mapping from capture to value")
+            self.error(node.span, "a sample is a mapping from capture to value")
             return RewriteCase(node.span, ())
         tolerance = self.read_text(node.get("tolerance"), "tolerance")
         return RewriteCase(
@@ -178,7 +180,7 @@ class _Reader(EntryReader):
             return None
         if text != "int4":
             return self.error(
-                node.span, f"'{text}' is no kind of codes for a case", fix="quantize: int4"
+                node.span, f"samples cannot quantize to '{text}'", fix="quantize: int4"
             )
         return "int4"
 
@@ -187,7 +189,7 @@ class _Reader(EntryReader):
         if node is None or text is None:
             return None
         if not re.fullmatch(r"[0-9]{1,3}", text):
-            return self.error(node.span, f"'{text}' is no opset", fix="opset: 20")
+            return self.error(node.span, f"'{text}' is not an opset", fix="opset: 20")
         return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The results of a replacement as terms, and matching of patterns against such terms."""
+"""Represent the results of a replacement as terms, and match patterns against them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .pattern import (
     parse_number,
 )
 
-# words that make constants, and no node
+# functions that make constants, not nodes
 _CONSTANTS = ("const", "as_vec", "as_scalar")
 
 
@@ -83,7 +83,7 @@ class Unknown:
 
 
 Term = CapturedResult | Constant | Constants | Spread | Output | Unknown | None
-Binding = dict[str, Any]  # name of the pattern -> Term, or expression of an attribute
+Binding = dict[str, Any]  # name of a pattern -> Term or attribute expression
 
 
 class Replacement:
@@ -104,6 +104,7 @@ class Replacement:
                     self.make_term(part)
 
     def add_assignment(self, target: ast.expr, value: ast.expr) -> None:
+        """Bind the target names to the term of a value."""
         term = self.make_term(value)
         if isinstance(target, ast.Name):
             self.names[target.id] = term
@@ -115,6 +116,7 @@ class Replacement:
             self.names[name.id] = Output(node, index) if node is not None else Unknown()
 
     def make_term(self, node: ast.expr) -> Term:
+        """Convert an expression to a term, and collect its nodes."""
         if isinstance(node, ast.Name):
             return self.names[node.id] if node.id in self.names else CapturedResult(node.id)
         if isinstance(node, ast.Constant) and node.value is None:
@@ -136,6 +138,7 @@ class Replacement:
         return Unknown()
 
     def make_node(self, node: ast.Call, key: str) -> Output:
+        """Convert a CapWord call to a node, and return its first result."""
         arguments: list[Term] = []
         for argument in node.args:
             if isinstance(argument, ast.Starred):
@@ -151,18 +154,18 @@ class Replacement:
             if word.arg is not None and word.arg not in ("outputs", "attrs")
         }
         passes_attrs = any(word.arg == "attrs" for word in node.keywords)
-        made_node = ReplacementNode(key, arguments, attributes, passes_attrs)
-        self.nodes.append(made_node)
-        return Output(made_node, 0)
+        replacement_node = ReplacementNode(key, arguments, attributes, passes_attrs)
+        self.nodes.append(replacement_node)
+        return Output(replacement_node, 0)
 
 
-def _constant_term(node: ast.expr, listed: bool) -> Term:
-    """Return the value of a constant with literal numbers."""
+def _constant_term(node: ast.expr, is_list: bool) -> Term:
+    """Return the value of a constant with literal numbers, or `Unknown`."""
     try:
         if isinstance(node, ast.List):
             return Constants(tuple(parse_number(element) for element in node.elts))
-        return Constants((parse_number(node),)) if listed else Constant(parse_number(node))
-    except PatternProblem:  # it is computed
+        return Constants((parse_number(node),)) if is_list else Constant(parse_number(node))
+    except PatternProblem:  # the value is computed
         return Unknown()
 
 
@@ -224,10 +227,10 @@ def _match_argument(expected: Argument, term: Term, binding: Binding) -> Iterato
 def _match_node(
     expected: PatternNode, node: ReplacementNode, binding: Binding
 ) -> Iterator[Binding]:
-    mark = f"node {id(expected)}"
-    if binding.get(mark, node) is not node or expected.key != node.key:
+    node_key = f"node {id(expected)}"
+    if binding.get(node_key, node) is not node or expected.key != node.key:
         return
-    bound = _match_attributes(expected, node, {**binding, mark: node})
+    bound = _match_attributes(expected, node, {**binding, node_key: node})
     if bound is None:
         return
     terms = list(node.arguments)
@@ -242,8 +245,8 @@ def _match_node(
     orders = [terms[:count]]
     if expected.tries_both_orders and len(terms) == 2:
         orders.append(terms[::-1])
-    for order in orders:
-        yield from _match_arguments(expected.arguments, order, bound)
+    for ordered_terms in orders:
+        yield from _match_arguments(expected.arguments, ordered_terms, bound)
 
 
 def _match_arguments(
@@ -259,7 +262,7 @@ def _match_arguments(
 def _match_attributes(
     expected: PatternNode, node: ReplacementNode, binding: Binding
 ) -> Binding | None:
-    """Bind captured attributes; None where the attributes differ, or may differ."""
+    """Bind captured attributes; return None if attributes differ or may differ."""
     if node.passes_attrs and expected.attrs_name is None:
         return None
     bound = dict(binding)
@@ -274,8 +277,8 @@ def _match_attributes(
             bound[value.name] = actual
     for name, expression in node.attributes.items():
         if name not in expected.attributes and expected.attrs_name is None:
-            usual = _default_expression(expected, name)
-            if usual is None or not _is_same(usual, expression):
+            default = _default_expression(expected, name)
+            if default is None or not _is_same(default, expression):
                 return None
     return bound
 
