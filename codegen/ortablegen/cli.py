@@ -155,18 +155,18 @@ def _format(options: argparse.Namespace) -> int:
     """Format YAML files, or with ``--check`` only report the lines that are too long."""
     status = 0
     for path in options.files or sorted((options.root / "specs").rglob("*.yaml")):
-        before = path.read_text(encoding="utf-8")
+        old_text = path.read_text(encoding="utf-8")
         try:
-            after = before if options.check else format_yaml(before)
+            new_text = old_text if options.check else format_yaml(old_text)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            where = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
-            print(f"{path}{where}: error: {error.problem}")
+            position = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+            print(f"{path}{position}: error: {error.problem}")
             status = 1
             continue
-        if after != before:
-            path.write_text(after, encoding="utf-8")
-        for number in long_lines(after):
+        if new_text != old_text:
+            path.write_text(new_text, encoding="utf-8")
+        for number in long_lines(new_text):
             status = 1
             fix = "run `python -m ortablegen format`" if options.check else "break it by hand"
             print(f"{path}:{number}: more than {WIDTH} columns; {fix}")
@@ -293,9 +293,13 @@ def _report_record(path: Path, specs: Specs, verb: str) -> bool:
 
 def _report_stale(report: WriteReport, files: dict[str, str], folder: Path) -> int:
     for name in report.written:
-        before = (folder / name).read_text() if (folder / name).exists() else ""
+        old_text = (folder / name).read_text() if (folder / name).exists() else ""
         diff = difflib.unified_diff(
-            before.splitlines(), files[name].splitlines(), f"generated/{name}", "fresh", lineterm=""
+            old_text.splitlines(),
+            files[name].splitlines(),
+            f"generated/{name}",
+            "fresh",
+            lineterm="",
         )
         print(f"stale: generated/{name}")
         print("\n".join(list(diff)[:40]))

@@ -70,9 +70,9 @@ def check_specs(
     _check_duplicates(declared, diagnostics)
     _check_versions(specs, declared, diagnostics)
     _check_sorted(declared, diagnostics)
-    own = {entry.key for entry in specs.ops}
-    others = [entry for key, entry in (existing or {}).items() if key not in own]
-    targets = Targets([*others, *specs.ops])
+    file_keys = {entry.key for entry in specs.ops}
+    other_entries = [entry for key, entry in (existing or {}).items() if key not in file_keys]
+    targets = Targets([*other_entries, *specs.ops])
     kernels, words = kernels or Kernels(), targets.words()
     for entry in specs.ops:
         _OpChecker(entry, diagnostics, user_lowerings, kernels, numbers, words).check()
@@ -91,11 +91,11 @@ def check_op(entry: OpEntry, diagnostics: Diagnostics, targets: Targets) -> None
 
 def _check_vocabulary(registry: Registry, diagnostics: Diagnostics) -> None:
     """Report names with two meanings, and names that are also argument names of torch."""
-    for first, second in vocabulary.twice_listed():
+    for first_listing, second_listing in vocabulary.twice_listed():
         diagnostics.error(
-            Span(second.file, second.line, 1),
-            f"the function '{second.name}' has two meanings",
-            [f"first given at {first.file}:{first.line}"],
+            Span(second_listing.file, second_listing.line, 1),
+            f"the function '{second_listing.name}' has two meanings",
+            [f"first given at {first_listing.file}:{first_listing.line}"],
             fix="rename one of them, or move the code that both share",
         )
     words = vocabulary.load_prelude()
@@ -134,9 +134,9 @@ def _sort_group(name: str, kind: str) -> str:
 
 
 def _check_duplicates(declared: list[_DeclaredEntry], diagnostics: Diagnostics) -> None:
-    seen: dict[str, list[tuple[Span, VersionRange]]] = {}
+    earlier_entries: dict[str, list[tuple[Span, VersionRange]]] = {}
     for _, key, span, present in declared:
-        for first_span, other_present in seen.setdefault(key, []):
+        for first_span, other_present in earlier_entries.setdefault(key, []):
             common_version = meet([present, other_present])
             if common_version is None:
                 continue
@@ -148,7 +148,7 @@ def _check_duplicates(declared: list[_DeclaredEntry], diagnostics: Diagnostics) 
                 notes.append(f"torch {dotted(common_version)} is in both")
             diagnostics.error(span, message, notes)
             break
-        seen[key].append((span, present))
+        earlier_entries[key].append((span, present))
 
 
 def _check_versions(specs: Specs, declared: list[_DeclaredEntry], diagnostics: Diagnostics) -> None:
@@ -223,7 +223,7 @@ def argument_env(schema: OpSchema) -> Env:
 
 
 # promotions after which the arguments have the dtype of the result
-_COMMON = ("default", "bool_to_long", "int_to_float", "pow")
+_RESULT_DTYPE_PROMOTIONS = ("default", "bool_to_long", "int_to_float", "pow")
 
 
 def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
@@ -304,14 +304,14 @@ class _OpChecker:
             env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
         for name, code in entry.let:
             env[name] = self.check_expression(code, env, condition=True)
-        self.check_ignore(env)
+        self.check_unused_arguments(env)
         if entry.lower:
             self.check_cases(entry.lower, env, linked)
         if self.diagnostics.reports == reports_before:
             # after another error some arguments may not have been read
-            self.check_read()
+            self.check_arguments_read()
         for data_check in entry.checks:
-            self.check_row(data_check, env)
+            self.check_data_check(data_check, env)
         if entry.complex is not None:
             self.check_complex(entry.complex)
         if self.diagnostics.reports == reports_before and self.limits is not None:
@@ -323,11 +323,11 @@ class _OpChecker:
         for sample in (*entry.samples, *(data_check.shows for data_check in entry.checks)):
             _check_sample(sample, entry.schema, self.diagnostics)
 
-    def check_row(self, row: DataCheck, env: Env) -> None:
+    def check_data_check(self, row: DataCheck, env: Env) -> None:
         """Check a row of ``checks``; its conditions and bounds must be known at conversion."""
         if row.when is not None:
             self.check_expression(row.when, env, condition=True)
-            env = self.with_lets(narrow_env(env, row.when.expression, True, ()))
+            env = self.recompute_lets(narrow_env(env, row.when.expression, True, ()))
         for code in (row.low, row.high, row.axis):
             if code is not None:
                 self.check_expression(code, env, condition=True)
@@ -339,7 +339,7 @@ class _OpChecker:
         """Check ``promote``; return the arguments that have the dtype of the result."""
         promote = self.entry.promote
         if promote is None:
-            return self.same_as_result(env)
+            return self.find_argument_like_result(env)
         for name in promote.args:
             if name not in env or env[name].kind.base not in (kinds.RESULT, kinds.SCALAR):
                 self.error(
@@ -350,9 +350,9 @@ class _OpChecker:
                 floats = FLOATS if promote.kind == "int_to_float" else None
                 env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional), floats)
             self.read.add(name)
-        return promote.args if promote.kind in _COMMON else ()
+        return promote.args if promote.kind in _RESULT_DTYPE_PROMOTIONS else ()
 
-    def same_as_result(self, env: Env) -> tuple[str, ...]:
+    def find_argument_like_result(self, env: Env) -> tuple[str, ...]:
         """Return the argument whose dtype the only result has by `out`."""
         if len(self.entry.out) != 1:
             return ()
@@ -392,7 +392,7 @@ class _OpChecker:
             words=self.words, limits=self.limits,
         )  # fmt: skip
 
-    def check_ignore(self, env: Env) -> None:
+    def check_unused_arguments(self, env: Env) -> None:
         """Report names in ``unused`` that are not arguments."""
         for name, _, span in self.entry.ignore:
             if name not in self.entry.schema.names:
@@ -419,9 +419,9 @@ class _OpChecker:
             env[name] = self.check_expression(code, env, condition=True)
         self.check_cases(cases, env, ())
         if self.diagnostics.reports == reports_before and any(c.refuse is None for c in cases):
-            ignored = {name for name, _, _ in self.entry.ignore}
+            unused = {name for name, _, _ in self.entry.ignore}
             for argument in arguments:
-                if argument.name not in self.read | ignored:
+                if argument.name not in self.read | unused:
                     self.error(
                         form.span,
                         f"argument '{argument.name}' of {self.entry.key} is never read for complex"
@@ -431,20 +431,20 @@ class _OpChecker:
 
     def check_parts(self, form: ComplexForm) -> None:
         """Check that ``parts(...)`` or ``products(...)`` names tensor or number arguments."""
-        word = "products" if form.by_products else "parts"
+        form_name = "products" if form.by_products else "parts"
         allowed = frozenset({kinds.RESULT}) if form.by_products else kinds.WITH_PARTS
         by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
         if not self.entry.lower:
             self.error(
                 form.span,
-                f"{word}(...) uses the real lowering, which this entry lacks",
+                f"{form_name}(...) uses the real lowering, which this entry lacks",
                 fix="add 'lower', or write the complex block",
             )
         for name in form.parts:
             if by_name.get(name) not in allowed:
                 self.error(
                     form.span,
-                    f"{word} names '{name}', which is not a tensor or number argument",
+                    f"{form_name} names '{name}', which is not a tensor or number argument",
                     [f"schema: {self.entry.schema.text}"],
                 )
 
@@ -498,21 +498,21 @@ class _OpChecker:
         inside = env
         if case.when is not None:
             self.check_expression(case.when, env, condition=True, case=case)
-            inside = self.with_lets(narrow_env(env, case.when.expression, True, linked))
+            inside = self.recompute_lets(narrow_env(env, case.when.expression, True, linked))
         if case.do is not None:
             checker = self.make_checker(case.do, inside, False, case, linked)
             checker.check_block(self.entry.schema.returns)
             self.read |= checker.read
         if case.python is not None:
             check_python(case.python, self.diagnostics, self.user_lowerings)
-            self.read |= self.read_by_python(case.python)
+            self.read |= self.arguments_read_by_python(case.python)
         if case.refuse is not None and not case.refuse.strip():
             self.error(case.span, "a refusal needs its reason")
         if case.when is not None and case.target is None and case.opset is None:
-            return self.with_lets(narrow_env(env, case.when.expression, False, linked))
+            return self.recompute_lets(narrow_env(env, case.when.expression, False, linked))
         return env
 
-    def with_lets(self, env: Env) -> Env:
+    def recompute_lets(self, env: Env) -> Env:
         """Recompute the dtypes of `let` after a condition has narrowed their arguments."""
         for name, code in self.entry.let:
             checker = self.make_checker(code, env, True, None, ())
@@ -522,7 +522,7 @@ class _OpChecker:
                 env[name] = value
         return env
 
-    def read_by_python(self, python: PythonLowering) -> frozenset[str]:
+    def arguments_read_by_python(self, python: PythonLowering) -> frozenset[str]:
         """Return the arguments that a Python lowering reads."""
         if self.user_lowerings is not None:
             return self.entry.schema.names
@@ -530,20 +530,20 @@ class _OpChecker:
         read = vocabulary.lowering_parameters(python.path)
         return frozenset(self.entry.schema.names if read is None else read)
 
-    def check_read(self) -> None:
+    def check_arguments_read(self) -> None:
         """Report arguments that are never read."""
-        ignored = {name for name, _, _ in self.entry.ignore}
+        unused = {name for name, _, _ in self.entry.ignore}
         if all(case.refuse is not None for case in self.entry.lower):
             return  # also if the entry has no case of `lower`
         for argument in self.entry.schema.arguments:
-            if argument.name not in self.read and argument.name not in ignored:
+            if argument.name not in self.read and argument.name not in unused:
                 self.error(
                     self.entry.span,
                     f"argument '{argument.name}' of {self.entry.key} is never read",
                     [f"schema: {self.entry.schema.text}"],
                     fix=f"use it, or give a reason: unused: {{{argument.name}: <reason>}}",
                 )
-            if argument.name in self.read and argument.name in ignored:
+            if argument.name in self.read and argument.name in unused:
                 self.error(
                     self.entry.span,
                     f"argument '{argument.name}' is read, but listed under 'unused'",
@@ -575,7 +575,7 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
             fix="alias the functional overload",
         )
     env = argument_env(alias.schema)
-    read: set[str] = set()
+    names_read: set[str] = set()
     mapped = dict(alias.args)
     for name, code in alias.args:
         if name not in target.schema.names:
@@ -584,19 +584,19 @@ def _check_alias(alias: AliasEntry, targets: Targets, diagnostics: Diagnostics) 
             )
         checker = CodeChecker(code, dict(env), diagnostics, DOMAIN_RANGE[""], None, True)
         checker.infer_value(code.expression)
-        read |= checker.read
+        names_read |= checker.read
     for argument in target.schema.arguments:
         if argument.name in env and argument.name not in mapped:
-            read.add(argument.name)
+            names_read.add(argument.name)
         elif argument.name not in mapped and not argument.has_default:
             diagnostics.error(
                 alias.span,
                 f"the alias gives no value for argument '{argument.name}' of {alias.of}",
                 fix=f"args: {{{argument.name}: <an expression of the alias's arguments>}}",
             )
-    ignored = {name for name, _, _ in alias.ignore}
+    unused = {name for name, _, _ in alias.ignore}
     for argument in alias.schema.arguments:
-        if argument.name not in read and argument.name not in ignored:
+        if argument.name not in names_read and argument.name not in unused:
             diagnostics.error(
                 alias.span,
                 f"argument '{argument.name}' of {alias.key} is never read",

@@ -293,8 +293,12 @@ def _entry_kind(entry: OpEntry) -> str:
 
 def _is_family_call(node: ast.Call) -> bool:
     """Whether a node-making function of `lowerings` is called."""
-    word = load_prelude().get(called_name(node))
-    return word is not None and word.makes_nodes and word.module.startswith("ortable.lowerings.")
+    function = load_prelude().get(called_name(node))
+    return (
+        function is not None
+        and function.makes_nodes
+        and function.module.startswith("ortable.lowerings.")
+    )
 
 
 def _format_table(file: str, rows: list[Coverage]) -> str:

@@ -39,11 +39,11 @@ def find_overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, .
         return None
     arg_names = {keyword.arg for keyword in call.keywords} - {"shape", "dtype"}
     for schema in registry.overloads(f"aten::{called_name(call)}"):
-        plain = [a for a in schema.arguments[1:] if a.torch_name != "generator"]
-        if any("Tensor" in a.type for a in plain):
+        arguments = [a for a in schema.arguments[1:] if a.torch_name != "generator"]
+        if any("Tensor" in a.type for a in arguments):
             continue
-        if arg_names == {a.name for a in plain}:
-            return schema.key.removeprefix("aten::"), tuple(a.name for a in plain)
+        if arg_names == {a.name for a in arguments}:
+            return schema.key.removeprefix("aten::"), tuple(a.name for a in arguments)
     return None
 
 
@@ -77,31 +77,31 @@ def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
         diagnostics.error(code.span, text, fix="shape=same(self)")
     if dtype is not None and ast.unparse(dtype) not in vocabulary.DTYPES:
         diagnostics.error(code.span, f"'{ast.unparse(dtype)}' is not a dtype", fix="dtype=boolean")
-    read = {shape_source.id} & names if isinstance(shape_source, ast.Name) else set()
+    names_read = {shape_source.id} & names if isinstance(shape_source, ast.Name) else set()
     for value in values.values():
-        read |= _check_value(code, value, entry, diagnostics)
+        names_read |= _check_value(code, value, entry, diagnostics)
     if when is not None:
-        read |= _check_value(when, when.expression, entry, diagnostics)
+        names_read |= _check_value(when, when.expression, entry, diagnostics)
     if not reads_drawn(entry) and len(entry.schema.returns) > 1:
         text = "the lowering never reads 'drawn', and there are several results"
         diagnostics.error(code.span, text, fix="add a case for 'drawn is not None'")
-    return read
+    return names_read
 
 
 def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
     """Report expressions that a draw cannot compute; return the arguments that are read."""
     names = entry.schema.names
-    read = set()
+    names_read = set()
     for node in ast.walk(value):
         if not isinstance(node, _ALLOWED):
             diagnostics.error(code.at(node), "a draw computes with arguments and numbers only")
             break
         if isinstance(node, ast.Name):
-            read.add(node.id)
+            names_read.add(node.id)
             if node.id not in names:
                 text = f"'{node.id}' is not an argument of the operator"
                 diagnostics.error(code.at(node), text, [f"schema: {entry.schema.text}"])
-    return read
+    return names_read
 
 
 def draw_text(entry: OpEntry, needs: Needs) -> str:

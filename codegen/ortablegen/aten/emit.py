@@ -65,8 +65,8 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
             functions are imported unless their file is ``file``.
     """
     spec_keys = {entry.key for entry in specs.ops}
-    others = [entry for key, entry in (existing or {}).items() if key not in spec_keys]
-    targets = Targets([*others, *specs.ops])
+    other_entries = [entry for key, entry in (existing or {}).items() if key not in spec_keys]
+    targets = Targets([*other_entries, *specs.ops])
     needs = Needs(words=targets.words())
     functions: list[tuple[str, list[str]]] = []
     for entry in specs.operator_entries():
@@ -116,8 +116,8 @@ def _annotation_names(text: str) -> list[str]:
     return _names_in(text, kinds.WORDS - {kinds.ANY, kinds.RES, kinds.OPAQUE})
 
 
-def _names_in(text: str, words: Iterable[str]) -> list[str]:
-    return sorted(word for word in words if re.search(rf"(: |-> ){word}\b", text))
+def _names_in(text: str, names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if re.search(rf"(: |-> ){name}\b", text))
 
 
 # -- converters ----------------------------------------------------------------------------------
@@ -169,8 +169,12 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
         function = "each_part" if form.by_parts else "products_of_parts"
         needs.add("ortable.lowerings.complex.parts", function)
         part_texts = ", ".join(f"{name!r}: {name}" for name in form.parts)
-        others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
-        arguments = ", ".join(["graph", "res", schema.function_name, f"{{{part_texts}}}", *others])
+        other_arguments = [
+            f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts
+        ]
+        arguments = ", ".join(
+            ["graph", "res", schema.function_name, f"{{{part_texts}}}", *other_arguments]
+        )
         return [*lines, f"    return {function}({arguments})"]
     module = "ortable.lowerings.complex.arithmetic"
     lines += _promotion_lines(entry.promote, module, "promote_complex", needs)
@@ -219,26 +223,28 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
         needs.add(module, name)
     # lowerings of ortable get the arguments that they have parameters for; a user's gets all
     parameters = vocabulary.lowering_signature(path)
-    passed = [
+    passed_arguments = [
         f"{a.name}={a.name}" for a in schema.arguments if parameters is None or a.name in parameters
     ]
-    return f"{name}(graph, res, {', '.join(passed)})"
+    return f"{name}(graph, res, {', '.join(passed_arguments)})"
 
 
 # prefix of a function's name -> its return type
 _RETURN_TYPES = {"rule": "Rules", "draw": "RngCall | None", "check": "list[DataCheck]"}
 
 
-def _format_signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
-    parts = [first]
+def _format_signature(
+    function: str, schema: OpSchema, first_parameters: str, last_parameter: str = ""
+) -> str:
+    parts = [first_parameters]
     has_star = False
     for argument in schema.arguments:
         if argument.kwarg_only and not has_star:
             parts.append("*")
             has_star = True
         parts.append(_format_parameter(argument))
-    if last:
-        parts += [last] if has_star else ["*", last]
+    if last_parameter:
+        parts += [last_parameter] if has_star else ["*", last_parameter]
     result = _RETURN_TYPES.get(function.partition("_")[0])
     if result is None:
         result = "Result" if schema.returns == ("Tensor",) else "Any"
@@ -247,8 +253,8 @@ def _format_signature(function: str, schema: OpSchema, first: str, last: str = "
 
 def _format_parameter(argument: Argument) -> str:
     kind = of_torch(argument.type)
-    word = kind.base if kind.base in kinds.WORDS and kind.base != kinds.OPAQUE else "Any"
-    annotation = f"{word} | None" if kind.optional and word != "Any" else word
+    kind_name = kind.base if kind.base in kinds.WORDS and kind.base != kinds.OPAQUE else "Any"
+    annotation = f"{kind_name} | None" if kind.optional and kind_name != "Any" else kind_name
     if not argument.has_default:
         return f"{argument.name}: {annotation}"
     return f"{argument.name}: {annotation} = {_format_default(argument)}"
@@ -289,8 +295,11 @@ def _draw_lines(entry: OpEntry, needs: Needs) -> list[str]:
 
 def _check_function(entry: OpEntry, needs: Needs) -> list[str]:
     """Emit the function that returns the data checks of a call."""
-    name, last = "check_" + entry.schema.function_name, _drawn_parameter(entry)
-    return [_format_signature(name, entry.schema, "graph: Graph", last), *check_lines(entry, needs)]
+    name, drawn_parameter = "check_" + entry.schema.function_name, _drawn_parameter(entry)
+    return [
+        _format_signature(name, entry.schema, "graph: Graph", drawn_parameter),
+        *check_lines(entry, needs),
+    ]
 
 
 def _rule_lines(entry: OpEntry, needs: Needs) -> list[str]:
@@ -309,13 +318,13 @@ def _alias_functions(
 ) -> list[tuple[str, list[str]]]:
     """Emit functions that call the target's functions with arguments renamed or fixed."""
     argument_texts = {name: expression_text(code.expression, needs) for name, code in alias.args}
-    passed: list[str] = []
+    passed_arguments: list[str] = []
     for argument in target.schema.arguments:
         text = argument_texts.get(
             argument.name, argument.name if argument.name in alias.schema.names else None
         )
         if text is not None:
-            passed.append(f"{argument.name}={text}")
+            passed_arguments.append(f"{argument.name}={text}")
     functions: list[tuple[str, list[str]]] = []
     forms = [("rule_", "graph: Graph", "graph")]
     if is_pure_draw(target):
@@ -328,17 +337,19 @@ def _alias_functions(
         forms.insert(0, ("", "graph: Graph, res: ResultSpec", "graph, res"))
     if target.complex is not None:
         forms.insert(0, ("complex_", "graph: Graph, res: ResultSpec", "graph, res"))
-    for prefix, first, call in forms:
+    for prefix, first_parameters, call in forms:
         name, target_name = (
             prefix + alias.schema.function_name,
             prefix + target.schema.function_name,
         )
         if alias.file != target.file:
             needs.add(f"ortable_generated.aten.{family_name(target.file)}", target_name)
-        lines = [_format_signature(name, alias.schema, first)]
+        lines = [_format_signature(name, alias.schema, first_parameters)]
         if prefix not in ("rule_", "draw_", "check_"):
             lines.append(_docstring_line(alias.schema))
-        functions.append((name, [*lines, f"    return {target_name}({call}, {', '.join(passed)})"]))
+        functions.append(
+            (name, [*lines, f"    return {target_name}({call}, {', '.join(passed_arguments)})"])
+        )
     return functions
 
 

@@ -242,16 +242,16 @@ def complex_cases(entry: OpEntry) -> tuple[LowerCase, ...]:
 
 def complex_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
     """Return the names of ``let`` that the cases of ``complex`` read, transitively."""
-    return lets_read(entry, [c for case in complex_cases(entry) for c in (case.when, case.do)])
+    return find_lets_read(entry, [c for case in complex_cases(entry) for c in (case.when, case.do)])
 
 
 def check_lets(entry: OpEntry) -> tuple[tuple[str, Code], ...]:
     """Return the names of ``let`` that ``checks`` read, transitively."""
     codes = [c for row in entry.checks for c in (row.values, row.low, row.high, row.axis, row.when)]
-    return lets_read(entry, codes)
+    return find_lets_read(entry, codes)
 
 
-def lets_read(entry: OpEntry, codes: Iterable[Code | None]) -> tuple[tuple[str, Code], ...]:
+def find_lets_read(entry: OpEntry, codes: Iterable[Code | None]) -> tuple[tuple[str, Code], ...]:
     """Return the names of ``let`` that ``codes`` read, transitively."""
     read = {name.id for code in codes if code is not None for name in names_in(*code.body)}
     lets = []

@@ -64,8 +64,8 @@ def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> N
     for entry in entries:
         _check_number(entry, diagnostics)
     # an entry with rows is sorted by its first row
-    plain = [entry for entry in entries if entry.span.row is None or not entry.span.row.number]
-    for _, group in itertools.groupby(plain, key=lambda entry: entry.file):
+    first_rows = [entry for entry in entries if entry.span.row is None or not entry.span.row.number]
+    for _, group in itertools.groupby(first_rows, key=lambda entry: entry.file):
         diagnostics.check_sorted((f"{e.kind} {e.name}", e.span) for e in group)
 
 

@@ -128,10 +128,10 @@ class PartReader(EntryReader):
     def read_out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
         """Read the rules of the results (none for ``out: []``); return None after an error."""
         reports_before = self.diagnostics.reports
-        rules = self.read_rows(node, self.out_rule)
+        rules = self.read_rows(node, self.read_out_rule)
         return rules if self.diagnostics.reports == reports_before else None
 
-    def out_rule(self, node: YNode) -> OutRule | None:
+    def read_out_rule(self, node: YNode) -> OutRule | None:
         """Read the rule of a result."""
         message = "out must be {shape: ..., dtype: ...}, or a list of them for several results"
         rules = self.read_mapping(node, message)
@@ -142,20 +142,20 @@ class PartReader(EntryReader):
         if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
             fix = "'shape: meta' uses the shape of the FX node"
             return self.error(node.span, "out needs both 'shape' and 'dtype'", fix=fix)
-        rule = self.shape_rule(shape)
+        rule = self.read_shape_rule(shape)
         code = self.read_expression(escape_else(dtype), "dtype")
         return OutRule(rule, code, node.span) if rule is not None and code is not None else None
 
-    def shape_rule(self, node: YScalar) -> ShapeRule | None:
+    def read_shape_rule(self, node: YScalar) -> ShapeRule | None:
         """Read a shape rule."""
         if node.text == "meta":
             return ShapeRule("meta", node.span)
         if "->" in node.text:
-            return self.unify_rule(node)
+            return self.read_unify_rule(node)
         code = parse_expression(node, self.diagnostics)
         return ShapeRule("word", node.span, code) if code is not None else None
 
-    def unify_rule(self, node: YScalar) -> ShapeRule | None:
+    def read_unify_rule(self, node: YScalar) -> ShapeRule | None:
         """Read a shape rule of patterns such as ``(m, k), (k, n) -> (m, n)``."""
         left, _, right = node.text.partition("->")
         try:
@@ -240,7 +240,7 @@ class PartReader(EntryReader):
             return None
         return PythonLowering(path.text, path.span, self.read_key(node, "why"))
 
-    def sample_opset(self, node: YNode | None) -> tuple[str, int] | None:
+    def read_sample_opset(self, node: YNode | None) -> tuple[str, int] | None:
         """Read the opset condition of a sample call; report if no supported opset meets it."""
         condition = self.read_opset(node)
         lowest, highest = DOMAIN_RANGE[""]
@@ -265,11 +265,13 @@ class PartReader(EntryReader):
         if node is None or text is None:
             return ()
         positions = {str(position): position for position in range(len(schema.returns))}
-        wrong = [part for part in text.split() if part not in positions]
-        if wrong or not text.split():
+        unknown = [part for part in text.split() if part not in positions]
+        if unknown or not text.split():
             fix = 'write positions from 0: unused_results: "1 2"'
-            named = " ".join(wrong)
-            self.error(node.span, f"unused_results: {schema.key} has no result '{named}'", fix=fix)
+            unknown_text = " ".join(unknown)
+            self.error(
+                node.span, f"unused_results: {schema.key} has no result '{unknown_text}'", fix=fix
+            )
         return tuple(positions[part] for part in text.split() if part in positions)
 
     def read_ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
@@ -320,7 +322,7 @@ class PartReader(EntryReader):
             tuple(expect.split()) if expect is not None else None,
             self.read_key(node, "raises"),
             tolerance,
-            self.sample_opset(node.get("opset")),
+            self.read_sample_opset(node.get("opset")),
             self.read_target(node.get("export_target"), SAMPLE_TARGETS),
             self.read_unused_results(node.get("unused_results"), schema),
             self.read_flag(node.get("random"), "random"),
@@ -347,14 +349,14 @@ def parse_literal(text: str) -> object:
 def parse_patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
     """Parse ``(*), (m, k)`` to (None, ("m", "k"))."""
     parsed: list[tuple[str, ...] | None] = []
-    rest = text.strip()
-    while rest:
-        match = re.match(r"\(([^()]*)\)\s*,?\s*", rest)
+    remaining = text.strip()
+    while remaining:
+        match = re.match(r"\(([^()]*)\)\s*,?\s*", remaining)
         if match is None:
-            raise ValueError(f"cannot read the shape pattern at '{rest}'")
+            raise ValueError(f"cannot read the shape pattern at '{remaining}'")
         inner = [part.strip() for part in match[1].split(",") if part.strip()]
         parsed.append(None if inner == ["*"] else tuple(inner))
-        rest = rest[match.end() :]
+        remaining = remaining[match.end() :]
     return tuple(parsed)
 
 

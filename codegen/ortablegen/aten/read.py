@@ -153,9 +153,9 @@ def compare_external(specs: Specs) -> list[str]:
     return lines
 
 
-def _add_suffixes(entries: list[Any], others: list[Any]) -> tuple[Any, ...]:
+def _add_suffixes(entries: list[Any], other_entries: list[Any]) -> tuple[Any, ...]:
     """Add the versions to function names if an operator has several entries."""
-    count = Counter(entry.key for entry in (*entries, *others))
+    count = Counter(entry.key for entry in (*entries, *other_entries))
     return tuple(
         replace(entry, schema=replace(entry.schema, suffix=entry.versions.present.suffix()))
         if count[entry.key] > 1
@@ -406,14 +406,14 @@ class _Reader(PartReader):
             )
         return HopEntry(name, args, python, self.file, node.pairs[0][1].span, refuse)
 
-    def check_hop_names(self, node: YMap, words: tuple[str, ...]) -> bool:
+    def check_hop_names(self, node: YMap, parameters: tuple[str, ...]) -> bool:
         """Check that names are identifiers, and that no argument occurs twice."""
-        names = [word.removeprefix("*").removeprefix("*") for word in words]
+        names = [parameter.removeprefix("*").removeprefix("*") for parameter in parameters]
         reports_before = self.diagnostics.reports
-        for word, name in zip(words, names, strict=True):
+        for parameter, name in zip(parameters, names, strict=True):
             if not name.isidentifier() or keyword.iskeyword(name):
-                self.error(node.span, f"'{word}' is not a name of an operator or argument")
-        for word, count in Counter(names[1:]).items():
+                self.error(node.span, f"'{parameter}' is not a name of an operator or argument")
+        for parameter, count in Counter(names[1:]).items():
             if count > 1:
-                self.error(node.span, f"args has '{word}' twice")
+                self.error(node.span, f"args has '{parameter}' twice")
         return self.diagnostics.reports == reports_before

@@ -149,15 +149,19 @@ class _Substitution:
         A scalar that consists of one parameter may become a list or a mapping.
         """
         if isinstance(node, YSeq):
-            return YSeq(tuple(self.substitute_items(node)), self.row_span(node))
+            return YSeq(tuple(self.substitute_items(node)), self.span_with_row(node))
         if isinstance(node, YMap):
             pairs = [
                 (self.substitute_scalar(key), self.substitute(value)) for key, value in node.items()
             ]
             self.check_keys([key for key, _ in pairs])
-            return YMap(tuple(pairs), self.row_span(node))
+            return YMap(tuple(pairs), self.span_with_row(node))
         value_node = self.parameter_value(node)
-        return self.with_row(value_node) if value_node is not None else self.substitute_scalar(node)
+        return (
+            self.add_row_to_spans(value_node)
+            if value_node is not None
+            else self.substitute_scalar(node)
+        )
 
     def check_keys(self, keys: list[YScalar]) -> None:
         """Report keys that are equal after substitution."""
@@ -173,7 +177,7 @@ class _Substitution:
         for item in node:
             value_node = self.parameter_value(item) if isinstance(item, YScalar) else None
             if isinstance(value_node, YSeq):
-                yield from (self.with_row(spliced_item) for spliced_item in value_node)
+                yield from (self.add_row_to_spans(spliced_item) for spliced_item in value_node)
             else:
                 yield self.substitute(item)
 
@@ -195,7 +199,7 @@ class _Substitution:
                 pieces.append(piece)
             lines.append(expanded + line[copied_until:])
         return replace(
-            scalar, text="\n".join(lines), span=self.row_span(scalar), pieces=tuple(pieces)
+            scalar, text="\n".join(lines), span=self.span_with_row(scalar), pieces=tuple(pieces)
         )
 
     def value_text(self, scalar: YScalar, match: re.Match[str]) -> str:
@@ -210,19 +214,21 @@ class _Substitution:
         self.diagnostics.error(value.span, message, notes)
         return ""
 
-    def with_row(self, node: YNode) -> YNode:
+    def add_row_to_spans(self, node: YNode) -> YNode:
         """Return a copy of a node that comes from the row, with the row added to its locations."""
         if isinstance(node, YSeq):
-            return YSeq(tuple(self.with_row(item) for item in node), self.row_span(node))
+            return YSeq(
+                tuple(self.add_row_to_spans(item) for item in node), self.span_with_row(node)
+            )
         if isinstance(node, YMap):
             pairs = (
-                (replace(key, span=self.row_span(key)), self.with_row(value))
+                (replace(key, span=self.span_with_row(key)), self.add_row_to_spans(value))
                 for key, value in node.items()
             )
-            return YMap(tuple(pairs), self.row_span(node))
-        return replace(node, span=self.row_span(node))
+            return YMap(tuple(pairs), self.span_with_row(node))
+        return replace(node, span=self.span_with_row(node))
 
-    def row_span(self, node: YNode) -> Span:
+    def span_with_row(self, node: YNode) -> Span:
         """Return a node's location with the row added."""
         return replace(node.span, row=self.row)
 

@@ -16,7 +16,7 @@ MAX_WORDS = 15
 
 
 @dataclass(frozen=True)
-class RuleWord:
+class RuleFunction:
     """A rule function: its Python function, and how each argument is read.
 
     ``reads`` has one letter for each argument: s = shape of a tensor, S = shapes of a tensor list,
@@ -31,25 +31,25 @@ class RuleWord:
 
 
 SHAPE_WORDS = {
-    "same": RuleWord("shape_or_none", "t", 1, "ortable.prelude.metadata"),
-    "broadcast": RuleWord("broadcast", "s*", 1),
-    "reduce": RuleWord("reduce_shape", "svv", 3),
-    "permute": RuleWord("permute_shape", "sv", 2),
-    "swap": RuleWord("swap_dims", "svv", 3, "ortable.prelude.metadata"),
-    "concat": RuleWord("concat_shape", "Sv", 2),
-    "keep_leading": RuleWord("keep_leading", "svv", 3),
-    "given": RuleWord("given_shape", "v", 1, "ortable.prelude.metadata"),
-    "scalar": RuleWord("scalar_shape", "", 0, "ortable.prelude.metadata"),
+    "same": RuleFunction("shape_or_none", "t", 1, "ortable.prelude.metadata"),
+    "broadcast": RuleFunction("broadcast", "s*", 1),
+    "reduce": RuleFunction("reduce_shape", "svv", 3),
+    "permute": RuleFunction("permute_shape", "sv", 2),
+    "swap": RuleFunction("swap_dims", "svv", 3, "ortable.prelude.metadata"),
+    "concat": RuleFunction("concat_shape", "Sv", 2),
+    "keep_leading": RuleFunction("keep_leading", "svv", 3),
+    "given": RuleFunction("given_shape", "v", 1, "ortable.prelude.metadata"),
+    "scalar": RuleFunction("scalar_shape", "", 0, "ortable.prelude.metadata"),
 }
 DTYPE_WORDS = {
-    "same": RuleWord("dtype_or_none", "t", 1, "ortable.prelude.metadata"),
-    "promote": RuleWord("promoted_dtype", "t*", 1, "ortable.prelude.promotion"),
-    "promote_to_float": RuleWord("promote_to_float", "d*", 1),
-    "accumulate": RuleWord("accumulate_dtype", "d", 1),
-    "scalar_default": RuleWord("scalar_dtype", "v", 1, "ortable.prelude.promotion"),
-    "part": RuleWord("part_type", "d", 1, "ortable.prelude.complex_value"),
-    "complex_of": RuleWord("complex_type", "d", 1, "ortable.prelude.complex_value"),
-    "arg": RuleWord("", "v", 1),
+    "same": RuleFunction("dtype_or_none", "t", 1, "ortable.prelude.metadata"),
+    "promote": RuleFunction("promoted_dtype", "t*", 1, "ortable.prelude.promotion"),
+    "promote_to_float": RuleFunction("promote_to_float", "d*", 1),
+    "accumulate": RuleFunction("accumulate_dtype", "d", 1),
+    "scalar_default": RuleFunction("scalar_dtype", "v", 1, "ortable.prelude.promotion"),
+    "part": RuleFunction("part_type", "d", 1, "ortable.prelude.complex_value"),
+    "complex_of": RuleFunction("complex_type", "d", 1, "ortable.prelude.complex_value"),
+    "arg": RuleFunction("", "v", 1),
 }
 _READERS = {"s": "shape_or_none", "d": "dtype_or_none", "S": "shapes_or_none"}
 
@@ -98,39 +98,39 @@ def tensor_arguments(entry: OpEntry) -> list[str]:
 def _check_expression(
     code: Code,
     node: ast.expr,
-    words: dict[str, RuleWord],
+    functions: dict[str, RuleFunction],
     names: frozenset[str],
     diagnostics: Diagnostics,
 ) -> None:
     if isinstance(node, ast.IfExp):
         _check_names(code, node.test, names, diagnostics)
-        _check_expression(code, node.body, words, names, diagnostics)
-        _check_expression(code, node.orelse, words, names, diagnostics)
+        _check_expression(code, node.body, functions, names, diagnostics)
+        _check_expression(code, node.orelse, functions, names, diagnostics)
         return
-    if isinstance(node, ast.Name) and words is DTYPE_WORDS:
+    if isinstance(node, ast.Name) and functions is DTYPE_WORDS:
         if node.id not in vocabulary.DTYPES:
             hint = did_you_mean(node.id, vocabulary.DTYPES)
             fix = "write a dtype such as int64, or same(x)"
             diagnostics.error(code.at(node), f"'{node.id}' is not a dtype{hint}", fix=fix)
         return
     name = called_name(node)
-    if not isinstance(node, ast.Call) or name not in words:
+    if not isinstance(node, ast.Call) or name not in functions:
         text = name or ast.unparse(node)
-        hint = did_you_mean(text, words)
+        hint = did_you_mean(text, functions)
         diagnostics.error(
             code.at(node),
             f"unknown rule function '{text}'{hint}",
-            [f"functions are {', '.join(words)}"],
+            [f"functions are {', '.join(functions)}"],
         )
         return
-    word = words[name]
-    max_arguments = None if word.reads.endswith("*") else len(word.reads)
-    if len(node.args) < word.min_arguments or (
+    rule_function = functions[name]
+    max_arguments = None if rule_function.reads.endswith("*") else len(rule_function.reads)
+    if len(node.args) < rule_function.min_arguments or (
         max_arguments is not None and len(node.args) > max_arguments
     ):
         diagnostics.error(
             code.at(node),
-            f"'{name}' takes {word.min_arguments} argument(s), {len(node.args)} given",
+            f"'{name}' takes {rule_function.min_arguments} argument(s), {len(node.args)} given",
         )
     for argument in node.args:
         if isinstance(argument, ast.Starred):
@@ -140,7 +140,7 @@ def _check_expression(
         _check_names(code, argument, names, diagnostics)
     for keyword in node.keywords:
         if name == "arg" and keyword.arg == "else_":
-            _check_expression(code, keyword.value, words, names, diagnostics)
+            _check_expression(code, keyword.value, functions, names, diagnostics)
         elif name == "promote" and keyword.arg == "kind":
             _check_kind(code, keyword.value, diagnostics)
         else:
@@ -159,13 +159,13 @@ def _check_names(
 ) -> None:
     functions = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
     for reference in names_in(node):
-        description, allowed = "name", [*names, *vocabulary.DTYPES]
+        noun, allowed = "name", [*names, *vocabulary.DTYPES]
         if id(reference) in functions:
-            description, allowed = "function", [*vocabulary.load_prelude(), *vocabulary.BUILTINS]
+            noun, allowed = "function", [*vocabulary.load_prelude(), *vocabulary.BUILTINS]
         if reference.id not in allowed:
             hint = did_you_mean(reference.id, allowed)
             diagnostics.error(
-                code.at(reference), f"unknown {description} '{reference.id}' in a rule{hint}"
+                code.at(reference), f"unknown {noun} '{reference.id}' in a rule{hint}"
             )
 
 
@@ -190,35 +190,35 @@ def emit_dtype(code: Code, needs: Needs, kind: str) -> str:
 
 
 def _emit_rule(
-    node: ast.expr, words: dict[str, RuleWord], needs: Needs, kind: str = "default"
+    node: ast.expr, functions: dict[str, RuleFunction], needs: Needs, kind: str = "default"
 ) -> str:
     if isinstance(node, ast.IfExp):
         body, otherwise = (
-            _emit_rule(branch, words, needs, kind) for branch in (node.body, node.orelse)
+            _emit_rule(branch, functions, needs, kind) for branch in (node.body, node.orelse)
         )
         return f"{body} if {expression_text(node.test, needs)} else {otherwise}"
     if isinstance(node, ast.Name):
         needs.add("ortable.dtypes", node.id)
         return node.id
     assert is_call(node)
-    word = words[called_name(node)]
+    rule_function = functions[called_name(node)]
     arguments = [expression_text(argument, needs) for argument in node.args]
     if called_name(node) == "arg":
         value = arguments[0]
         if not node.keywords:
             return value
-        otherwise = _emit_rule(node.keywords[0].value, words, needs, kind)
+        otherwise = _emit_rule(node.keywords[0].value, functions, needs, kind)
         return f"{otherwise} if {value} is None else {value}"
-    needs.add(word.module, word.function)
-    reads = word.reads.rstrip("*")
+    needs.add(rule_function.module, rule_function.function)
+    reads = rule_function.reads.rstrip("*")
     for position, text in enumerate(arguments):
         reader = _READERS.get(reads[min(position, len(reads) - 1)])
         if reader is not None:
             needs.add("ortable.prelude.metadata", reader)
             arguments[position] = f"{reader}(graph, {text})"
-    if word.function == "promoted_dtype":
+    if rule_function.function == "promoted_dtype":
         kind_node = next((k.value for k in node.keywords if k.arg == "kind"), None)
         arguments.insert(0, repr(kind_node.id if isinstance(kind_node, ast.Name) else kind))
     if "t" in reads:
         arguments.insert(0, "graph")
-    return f"{word.function}({', '.join(arguments)})"
+    return f"{rule_function.function}({', '.join(arguments)})"

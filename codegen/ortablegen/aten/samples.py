@@ -62,12 +62,14 @@ def _is_dtype(name: str) -> bool:
 def _parse_value(value: object, argument: Argument) -> Any:
     if value is None:
         return None
-    plain = argument.type.rstrip("?")
+    type_name = argument.type.rstrip("?")
     if isinstance(value, list):
-        inner = Argument(argument.name, argument.torch_name, plain.removesuffix("[]"), False, False)
-        return [_parse_value(item, inner) for item in value]
+        element_argument = Argument(
+            argument.name, argument.torch_name, type_name.removesuffix("[]"), False, False
+        )
+        return [_parse_value(item, element_argument) for item in value]
     text = str(value)
-    if plain.startswith("Tensor"):
+    if type_name.startswith("Tensor"):
         tensor = tensor_sample(text)
         if tensor is not None:
             if tensor.values is not None and tensor.number_count != tensor.element_count:
@@ -77,14 +79,14 @@ def _parse_value(value: object, argument: Argument) -> Any:
                 )
             return tensor
         # torch wraps a number in place of a tensor, as in x + 1
-        if plain != "Tensor" or isinstance(literal_value(text), str):
+        if type_name != "Tensor" or isinstance(literal_value(text), str):
             raise SampleProblem(
                 f"'{text}' is not a tensor; argument '{argument.name}' is {argument.type}"
             )
-    if plain == "ScalarType":
+    if type_name == "ScalarType":
         if not _is_dtype(text):
             raise SampleProblem(f"'{text}' is not a dtype; write float32, int64, bool")
         return text
-    if plain in ("Layout", "Device", "MemoryFormat", "str"):
+    if type_name in ("Layout", "Device", "MemoryFormat", "str"):
         return text
     return literal_value(text)

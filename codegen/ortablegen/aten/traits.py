@@ -165,8 +165,8 @@ def _read_trait(node: YNode, kind: str, reader: EntryReader) -> TraitUse | None:
 
 
 def _format_parameter(parameter: tuple[str, Parameter]) -> str:
-    name, about = parameter
-    return f"{name}={' | '.join(map(str, about.values)) or about.type.__name__}"
+    name, definition = parameter
+    return f"{name}={' | '.join(map(str, definition.values)) or definition.type.__name__}"
 
 
 def _parse_trait(text: str) -> tuple[str, dict[str | None, object]] | None:

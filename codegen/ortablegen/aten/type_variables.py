@@ -46,15 +46,19 @@ def members_of(text: str) -> tuple[int, ...] | str:
     """
     members: set[int] = set()
     for word in text.split():
-        plain = word.removeprefix("-")
-        named = CLASSES.get(plain) or ((DTYPES[plain],) if plain in DTYPES else ())
-        if not named:
-            return plain
-        members = members - set(named) if word.startswith("-") else members | set(named)
+        class_name = word.removeprefix("-")
+        class_dtypes = CLASSES.get(class_name) or (
+            (DTYPES[class_name],) if class_name in DTYPES else ()
+        )
+        if not class_dtypes:
+            return class_name
+        members = (
+            members - set(class_dtypes) if word.startswith("-") else members | set(class_dtypes)
+        )
     return tuple(dtype for dtype in EVERY if dtype in members)
 
 
-def unknown_class(word: str) -> str:
+def format_unknown_class(word: str) -> str:
     """Format the error for a word that names no dtypes."""
     return f"'{word}' names no dtypes{did_you_mean(word, [*CLASSES, *DTYPES])}"
 
@@ -120,7 +124,7 @@ def _read_variable(
         )
     members = members_of(reader.read_text(node, "the members") or "")
     if isinstance(members, str) or not members:
-        message = unknown_class(members) if isinstance(members, str) else "no dtype remains"
+        message = format_unknown_class(members) if isinstance(members, str) else "no dtype remains"
         notes = [f"words are {', '.join(CLASSES)}, and dtypes; '-' removes a word's dtypes"]
         return reader.error(node.span, message, notes)
     return TypeVariable(name, members, tuple(arguments), span)

@@ -199,10 +199,10 @@ def _result_type(
     if not is_call(rule):
         return None
     names = [argument.id for argument in rule.args if isinstance(argument, ast.Name)]
-    word, promote = called_name(rule), entry.promote
+    rule_function, promote = called_name(rule), entry.promote
     promoted = promote.args if promote is not None else ()
     operand = env.get(names[0]) if names and len(names) == len(rule.args) else None
-    if word == "promote" and not rule.keywords:
+    if rule_function == "promote" and not rule.keywords:
         if promote is None or not set(names) <= set(promoted) or operand is None:
             return None
         if promote.kind == "always_bool":
@@ -210,9 +210,9 @@ def _result_type(
         return operand
     if operand is None or names[0] in promoted:
         return None
-    if word == "same":
+    if rule_function == "same":
         return KnownValue("tensor", operand.dtypes)
-    if word == "accumulate":
+    if rule_function == "accumulate":
         sum_dtypes = set(INTS) | set(UNSIGNED) | {dtypes.boolean}
         return KnownValue(
             "tensor", tuple(dtypes.int64 if d in sum_dtypes else d for d in operand.dtypes)

@@ -81,12 +81,12 @@ class CodeChecker:
 
     def check_unused(self) -> None:
         """Report assignments that are never read; one read name of a tuple is enough."""
-        read = {n.id for n in names_in(*self.code.body) if isinstance(n.ctx, ast.Load)}
+        names_read = {n.id for n in names_in(*self.code.body) if isinstance(n.ctx, ast.Load)}
         for statement in self.code.body:
             if not isinstance(statement, ast.Assign):
                 continue
             targets = [name.id for name in names_in(statement.targets[0])]
-            if read.isdisjoint(targets):
+            if names_read.isdisjoint(targets):
                 names = " and ".join(f"'{name}'" for name in targets)
                 self.error(statement, f"{names} is never read", fix="delete the line")
 
@@ -217,9 +217,11 @@ class CodeChecker:
             for argument in node.args
         ]
         attributes = {
-            word.arg: self.infer_value(word.value) for word in node.keywords if word.arg is not None
+            keyword.arg: self.infer_value(keyword.value)
+            for keyword in node.keywords
+            if keyword.arg is not None
         }
-        attrs = next((word.value for word in node.keywords if word.arg == "attrs"), None)
+        attrs = next((keyword.value for keyword in node.keywords if keyword.arg == "attrs"), None)
         spread = isinstance(attrs, ast.Name) and attrs.id in self.attr_dicts
         if spread:
             del attributes["attrs"]
@@ -280,7 +282,7 @@ class CodeChecker:
             classes = [value.kind for value in (*values, *named.values())]
             kind = kinds.of_tensors(word.result, classes)
             return Value(kind, word_dtypes(word, named) if kind.base == RESULT else None)
-        return self.helper_result(word, values, named)
+        return self.infer_helper_result(word, values, named)
 
     def check_argument(
         self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter
@@ -297,7 +299,9 @@ class CodeChecker:
                 fix=_argument_fix(ast.unparse(node), value.kind, expected, word),
             )
 
-    def helper_result(self, word: Word, values: list[Value], named: Mapping[str, Value]) -> Value:
+    def infer_helper_result(
+        self, word: Word, values: list[Value], named: Mapping[str, Value]
+    ) -> Value:
         """Infer the kind and dtypes of a helper's result."""
         result_dtypes = word_dtypes(word, named)
         if word.name == "as_tensor" and values:

@@ -44,29 +44,31 @@ class EntryReader:
         self.diagnostics = diagnostics
         self.error = diagnostics.error
 
-    def report_unknown(self, node: YNode, what: str, word: str, allowed: Iterable[str]) -> Any:
+    def report_unknown(
+        self, node: YNode, description: str, word: str, allowed: Iterable[str]
+    ) -> Any:
         """Report a word outside a closed list; return None."""
         allowed = list(allowed)
-        notes = [f"{what.split()[-1]}s are {', '.join(allowed)}"]
+        notes = [f"{description.split()[-1]}s are {', '.join(allowed)}"]
         hint = find_new_name(word, allowed) or did_you_mean(word, allowed)
-        return self.error(node.span, f"unknown {what} '{word}'{hint}", notes)
+        return self.error(node.span, f"unknown {description} '{word}'{hint}", notes)
 
     def check_keys(
-        self, node: YMap, allowed: tuple[str, ...], what: str, fix: str | None = None
+        self, node: YMap, allowed: tuple[str, ...], description: str, fix: str | None = None
     ) -> None:
         """Report keys of a mapping that are not allowed."""
         for key, _ in node.items():
             if key.text not in allowed:
                 hint = find_new_name(key.text, allowed) or did_you_mean(key.text, allowed)
-                message = f"unknown key '{key.text}' in {what}{hint}"
+                message = f"unknown key '{key.text}' in {description}{hint}"
                 self.error(key.span, message, [f"keys are {', '.join(allowed)}"], fix)
 
-    def read_text(self, node: YNode | None, what: str) -> str | None:
+    def read_text(self, node: YNode | None, description: str) -> str | None:
         """Return the text of a scalar; report other nodes."""
         if isinstance(node, YScalar):
             return node.text
         if node is not None:
-            self.error(node.span, f"{what} must be text")
+            self.error(node.span, f"{description} must be text")
         return None
 
     def read_key(self, entry: YMap, key: str) -> str | None:
@@ -79,13 +81,13 @@ class EntryReader:
             return node
         return self.error(node.span, message, fix=fix)
 
-    def read_expression(self, node: YNode, what: str) -> Code | None:
+    def read_expression(self, node: YNode, description: str) -> Code | None:
         """Parse a scalar as an expression; report other nodes."""
         if not isinstance(node, YScalar):
-            return self.error(node.span, f"{what} must be an expression")
+            return self.error(node.span, f"{description} must be an expression")
         return parse_expression(node, self.diagnostics)
 
-    def read_scalars(self, node: YNode | None, what: str) -> list[YScalar]:
+    def read_scalars(self, node: YNode | None, description: str) -> list[YScalar]:
         """Return the items of a list of words."""
         scalars = (
             [value for value in node if isinstance(value, YScalar)]
@@ -93,13 +95,13 @@ class EntryReader:
             else []
         )
         if node is not None and not (isinstance(node, YSeq) and len(scalars) == len(node)):
-            self.error(node.span, f"{what} must be a list of words")
+            self.error(node.span, f"{description} must be a list of words")
             return []
         return scalars
 
-    def read_words(self, node: YNode | None, what: str) -> tuple[str, ...]:
+    def read_words(self, node: YNode | None, description: str) -> tuple[str, ...]:
         """Return the texts of a list of words."""
-        return tuple(value.text for value in self.read_scalars(node, what))
+        return tuple(value.text for value in self.read_scalars(node, description))
 
     def read_rows(self, node: YNode | None, read_row: Callable[[YNode], T | None]) -> tuple[T, ...]:
         """Read a node, or each item of a list; return no rows if it is missing."""

@@ -39,7 +39,7 @@ GIVEN = {
     "in_dtype": 1, "zeros_of": 1,
 }  # fmt: skip
 # Functions whose result always has the same dtype
-FIXED = {
+FIXED_DTYPE = {
     "argsort": dtypes.int64, "as_scalar": dtypes.int64, "as_vec": dtypes.int64,
     "count_true": dtypes.int64, "int_range": dtypes.int64,
     "iota": dtypes.int64, "nonzero_rows": dtypes.int64, "window_indices": dtypes.int64,
@@ -204,9 +204,9 @@ class MemberChecker:
             index = node.slice.value
             container = self.infer_value(node.value)
             return _select_item(container, index) if isinstance(index, int) else container
-        return self.infer_other(node)
+        return self.infer_remaining_node(node)
 
-    def infer_other(self, node: ast.expr) -> KnownValue | None:
+    def infer_remaining_node(self, node: ast.expr) -> KnownValue | None:
         """Infer lists and conditions, and visit the parts of other expressions."""
         if isinstance(node, ast.BoolOp | ast.Compare | ast.UnaryOp):
             return KnownValue("bool", truth=self.infer_truth(node))
@@ -284,8 +284,8 @@ class MemberChecker:
                 if operand and operand.kind == "tensor"
                 else None
             )
-        if name in FIXED:
-            return self.fixed_value("tensor", FIXED[name])
+        if name in FIXED_DTYPE:
+            return self.fixed_value("tensor", FIXED_DTYPE[name])
         if name in SAME:
             operand = argument_at(SAME[name])
             return operand if operand is not None and operand.kind == "tensor" else None
@@ -406,8 +406,8 @@ def _combine_truth(column: Iterable[bool | None], deciding_value: bool) -> bool 
     return None if None in values else not deciding_value
 
 
-def _intersect_live(live: tuple[bool, ...], also: Iterable[bool]) -> tuple[bool, ...]:
-    return tuple(a and b for a, b in zip(live, also, strict=True))
+def _intersect_live(live: tuple[bool, ...], conditions: Iterable[bool]) -> tuple[bool, ...]:
+    return tuple(is_live and is_taken for is_live, is_taken in zip(live, conditions, strict=True))
 
 
 def _merge_sides(
@@ -436,15 +436,15 @@ def _format_assignments(names: list[str]) -> str:
     heads = {name.rpartition(" is ")[0] for name in names}
     if len(heads) == 1:
         return f"{heads.pop()} is {', '.join(name.rpartition(' is ')[2] for name in names)}"
-    listed = "; ".join(names[:6])
-    return listed + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    shown = "; ".join(names[:6])
+    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 # -- dtypes of results ----------------------------------------------------------------------------
 
 _INT64 = frozenset({dtypes.int64})
 # For `word_dtypes` only: function -> parameter whose dtype the result has.
-_LIKE = {
+_DTYPE_SOURCES = {
     "merged_heads": "heads", "make_ones": "like",
     "dtype_of": "x",
     **dict.fromkeys(
@@ -456,7 +456,7 @@ _LIKE = {
     ),
     **dict.fromkeys(("fmod_of", "larger_of", "remainder_of", "smaller_of", "trunc_quotient"), "a"),
 }  # fmt: skip
-_ALWAYS = {
+_FIXED_DTYPES = {
     **dict.fromkeys(("run_ids", "run_lengths"), _INT64),
     **dict.fromkeys(("c_truth", "run_starts"), narrowing.BOOLEAN),
 }
@@ -464,10 +464,10 @@ _ALWAYS = {
 
 def word_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozenset[int] | None:
     """Return the dtypes that a helper's result may have; None if unknown."""
-    if word.name in _ALWAYS:
-        return _ALWAYS[word.name]
-    if word.name in FIXED:
-        return frozenset({FIXED[word.name]})
+    if word.name in _FIXED_DTYPES:
+        return _FIXED_DTYPES[word.name]
+    if word.name in FIXED_DTYPE:
+        return frozenset({FIXED_DTYPE[word.name]})
     if word.name in ("opmath", "opmath_dtype"):
         return _widen_halves(arguments.get("x", arguments.get("dtype")))
     if word.name == "opmath_beside":
@@ -478,7 +478,7 @@ def word_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozen
             if dtype_argument is not None and dtype_argument.dtypes and opmath_dtypes
             else None
         )
-    name = _LIKE.get(word.name, "")
+    name = _DTYPE_SOURCES.get(word.name, "")
     if word.name in SAME:
         name = word.parameters[SAME[word.name]].name
     source = arguments.get(name)

@@ -109,7 +109,7 @@ def _find_schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[
 
 
 def _output_count(call: OnnxCall) -> int | None:
-    argument = next((word.value for word in call.node.keywords if word.arg == "outputs"), None)
+    argument = next((k.value for k in call.node.keywords if k.arg == "outputs"), None)
     if argument is None:
         return call.outputs
     count = argument.value if isinstance(argument, ast.Constant) else None
@@ -177,13 +177,13 @@ def _none_fix(argument: ast.expr, unit: str) -> str:
     return f"exclude it: when: {text} is not None"
 
 
-def _format_count(minimum: int, maximum: int, what: str) -> str:
+def _format_count(minimum: int, maximum: int, noun: str) -> str:
     if minimum == maximum:
-        return f"{minimum} {what}{'s' * (minimum != 1)}"
+        return f"{minimum} {noun}{'s' * (minimum != 1)}"
     return (
-        f"{minimum} to {maximum} {what}s"
+        f"{minimum} to {maximum} {noun}s"
         if maximum < 1000
-        else f"at least {minimum} {what}{'s' * (minimum != 1)}"
+        else f"at least {minimum} {noun}{'s' * (minimum != 1)}"
     )
 
 

@@ -74,19 +74,19 @@ class Limits:
     inherited: frozenset[str] = frozenset()
     used: set[tuple[str, str]] = field(default_factory=set)
 
-    def is_allowed(self, op: str, word: str = "") -> bool:
+    def is_allowed(self, op: str, deviation: str = "") -> bool:
         """Whether the entry declares a deviation, which is then marked as used."""
-        if (op, word) not in self.declared:
+        if (op, deviation) not in self.declared:
             return False
-        self.used.add((op, word))
+        self.used.add((op, deviation))
         return True
 
     def list_unused(self) -> list[tuple[str, Declared]]:
         """Return the declarations that no call needed."""
         return [
-            (f"{op}: {word}" if word else op, declared)
-            for (op, word), declared in self.declared.items()
-            if (op, word) not in self.used
+            (f"{op}: {deviation}" if deviation else op, declared)
+            for (op, deviation), declared in self.declared.items()
+            if (op, deviation) not in self.used
         ]
 
 
@@ -112,12 +112,14 @@ def _parse_deviations(numbers: Any) -> dict[str, dict[str, frozenset[int]]] | No
     if numbers == "exact":
         return {}
     unconditional = {
-        word: _element_types(types) for word, types in numbers.items() if isinstance(types, list)
+        deviation: _element_types(types)
+        for deviation, types in numbers.items()
+        if isinstance(types, list)
     }
     variants = {
-        name: {word: _element_types(types) for word, types in words.items()}
-        for name, words in numbers.items()
-        if isinstance(words, dict)
+        name: {deviation: _element_types(types) for deviation, types in deviations.items()}
+        for name, deviations in numbers.items()
+        if isinstance(deviations, dict)
     }
     return {"": unconditional, **variants}
 
@@ -149,33 +151,36 @@ def check_precision(
 ) -> None:
     """Report kernel deviations for the dtypes that may reach this call, unless declared."""
     schemas = tuple(schemas)
-    star = next((i for i, x in enumerate(call.args) if isinstance(x, ast.Starred)), None)
-    inputs = inputs[:star]  # elements of a spread list are unknown
+    spread_index = next(
+        (index for index, argument in enumerate(call.args) if isinstance(argument, ast.Starred)),
+        None,
+    )
+    inputs = inputs[:spread_index]  # elements of a spread list are unknown
     found_types: dict[str, frozenset[int]] = {}
     for schema in schemas:
         for line in _active_lines(limits.kernels, schema, schemas, opsets):
-            for word, types in _call_deviations(line, call, inputs).items():
+            for deviation, types in _call_deviations(line, call, inputs).items():
                 reachable = types & _reachable_dtypes(schema, inputs)
-                if word in REFUSED and reachable:
-                    found_types[word] = found_types.get(word, frozenset()) | reachable
+                if deviation in REFUSED and reachable:
+                    found_types[deviation] = found_types.get(deviation, frozenset()) | reachable
     if schemas[0].op in limits.inherited:
         found_types.clear()
-    for word, types in found_types.items():
-        if not limits.is_allowed(schemas[0].op, word):
-            _report_deviation(call, schemas[0], word, types, error)
+    for deviation, types in found_types.items():
+        if not limits.is_allowed(schemas[0].op, deviation):
+            _report_deviation(call, schemas[0], deviation, types, error)
     _check_attributes(call, schemas, inputs, attributes, limits, error)
 
 
 def _report_deviation(
-    call: ast.Call, schema: OnnxSchema, word: str, types: frozenset[int], error: Report
+    call: ast.Call, schema: OnnxSchema, deviation: str, types: frozenset[int], error: Report
 ) -> None:
     names = ", ".join(sorted(dtypes.name(dtype) for dtype in types))
     error(
         call,
-        f"{schema.op} {_MESSAGES[word].format(types=names)}, and such inputs are possible",
+        f"{schema.op} {_MESSAGES[deviation].format(types=names)}, and such inputs are possible",
         ["measured: `numbers` in specs/runtime/kernels_cpu.yaml"],
         fix="exclude these dtypes (when:, cast), use other operators, or give a reason to allow it:"
-        f" precision: {{{schema.op}: {{{word}: <reason>}}}}",
+        f" precision: {{{schema.op}: {{{deviation}: <reason>}}}}",
     )
 
 
@@ -187,7 +192,7 @@ def _active_lines(
 ) -> list[KernelNumbers]:
     """Return the lines of the table that are in force in the opsets of this version."""
     lines = kernels.get(schema.key, ())
-    later_versions = [other.since for other in schemas if other.since > schema.since]
+    later_versions = [later.since for later in schemas if later.since > schema.since]
     end = min(later_versions) if later_versions else opsets[1] + 1
     active = []
     for index, line in enumerate(lines):
@@ -203,10 +208,10 @@ def _call_deviations(
     if not line.deviations:
         return {}
     merged: dict[str, frozenset[int]] = {}
-    for variant, words in line.deviations.items():
+    for variant, deviations in line.deviations.items():
         if _is_variant(variant, call, inputs):
-            for word, types in words.items():
-                merged[word] = merged.get(word, frozenset()) | types
+            for deviation, types in deviations.items():
+                merged[deviation] = merged.get(deviation, frozenset()) | types
     return merged
 
 
@@ -217,7 +222,7 @@ def _is_variant(variant: str, call: ast.Call, inputs: list[Value]) -> bool:
     name, equals, value = variant.partition("=")
     if not equals:
         return len(call.args) < 3 or any(v.kind.optional for v in inputs[:3])
-    argument = next((word.value for word in call.keywords if word.arg == name), None)
+    argument = next((k.value for k in call.keywords if k.arg == name), None)
     if argument is None:
         return value in ("0", "none")
     return not isinstance(argument, ast.Constant) or str(argument.value) == value

@@ -55,7 +55,7 @@ class _Range:
     open_high: bool = False
     without: frozenset[float] = frozenset()
 
-    def narrow_to(self, operator: type[ast.cmpop], number: float, is_int: bool) -> _Range:
+    def restrict(self, operator: type[ast.cmpop], number: float, is_int: bool) -> _Range:
         """Restrict the range by a comparison with ``number``."""
         if operator is ast.NotEq:
             narrowed = replace(self, without=self.without | {number})
@@ -66,9 +66,9 @@ class _Range:
             if operator in (ast.Lt, ast.LtE, ast.Eq):
                 high, closed = min((high, closed), (number, operator is not ast.Lt))
             narrowed = _Range(low, high, open_low, not closed, self.without)
-        return narrowed.tighten_ints() if is_int else narrowed
+        return narrowed.tighten_to_ints() if is_int else narrowed
 
-    def tighten_ints(self) -> _Range:
+    def tighten_to_ints(self) -> _Range:
         """Move open or excluded ends to the next integer."""
         mirrored = frozenset(-excluded for excluded in self.without)
         low = _first_integer(self.low, self.open_low, self.without, self.high)
@@ -81,9 +81,9 @@ class _Range:
             return self.open_low or self.open_high or self.low in self.without
         return self.low > self.high
 
-    def lies_in(self, operator: type[ast.cmpop], number: float) -> bool:
+    def satisfies(self, operator: type[ast.cmpop], number: float) -> bool:
         """Whether the comparison with ``number`` holds for the whole range."""
-        return self.narrow_to(_OPPOSITE[operator], number, False).is_empty
+        return self.restrict(_OPPOSITE[operator], number, False).is_empty
 
 
 def _first_integer(low: float, is_open: bool, without: frozenset[float], high: float) -> float:
@@ -121,7 +121,7 @@ class _Facts:
 
     def is_consistent(self) -> bool:
         return not any(
-            name in self.ranges and self.ranges[name].lies_in(operator, number)
+            name in self.ranges and self.ranges[name].satisfies(operator, number)
             for name, operator, number in self.unproven
         )
 
@@ -159,7 +159,7 @@ class Solver:
                     problems.append(Finding(index, "always"))
             holds = self.expand_forms(condition, True) if condition is not None else [[]]
             if uncovered is not None and self.combine_forms([uncovered, holds]) == []:
-                problems.append(Finding(index, "taken", self.one_before(conditions, index)))
+                problems.append(Finding(index, "taken", self.find_covering_case(conditions, index)))
                 continue
             if condition is None:
                 uncovered = []
@@ -167,7 +167,7 @@ class Solver:
                 uncovered = self.combine_forms([uncovered, self.expand_forms(condition, False)])
         return problems
 
-    def one_before(self, conditions: Sequence[ast.expr | None], index: int) -> int | None:
+    def find_covering_case(self, conditions: Sequence[ast.expr | None], index: int) -> int | None:
         """Return the index of an earlier condition that alone covers the one at ``index``."""
         condition = conditions[index]
         for earlier_index, earlier in enumerate(conditions[:index]):
@@ -304,7 +304,7 @@ class Solver:
         start = _Range(*self.bounds.get(name, (-math.inf, math.inf)))
         if is_call(term, *_COUNTS):
             start = _Range(low=0.0)
-        facts.ranges[name] = facts.ranges.get(name, start).narrow_to(operator, number, is_int)
+        facts.ranges[name] = facts.ranges.get(name, start).restrict(operator, number, is_int)
         return not facts.ranges[name].is_empty
 
     def kind_of(self, node: ast.expr) -> Kind:

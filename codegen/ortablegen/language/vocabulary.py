@@ -103,13 +103,13 @@ def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
 
     They accept complex pairs in place of results, and then return pairs.
     """
-    tensors = {RESULT: TENSOR, RESULTS: TENSORS}
+    tensor_kinds = {RESULT: TENSOR, RESULTS: TENSORS}
     words: dict[str, Word] = {}
     for schema in schemas:
         parameters = []
         for argument in schema.arguments:
             kind = of_torch(argument.type)
-            kind = replace(kind, base=tensors.get(kind.base, kind.base))
+            kind = replace(kind, base=tensor_kinds.get(kind.base, kind.base))
             parameters.append(Parameter(argument.name, kind, not argument.has_default))
         result = Kind(TENSOR if schema.returns == ("Tensor",) else TENSORS)
         name = schema.function_name
@@ -194,10 +194,12 @@ def _listed_functions(*folders: str) -> Iterator[tuple[Path, ast.FunctionDef]]:
     for path in (path for folder in folders for path in sorted((RUNTIME / folder).rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         assignments = (node for node in tree.body if isinstance(node, ast.Assign))
-        named = [node.value for node in assignments if ast.unparse(node.targets[0]) == "__all__"]
-        listed = {name for value in named for name in ast.literal_eval(value)}
+        export_lists = [
+            node.value for node in assignments if ast.unparse(node.targets[0]) == "__all__"
+        ]
+        exported_names = {name for value in export_lists for name in ast.literal_eval(value)}
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name in listed:
+            if isinstance(node, ast.FunctionDef) and node.name in exported_names:
                 yield path, node
 
 
@@ -232,10 +234,10 @@ def lowering_parameters(path: str) -> tuple[str, ...] | None:
     function = _find_lowering(path)
     if function is None:
         return None
-    read = {
+    names_read = {
         node.id for node in ast.walk(ast.Module(function.body, [])) if isinstance(node, ast.Name)
     }
-    return tuple(name for name in _parameter_names(function) if name in read)
+    return tuple(name for name in _parameter_names(function) if name in names_read)
 
 
 def lowering_signature(path: str) -> tuple[str, ...] | None:
@@ -287,9 +289,9 @@ def _make_word(function: ast.FunctionDef, module: str, kinds: Mapping[str, str] 
         )
         for position, argument in enumerate(positional)
     ]
-    if (rest := function.args.vararg) is not None:
+    if (variadic := function.args.vararg) is not None:
         parameters.append(
-            Parameter(rest.arg, _annotation_kind(rest.annotation, kinds), False, True)
+            Parameter(variadic.arg, _annotation_kind(variadic.annotation, kinds), False, True)
         )
     parameters += [
         Parameter(argument.arg, _annotation_kind(argument.annotation, kinds), default is None)
@@ -319,28 +321,32 @@ _PRELUDE = "runtime/ortable/prelude/"
 
 def with_core_words(page: str) -> str:
     """Replace the list of core functions between the marks of ``page``, if it has marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    return f"{before}{begin}\n\n{core_words()}\n{end}{after}" if begin and end else page
+    before_begin, begin_mark, after_begin = page.partition(BEGIN)
+    _, end_mark, after_end = after_begin.partition(END)
+    return (
+        f"{before_begin}{begin_mark}\n\n{core_functions_text()}\n{end_mark}{after_end}"
+        if begin_mark and end_mark
+        else page
+    )
 
 
-def core_words() -> str:
+def core_functions_text() -> str:
     """Return a line for each function of the prelude, with a heading for each module."""
     core = [listing for listing in load_listings() if listing.file.startswith(_PRELUDE)]
     parts = []
-    for file, words in itertools.groupby(core, key=lambda listing: listing.file):
+    for file, listings in itertools.groupby(core, key=lambda listing: listing.file):
         topic = file.removeprefix(_PRELUDE).removesuffix(".py")
         lines = [
-            _format_line(listing) for listing in sorted(words, key=lambda listing: listing.name)
+            _format_line(listing) for listing in sorted(listings, key=lambda listing: listing.name)
         ]
         parts.append(f"**{topic}**\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
 
 
-def _format_line(word: Listing) -> str:
-    parameters = ", ".join(map(_format_parameter, load_prelude()[word.name].parameters))
-    summary = re.split(r"[;:] ", word.summary)[0]  # the rest is only in the docstring
-    return f"- `{word.name}({parameters})`: {summary.replace('``', '`')}"
+def _format_line(listing: Listing) -> str:
+    parameters = ", ".join(map(_format_parameter, load_prelude()[listing.name].parameters))
+    summary = re.split(r"[;:] ", listing.summary)[0]  # the rest is only in the docstring
+    return f"- `{listing.name}({parameters})`: {summary.replace('``', '`')}"
 
 
 def _format_parameter(parameter: Parameter) -> str:

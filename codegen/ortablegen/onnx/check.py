@@ -148,8 +148,8 @@ class RuleCode(CodeChecker):
             f"inputs are {', '.join(inputs) or 'none'}",
             f"attributes are {', '.join(attributes) or 'none'}",
         ]
-        close = did_you_mean(name, [*inputs, *attributes, *_FACTS])
-        text = f"{self.schema.key} has no input or attribute '{name}'{close}"
+        hint = did_you_mean(name, [*inputs, *attributes, *_FACTS])
+        text = f"{self.schema.key} has no input or attribute '{name}'{hint}"
         return self.error(node, text, notes)
 
     def resolve_input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
@@ -157,8 +157,8 @@ class RuleCode(CodeChecker):
         name = node.id
         input_info = _find_input(self.versions, name)
         if input_info is None:
-            close = did_you_mean(name, [f.name for f in self.schema.inputs])
-            return self.error(node, f"{self.schema.key} has no input '{name}'{close}")
+            hint = did_you_mean(name, [f.name for f in self.schema.inputs])
+            return self.error(node, f"{self.schema.key} has no input '{name}'{hint}")
         if len({s.input_index(name) for s in self.versions} - {None}) != 1:
             self.error(
                 node, f"the position of input '{name}' differs between versions", fix="use python:"
@@ -200,14 +200,14 @@ class _RuleEmitter(Emitter):
         assert isinstance(node.func, ast.Name)
         name = node.func.id
         if name in (*_ACCESSORS, "same"):
-            first = node.args[0]
-            assert isinstance(first, ast.Name)
+            input_name = node.args[0]
+            assert isinstance(input_name, ast.Name)
             if name == "same":
-                return self.visit(first)
+                return self.visit(input_name)
             default = self.visit(node.args[1]) if len(node.args) == 2 else None
-            return self.resolve_input(first.id, name, default)
-        word = ast.Attribute(ast.Name("inference"), name)
-        return ast.Call(word, [self.visit(argument) for argument in node.args], [])
+            return self.resolve_input(input_name.id, name, default)
+        function = ast.Attribute(ast.Name("inference"), name)
+        return ast.Call(function, [self.visit(argument) for argument in node.args], [])
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """Emit a comparison of attributes and facts, which are never symbolic."""
@@ -228,8 +228,8 @@ class _RuleEmitter(Emitter):
         input_info = _find_input(self.versions, name)
         assert input_info is not None
         if input_info.variadic:
-            rest = f"inputs[{input_info.position}:]" if input_info.position else "inputs"
-            return _parse_expression(f"[v.{aspect} for v in {rest}]")
+            inputs_text = f"inputs[{input_info.position}:]" if input_info.position else "inputs"
+            return _parse_expression(f"[v.{aspect} for v in {inputs_text}]")
         if aspect == "info":
             return ast.Name(name)
         if not input_info.optional:
@@ -262,8 +262,8 @@ def _find_input(versions: tuple[OnnxSchema, ...], name: str) -> _Input | None:
     formal = next((f for s in reversed(versions) for f in s.inputs if f.name == name), None)
     if formal is None:
         return None
-    first = min(position for position in positions if position is not None)
-    return _Input(first, formal.optional or None in positions, formal.variadic)
+    first_position = min(position for position in positions if position is not None)
+    return _Input(first_position, formal.optional or None in positions, formal.variadic)
 
 
 def _find_attributes(versions: tuple[OnnxSchema, ...], name: str) -> list[OnnxAttribute]:

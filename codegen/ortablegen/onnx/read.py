@@ -31,18 +31,18 @@ TABLES = ("dispatch", "traits")  # generated modules that are not families
 def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
     """Read ``spec_dir/*.yaml``; report errors to ``diagnostics``, return the valid entries."""
     families: dict[str, tuple[OnnxRule, ...]] = {}
-    named: list[tuple[str, Span]] = []
+    all_rules: list[tuple[str, Span]] = []
     for path in sorted(spec_dir.glob("*.yaml")):
         entries = load(path, f"specs/onnx/{path.name}", diagnostics)
         if path.stem in TABLES:
             text = f"'{path.stem}' is a generated table, so no file can have its name"
             diagnostics.error(entries.span, text)
         reader = _Reader(path.stem, diagnostics)
-        read = [(rule, entry.span) for entry in entries if (rule := reader.read_entry(entry))]
-        diagnostics.check_sorted((rule.key, span) for rule, span in read)
-        named += [(rule.key, span) for rule, span in read]
-        families[path.stem] = tuple(rule for rule, _ in read)
-    diagnostics.check_unique(named)
+        rules = [(rule, entry.span) for entry in entries if (rule := reader.read_entry(entry))]
+        diagnostics.check_sorted((rule.key, span) for rule, span in rules)
+        all_rules += [(rule.key, span) for rule, span in rules]
+        families[path.stem] = tuple(rule for rule, _ in rules)
+    diagnostics.check_unique(all_rules)
     return OnnxModel(families)
 
 
@@ -71,7 +71,7 @@ class _Reader(EntryReader):
             traits=self.read_traits(),
         )
         if entry.get("rule"):
-            return self.without_rule(rule)
+            return self.read_traits_only(rule)
         return self.read_python(rule) if entry.get("python") else self.read_outputs(rule)
 
     def read_line(self, key: str) -> str | None:
@@ -107,7 +107,7 @@ class _Reader(EntryReader):
             self.error(span, f"{key} has a graph among its attributes", fix=fix)
         return tuple(traits)
 
-    def without_rule(self, rule: OnnxRule) -> OnnxRule:
+    def read_traits_only(self, rule: OnnxRule) -> OnnxRule:
         node = self.entry.get("rule")
         assert node is not None
         if not isinstance(node, YScalar) or node.text != "none":
@@ -133,8 +133,8 @@ class _Reader(EntryReader):
             domains = [*filter(None, DOMAIN_RANGE), "the standard domain if 'domain' is missing"]
             return self.report_unknown(node or self.entry, "domain", domain, domains)
         versions = versions_between(op.text, domain)
-        where = domain or "the standard domain"
-        text = f"no supported opset of {where} has an operator '{op.text}'"
+        domain_text = domain or "the standard domain"
+        text = f"no supported opset of {domain_text} has an operator '{op.text}'"
         return versions or self.error(op.span, text + did_you_mean(op.text, operators(domain)))
 
     def read_python(self, rule: OnnxRule) -> OnnxRule | None:
@@ -144,41 +144,41 @@ class _Reader(EntryReader):
         if rule.why is None:
             self.error(node.span, "python: needs 'why:', the reason why no expression is enough")
         text = self.read_line("python") or ""
-        name, words = text.removeprefix(_PYTHON), inference_words()
-        if not text.startswith(_PYTHON) or name not in words:
-            text = f"'{text}' is not a function of ortable.inference{did_you_mean(name, words)}"
+        name, functions = text.removeprefix(_PYTHON), inference_words()
+        if not text.startswith(_PYTHON) or name not in functions:
+            text = f"'{text}' is not a function of ortable.inference{did_you_mean(name, functions)}"
             return self.error(node.span, text)
-        if sum(parameter.required for parameter in words[name].parameters) != 4:
+        if sum(parameter.required for parameter in functions[name].parameters) != 4:
             self.error(node.span, f"'{name}' must take (inputs, attrs, n_outputs, opset)")
         return replace(rule, python=name)
 
     def read_outputs(self, rule: OnnxRule) -> OnnxRule:
         formals = self.versions[-1].outputs
-        several = len(formals) == 1 and formals[0].variadic
-        shape = self.per_output("shape", required=not several)
-        dtype, value = self.per_output("dtype"), self.per_output("value")
+        is_variadic = len(formals) == 1 and formals[0].variadic
+        shape = self.read_by_output("shape", required=not is_variadic)
+        dtype, value = self.read_by_output("dtype"), self.read_by_output("value")
         outputs = tuple(
             self.make_output(i, f.name, shape.get(f.name), dtype.get(f.name), value.get(f.name))
             for i, f in enumerate(formals)
         )
         shapes, values = (
-            self.read_variadic("shapes", several),
-            self.read_variadic("values", several),
+            self.read_variadic("shapes", is_variadic),
+            self.read_variadic("values", is_variadic),
         )
         span = self.entry.span
-        if several and any(e is not None and e.source != "None" for e in shape.values()):
+        if is_variadic and any(e is not None and e.source != "None" for e in shape.values()):
             self.error(span, "a variadic output takes 'shapes', or 'shape: unknown'")
-        if several and shapes is None and not shape:
+        if is_variadic and shapes is None and not shape:
             fix = f"shapes: ...   # one shape per {formals[0].name}"
             self.error(span, f"{rule.key} has a variadic output, and no 'shapes'", fix=fix)
         return replace(rule, outputs=outputs, shapes=shapes, values=values)
 
-    def read_variadic(self, key: str, several: bool) -> Expression | None:
+    def read_variadic(self, key: str, is_variadic: bool) -> Expression | None:
         """Read ``shapes`` or ``values``, the expression for all of a variadic output."""
         node = self.entry.get(key)
         if node is None:
             return None
-        if not several:
+        if not is_variadic:
             text = f"'{key}' is for a variadic output; use '{key[:-1]}'"
             return self.error(node.span, text)
         return self.read_aspect(node, key[:-1])
@@ -188,7 +188,7 @@ class _Reader(EntryReader):
             return self.error(node.span, f"'{aspect}' is an expression, or a mapping of outputs")
         return read_expression(node, self.versions, aspect, self.diagnostics)
 
-    def per_output(self, key: str, required: bool = False) -> dict[str, Expression | None]:
+    def read_by_output(self, key: str, required: bool = False) -> dict[str, Expression | None]:
         """Return the expression of each output that ``key`` names."""
         names = [f.name for f in self.versions[-1].outputs]
         node = self.entry.get(key)
@@ -233,14 +233,14 @@ class _Reader(EntryReader):
         if bound is None and dtype is None:
             types = (t for s in self.versions for t in s.allowed(s.outputs[index].type))
             if any(map(element_type, types)):
-                several = len(self.versions[-1].outputs) > 1
-                fix = f"dtype: {{{name}: ...}}" if several else "dtype: ..."
+                has_several_outputs = len(self.versions[-1].outputs) > 1
+                fix = f"dtype: {{{name}: ...}}" if has_several_outputs else "dtype: ..."
                 text = f"the schema does not bind the dtype of output '{name}'"
                 self.error(self.entry.span, text, fix=fix)
         if bound is not None:
             return Output(name, bound[0], True, shape, value, bound[1])
-        used = dtype.inputs if dtype else frozenset()
-        return Output(name, dtype.source if dtype else "None", False, shape, value, used)
+        input_names = dtype.inputs if dtype else frozenset()
+        return Output(name, dtype.source if dtype else "None", False, shape, value, input_names)
 
 
 def bound_dtype(versions: tuple[OnnxSchema, ...], index: int) -> tuple[str, frozenset[str]] | None:

@@ -131,7 +131,7 @@ class Automaton:
     ) -> None:
         self.rewrite, self.m, self.root = rewrite, m, root
         all_steps = [
-            step for several in alternatives.values() for steps in several for step in steps
+            step for step_lists in alternatives.values() for steps in step_lists for step in steps
         ]
         self.names = {root, *names, *(name for step in all_steps for name in step.bound_names)} - {
             m
@@ -143,8 +143,8 @@ class Automaton:
         self.functions: dict[tuple[object, ...], str] = {}
         self.texts: list[list[str]] = []
         self.starts = {name: _State() for name in alternatives}
-        for name, several in alternatives.items():
-            for steps in several:
+        for name, step_lists in alternatives.items():
+            for steps in step_lists:
                 state = self.starts[name]
                 for step in steps:
                     state = state.find_or_add(step)
@@ -376,8 +376,8 @@ def _negate_condition(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return node.operand
     if isinstance(node, ast.BoolOp):
-        kind = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
-        return ast.BoolOp(kind, [_negate_condition(value) for value in node.values])
+        operator = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+        return ast.BoolOp(operator, [_negate_condition(value) for value in node.values])
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITES:
         return ast.Compare(node.left, [_OPPOSITES[type(node.ops[0])]()], node.comparators)
     return ast.UnaryOp(ast.Not(), node)

@@ -183,10 +183,10 @@ class _CaseChecker:
         intermediates = {
             name.id for name in names_in(*code.body) if isinstance(name.ctx, ast.Store)
         }
-        read = sorted(names_read(code.body) - intermediates)
-        return read, [], intermediates
+        names = sorted(names_read(code.body) - intermediates)
+        return names, [], intermediates
 
     def report_unknown(self, name: str, candidates: list[str], description: str) -> None:
-        listed = ", ".join(candidates) or "none"
+        known = ", ".join(candidates) or "none"
         hint = find_new_name(name, CASE_KEYS) or did_you_mean(name, candidates)
-        self.error(f"'{name}' is not a known {description}{hint}", [f"known are {listed}"])
+        self.error(f"'{name}' is not a known {description}{hint}", [f"known are {known}"])

@@ -106,7 +106,7 @@ class _NodeChecker:
 
 
 def _without_attrs(call: ast.Call) -> ast.Call:
-    keywords = [word for word in call.keywords if word.arg != "attrs"]
+    keywords = [keyword for keyword in call.keywords if keyword.arg != "attrs"]
     return ast.copy_location(ast.Call(call.func, call.args, keywords), call)
 
 
@@ -131,7 +131,7 @@ def check_passed_attrs(
             or callee[1] not in operators(callee[0])
         ):
             continue
-        keywords = {word.arg: word for word in call.keywords if word.arg is not None}
+        keywords = {k.arg: k for k in call.keywords if k.arg is not None}
         spread = keywords.pop("attrs", None)
         if spread is None or not isinstance(spread.value, ast.Name):
             continue
@@ -345,8 +345,8 @@ class _Checker:
         self.check_code(patterns, names, types)
         if len(self.diagnostics.errors) == error_count:
             # after another error some names may not have been read
-            self.check_read(patterns, names)
-        self.check_shared(patterns)
+            self.check_names_read(patterns, names)
+        self.check_external_uses(patterns)
         check_cases(self.rewrite, patterns, names, self.diagnostics)
 
     def parse_patterns(self) -> tuple[Pattern, ...]:
@@ -423,7 +423,7 @@ class _Checker:
 
     # -- unread names ---------------------------------------------------------------------------
 
-    def check_read(self, patterns: tuple[Pattern, ...], names: Names) -> None:
+    def check_names_read(self, patterns: tuple[Pattern, ...], names: Names) -> None:
         lets = {name for name, _ in self.rewrite.let}
         for name in names.kinds:
             if name in names.read or name.endswith("_"):
@@ -438,15 +438,15 @@ class _Checker:
                     fix=f"write _, or {name}_ if samples give it a value",
                 )
 
-    def check_shared(self, patterns: tuple[Pattern, ...]) -> None:
+    def check_external_uses(self, patterns: tuple[Pattern, ...]) -> None:
         intermediates = {name for pattern in patterns for name in pattern.output_names()}
         for name in self.rewrite.shared:
             if name not in intermediates:
-                listed = ", ".join(sorted(intermediates)) or "none"
+                known = ", ".join(sorted(intermediates)) or "none"
                 self.error(
                     self.rewrite.span,
                     f"allow_external_uses: '{name}' is not an intermediate result",
-                    [f"known are {listed}"],
+                    [f"known are {known}"],
                     fix="name the result in the pattern: product = MatMul(a, b)",
                 )
 

@@ -81,24 +81,24 @@ def _find_cycles(
 
 
 def _report_cycle(cycle: list[Rewrite], diagnostics: Diagnostics) -> None:
-    last = cycle[-1]
+    last_rewrite = cycle[-1]
     if len(cycle) == 1:
         diagnostics.error(
-            last.span,
-            f"'{last.name}' matches its own replacement, so it never ends",
+            last_rewrite.span,
+            f"'{last_rewrite.name}' matches its own replacement, so it never ends",
             fix="add a condition that the replacement makes false",
         )
     elif len(cycle) == 2:
         diagnostics.error(
-            last.span,
-            f"'{last.name}' undoes '{cycle[0].name}'",
+            last_rewrite.span,
+            f"'{last_rewrite.name}' undoes '{cycle[0].name}'",
             [f"'{cycle[0].name}' is at {cycle[0].span}"],
             fix="remove one, or give them conditions that exclude each other: a == b and a != b",
         )
     else:
         names = " -> ".join(f"'{rewrite.name}'" for rewrite in (*cycle, cycle[0]))
         diagnostics.error(
-            last.span,
+            last_rewrite.span,
             f"these rewrites never end: {names}",
             [f"'{rewrite.name}' is at {rewrite.span}" for rewrite in cycle[:-1]],
             fix="remove one, or give two of them conditions that exclude each other",

@@ -36,7 +36,7 @@ from .pattern import (
 )
 
 
-class NodeText:
+class NodeMatcherEmitter:
     """Emits steps of a matcher: its names and the tests of single nodes."""
 
     def __init__(
@@ -227,7 +227,7 @@ def default_text(value: Any) -> str:
     return repr(value)
 
 
-class MatcherText(NodeText):
+class MatcherText(NodeMatcherEmitter):
     """Emits the steps of one alternative of a pattern."""
 
     def all_steps(self) -> list[Step]:
@@ -275,7 +275,7 @@ class MatcherText(NodeText):
     def enter_node(self, node: PatternNode, index: int) -> None:
         """Add a loop that finds a node among the readers of one of its inputs."""
         variable = self.new_variable()
-        name = self.text_of(node.arguments[index])
+        name = self.result_text(node.arguments[index])
         index_argument = "" if node.tries_both_orders else f", {index}"
         matched_variables = [
             self.variables[id(other)]
@@ -294,7 +294,7 @@ class MatcherText(NodeText):
     def bind_inputs(self, node: PatternNode) -> list[PatternNode]:
         """Bind, compare and follow the inputs of a node; return the nodes that make them."""
         variable = self.variables[id(node)]
-        texts, tests, producers = self.input_targets(node)
+        texts, tests, producers = self.plan_inputs(node)
         leading_count = len(texts)
         while leading_count and isinstance(node.arguments[leading_count - 1], Capture) and (
             may_be_absent(node.arguments[leading_count - 1])
@@ -326,7 +326,7 @@ class MatcherText(NodeText):
                 self.fail_if([line])
         return list(dict.fromkeys(self.follow_input(output, name) for output, name in producers))
 
-    def input_targets(
+    def plan_inputs(
         self, node: PatternNode
     ) -> tuple[list[str], list[str], list[tuple[NodeOutput, str]]]:
         """Return variables for the inputs of a node, tests, and nodes to follow.
@@ -422,7 +422,7 @@ class MatcherText(NodeText):
             self.fail_if([f"{variable}.outputs[{output.index}] != {name}"])
         return node
 
-    def text_of(self, argument: Argument) -> str:
+    def result_text(self, argument: Argument) -> str:
         """Return the Python expression of a result."""
         if isinstance(argument, NodeOutput):
             key = (id(argument.node), argument.index)
@@ -443,19 +443,21 @@ class MatcherText(NodeText):
             if name in self.bound or name in lets or name not in self.needed:
                 continue
             if name in outputs:
-                text = self.text_of(outputs[name])
+                text = self.result_text(outputs[name])
             elif name in self.pattern.aliases:
-                text = self.text_of(self.pattern.aliases[name])
+                text = self.result_text(self.pattern.aliases[name])
             else:
                 continue  # the name stays None in this alternative
             if text != name:
-                self.steps.insert(self.earliest_step(text), Step("do", f"{name} = {text}"))
+                self.steps.insert(self.find_earliest_step(text), Step("do", f"{name} = {text}"))
 
-    def earliest_step(self, text: str) -> int:
+    def find_earliest_step(self, text: str) -> int:
         """Return the position after the last binding of an expression's names, and its tests."""
-        read = names_read([ast.parse(text)])
+        names = names_read([ast.parse(text)])
         positions = [
-            position + 1 for position, step in enumerate(self.steps) if read & set(step.bound_names)
+            position + 1
+            for position, step in enumerate(self.steps)
+            if names & set(step.bound_names)
         ]
         position = max(positions, default=0)
         while position < len(self.steps) and self.steps[position].kind == "fail_if":
@@ -480,7 +482,7 @@ class MatcherText(NodeText):
 
     def make_match(self) -> None:
         """Add the return of the Match: results, values, and nodes with external uses."""
-        results = [self.text_of(result) for result in self.pattern.results]
+        results = [self.result_text(result) for result in self.pattern.results]
         empty_tests = [
             f"not {text}"
             for text, result in zip(results, self.pattern.results, strict=True)
@@ -499,6 +501,6 @@ class MatcherText(NodeText):
         self.steps.append(Step("return", ", ".join(parts), nodes=nodes))
 
 
-def _tuple_text(parts: Iterable[str]) -> str:
-    listed = list(parts)
-    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
+def _tuple_text(items: Iterable[str]) -> str:
+    texts = list(items)
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

@@ -280,17 +280,19 @@ def _expand_choices(node: ast.expr) -> list[ast.expr]:
     ]
 
 
-def _combine_choices(nodes: Sequence[ast.expr], where: ast.expr) -> Iterator[tuple[ast.expr, ...]]:
+def _combine_choices(
+    nodes: Sequence[ast.expr], location: ast.expr
+) -> Iterator[tuple[ast.expr, ...]]:
     """Yield every combination of one choice for each expression."""
     parts = [_expand_choices(node) for node in nodes]
-    _check_limit(math.prod(len(part) for part in parts), where)
+    _check_limit(math.prod(len(part) for part in parts), location)
     return itertools.product(*parts)
 
 
-def _check_limit(count: int, where: ast.AST) -> None:
+def _check_limit(count: int, location: ast.AST) -> None:
     if count > MAX_ALTERNATIVES:
         raise PatternProblem(
-            where,
+            location,
             f"{count} alternatives, at most {MAX_ALTERNATIVES} are allowed",
             "split the rewrite into two",
         )

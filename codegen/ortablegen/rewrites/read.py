@@ -98,9 +98,9 @@ class _Reader(EntryReader):
             traits=self.traits,
             let=self.read_let(node.get("let")),
             when=when,
-            opset=self.opset_text(node.get("opset")),
+            opset=self.read_opset_text(node.get("opset")),
             target=self.read_target(node.get("target")),
-            off=self.read_off(node.get("default")),
+            off=self.read_off_reason(node.get("default")),
             shared=self.read_words(node.get("allow_external_uses"), "allow_external_uses"),
             precision=self.read_precision(node.get("precision")),
         )
@@ -126,18 +126,18 @@ class _Reader(EntryReader):
             self.error(node.span, "why: is empty", fix=NEEDED["why"])
         return " ".join(text.split())
 
-    def read_block(self, node: YNode | None, what: str) -> Code | None:
+    def read_block(self, node: YNode | None, key: str) -> Code | None:
         if node is None:
             return None
         if not isinstance(node, YScalar):
-            return self.error(node.span, f"{what} must be a block that ends in return")
+            return self.error(node.span, f"{key} must be a block that ends in return")
         return parse_block(node, self.diagnostics)
 
-    def opset_text(self, node: YNode | None) -> str | None:
+    def read_opset_text(self, node: YNode | None) -> str | None:
         condition = self.read_opset(node)
         return None if condition is None else "".join(str(part) for part in condition)
 
-    def read_off(self, node: YNode | None) -> str:
+    def read_off_reason(self, node: YNode | None) -> str:
         text = (self.read_text(node, "default") or "").strip()
         reason = text.removeprefix(_OFF).strip()
         if node is not None and (not text.startswith(_OFF) or not reason):
@@ -151,9 +151,9 @@ class _Reader(EntryReader):
         if not isinstance(node, YSeq):
             self.error(node.span, "samples must be a list of graphs")
             return ()
-        return tuple(self.graph_case(item) for item in node)
+        return tuple(self.read_case(item) for item in node)
 
-    def graph_case(self, node: YNode) -> RewriteCase:
+    def read_case(self, node: YNode) -> RewriteCase:
         if not isinstance(node, YMap):
             self.error(node.span, "a sample is a mapping from capture to value")
             return RewriteCase(node.span, ())
@@ -171,10 +171,10 @@ class _Reader(EntryReader):
             also=self.read_words(node.get("extra_outputs"), "extra_outputs"),
             tolerance=self.read_number(tolerance, node.get("tolerance")),
             opset=self.read_version(node.get("opset")),
-            rounding=self.read_rounding(node.get("quantize")),
+            rounding=self.read_quantize(node.get("quantize")),
         )
 
-    def read_rounding(self, node: YNode | None) -> Literal["int4"] | None:
+    def read_quantize(self, node: YNode | None) -> Literal["int4"] | None:
         text = self.read_text(node, "quantize")
         if node is None or text is None:
             return None

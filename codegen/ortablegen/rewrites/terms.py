@@ -126,14 +126,14 @@ class Replacement:
         callee = onnx_call(node)
         if callee is not None:
             return self.make_node(node, key_of(callee[1], callee[0]))
-        word = node.func.id if isinstance(node.func, ast.Name) else ""
-        if word in ("const", "as_vec") and node.args:
-            return _constant_term(node.args[0], word == "as_vec")
-        if word == "cast" and len(node.args) == 2:
+        function_name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if function_name in ("const", "as_vec") and node.args:
+            return _constant_term(node.args[0], function_name == "as_vec")
+        if function_name == "cast" and len(node.args) == 2:
             cast = ReplacementNode("Cast", [self.make_term(node.args[0])], {"to": node.args[1]})
             self.nodes.append(cast)
             return Output(cast, 0)
-        for part in (*node.args, *(word.value for word in node.keywords)):
+        for part in (*node.args, *(keyword.value for keyword in node.keywords)):
             self.make_term(part)
         return Unknown()
 
@@ -149,11 +149,11 @@ class Replacement:
         while arguments and arguments[-1] is None:
             arguments.pop()
         attributes = {
-            word.arg: word.value
-            for word in node.keywords
-            if word.arg is not None and word.arg not in ("outputs", "attrs")
+            keyword.arg: keyword.value
+            for keyword in node.keywords
+            if keyword.arg is not None and keyword.arg not in ("outputs", "attrs")
         }
-        passes_attrs = any(word.arg == "attrs" for word in node.keywords)
+        passes_attrs = any(keyword.arg == "attrs" for keyword in node.keywords)
         replacement_node = ReplacementNode(key, arguments, attributes, passes_attrs)
         self.nodes.append(replacement_node)
         return Output(replacement_node, 0)
@@ -177,12 +177,12 @@ def _node_count(node: ast.expr) -> int:
         _node_count(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)
     )
     if isinstance(node, ast.Call):
-        count += sum(_node_count(word.value) for word in node.keywords)
+        count += sum(_node_count(keyword.value) for keyword in node.keywords)
         if onnx_call(node) is not None:
             return count + 1
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        word = rewrite_words().get(name)
-        if word is not None and word.makes_nodes and name not in _CONSTANTS:
+        helper = rewrite_words().get(name)
+        if helper is not None and helper.makes_nodes and name not in _CONSTANTS:
             return count + 1
     return count
 
@@ -237,8 +237,8 @@ def _match_node(
     count = len(expected.arguments)
     if len(terms) > count and expected.rest is None:
         return
-    rest = terms[count:]
-    spread = rest[0] if len(rest) == 1 else None
+    remaining_terms = terms[count:]
+    spread = remaining_terms[0] if len(remaining_terms) == 1 else None
     if expected.rest is not None and expected.rest.name is not None and isinstance(spread, Spread):
         bound[expected.rest.name] = CapturedResult(spread.name)
     terms += [None] * (count - len(terms))

@@ -158,9 +158,11 @@ def write_kernel_fixes(path: Path, table: Path) -> list[str]:
         name = f"op: {row['op']}, since: {row['since']}"
         name += f", opset: {row['opset']}" if "opset" in row else ""
         if recorded - measured:
-            fixed = ", ".join(" ".join(words) for words in sorted(recorded - measured))
+            fixed = ", ".join(" ".join(deviation) for deviation in sorted(recorded - measured))
             lines.append(f'- {{{name}, onnxruntime: "{version}", fixed: [{fixed}]}}')
-        regressions += [f"{{{name}}}: {' '.join(words)}" for words in sorted(measured - recorded)]
+        regressions += [
+            f"{{{name}}}: {' '.join(deviation)}" for deviation in sorted(measured - recorded)
+        ]
     path.write_text(format_yaml("\n".join(lines) + "\n"), encoding="utf-8")
     return regressions
 
@@ -183,9 +185,9 @@ def measure_numbers(row: Mapping[str, Any], schema: OnnxSchema) -> set[tuple[str
     if by_variant is None:
         return None
     return {
-        (*([variant] * bool(variant)), word, dtypes.name(type_id))
-        for variant, words in by_variant.items()
-        for word, types in words.items()
+        (*([variant] * bool(variant)), deviation, dtypes.name(type_id))
+        for variant, deviations in by_variant.items()
+        for deviation, types in deviations.items()
         for type_id in types
     }
 
@@ -289,8 +291,8 @@ def _format_numbers(numbers: Numbers) -> str:
     if not numbers:
         return "exact"
     variants = {name: _format_mapping(types) for name, types in numbers.items()}
-    plain = variants.pop("", "{}")[1:-1]
-    parts = [plain] * bool(plain) + [f"{name}: {text}" for name, text in variants.items()]
+    plain_text = variants.pop("", "{}")[1:-1]
+    parts = [plain_text] * bool(plain_text) + [f"{name}: {text}" for name, text in variants.items()]
     return "{" + ", ".join(parts) + "}"
 
 
@@ -323,13 +325,17 @@ def merge_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
     is_changed = True
     while is_changed:
         is_changed = False
-        for a, b in itertools.combinations(merged, 2):
-            different = [p for p in a.keys() | b.keys() if a.get(p) != b.get(p)]
-            if len(different) > 1 or a.keys() != b.keys():
+        for first, second in itertools.combinations(merged, 2):
+            different = [
+                parameter
+                for parameter in first.keys() | second.keys()
+                if first.get(parameter) != second.get(parameter)
+            ]
+            if len(different) > 1 or first.keys() != second.keys():
                 continue
-            for p in different:
-                a[p] = tuple(sorted({*a[p], *b[p]}))
-            merged = [k for k in merged if k is not b]
+            for parameter in different:
+                first[parameter] = tuple(sorted({*first[parameter], *second[parameter]}))
+            merged = [k for k in merged if k is not second]
             is_changed = True
             break
     return sorted(merged, key=lambda k: sorted(k.items()))

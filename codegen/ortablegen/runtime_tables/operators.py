@@ -67,7 +67,7 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
     documents that the operator stays in ONNX Runtime.
     """
     costs: dict[str, dict[str, tuple[int, int]]] = {}
-    seen: set[tuple[str, str]] = set()
+    seen_rows: set[tuple[str, str]] = set()
     form = "a row is {op: aten::x, dtype: ..., from: ..., ratio: ...}"
     for entry in rows_of(path, diagnostics, form, _COST_KEYS):
         texts = {key.text: node.text for key, node in entry.items() if isinstance(node, YScalar)}
@@ -76,11 +76,11 @@ def emit_operator_costs(path: Path, diagnostics: Diagnostics, record: Record) ->
             diagnostics.error(entry.span, "a row needs 'op', 'dtype', 'ratio', and 'from' or 'why'")
         elif operator != "*" and not any(record.text(operator, v) for v in record.versions):
             diagnostics.error(entry.span, f"no recorded version of torch has operator '{operator}'")
-        elif (operator, dtype) in seen:
+        elif (operator, dtype) in seen_rows:
             diagnostics.error(entry.span, f"a second row for '{operator}' and {dtype}")
         elif start:
             costs.setdefault(operator, {})[dtype] = int(start), int(ratio)
-        seen.add((operator, dtype))
+        seen_rows.add((operator, dtype))
     lines = "".join(f'    "{name}": {_cost_text(row)},\n' for name, row in sorted(costs.items()))
     text = (
         f"# {header(str(PLACE / path.name))}\n"

@@ -87,8 +87,8 @@ def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
     for graphs in _GRAPHS:
         names = "".join(f'"{row.name}", ' for row in disabled if row.graphs == graphs)
         text += f'    "{graphs}": ({names.rstrip()}),\n'
-    others = "".join(f'    "{row.name}",\n' for row in rows if row not in disabled)
-    text += f"}}\n\nENABLED: tuple[str, ...] = (\n{others})\n"
+    enabled_lines = "".join(f'    "{row.name}",\n' for row in rows if row not in disabled)
+    text += f"}}\n\nENABLED: tuple[str, ...] = (\n{enabled_lines})\n"
     return {"ortable_generated/optimizers.py": text}
 
 

@@ -31,9 +31,9 @@ def measure_deviations(schema: OnnxSchema, element: int, opset: int) -> dict[str
     dtype = dtypes.to_numpy(element)
     by_variant: dict[str, set[str]] = {}
     for variant, maker in probe_makers(schema):
-        words = _run_probes(schema, maker, dtype, opset)
-        if words is not None:
-            by_variant[variant] = words
+        deviations = _run_probes(schema, maker, dtype, opset)
+        if deviations is not None:
+            by_variant[variant] = deviations
     return by_variant or None
 
 
@@ -41,14 +41,14 @@ def probe_makers(schema: OnnxSchema) -> list[tuple[str, Maker]]:
     """Return the probes of an operator by variant."""
     if schema.domain:
         return []
-    plain = [("", PROBES[schema.op])] if schema.op in PROBES else []
-    return plain + list(VARIANTS.get(schema.op, {}).items())
+    unconditional = [("", PROBES[schema.op])] if schema.op in PROBES else []
+    return unconditional + list(VARIANTS.get(schema.op, {}).items())
 
 
 def _run_probes(
     schema: OnnxSchema, maker: Maker, dtype: np.dtype[Any], opset: int
 ) -> set[str] | None:
-    words: set[str] = set()
+    deviations: set[str] = set()
     sessions: dict[object, Any] = {}
     ran = False
     with np.errstate(all="ignore"):
@@ -60,8 +60,8 @@ def _run_probes(
             if result is None:
                 return None
             ran = True
-            words |= classify_result(probe, result)
-    return words if ran else None
+            deviations |= classify_result(probe, result)
+    return deviations if ran else None
 
 
 def _session_key(probe: Probe) -> object:
@@ -188,7 +188,7 @@ def _classify_choice(probe: Probe, result: Array, expected: Array) -> set[str]:
 def _classify_ints(result: Array, expected: Array) -> set[str]:
     """Classify ints, which wrap around as in torch; a small error shows a cast to float."""
     low, high = int(np.iinfo(result.dtype).min), int(np.iinfo(result.dtype).max)
-    words = set()
+    deviations = set()
     for actual, exact in zip(
         result.ravel().tolist(), map(int, expected.ravel().tolist()), strict=True
     ):
@@ -196,12 +196,12 @@ def _classify_ints(result: Array, expected: Array) -> set[str]:
         if (actual - exact) % (high - low + 1) == 0:
             continue
         if not low <= exact <= high:
-            words.add("saturates")
+            deviations.add("saturates")
         elif error <= abs(exact) * 2.0**-48:
-            words.add("via double")
+            deviations.add("via double")
         else:
-            words.add("via float" if error <= abs(exact) * 2.0**-20 else "wrong")
-    return words
+            deviations.add("via float" if error <= abs(exact) * 2.0**-20 else "wrong")
+    return deviations
 
 
 def _classify_floats(result: Array, expected: Array) -> set[str]:
@@ -211,22 +211,22 @@ def _classify_floats(result: Array, expected: Array) -> set[str]:
     is_compared = exact != ANYTHING
     actual, exact = actual[is_compared], exact[is_compared]
     is_nan, is_inf = np.isnan(exact), np.isinf(exact)
-    words: set[str] = set()
+    deviations: set[str] = set()
     if (is_inf & (actual != exact.astype(np.float64))).any():
-        words.add("drops infinity")
+        deviations.add("drops infinity")
     both_zero = (exact == 0) & (actual == 0)
     if (both_zero & (np.signbit(actual) != np.signbit(exact))).any():
-        words.add("drops sign of 0")
+        deviations.add("drops sign of 0")
     if (is_nan & ~np.isnan(actual)).any():
-        return words | {"drops NaN"}  # the other numbers may have moved, as in a sorted row
+        return deviations | {"drops NaN"}  # the other numbers may have moved, as in a sorted row
     # numbers near the limits of the type may overflow by rounding
     in_range = ~is_nan & (np.abs(exact) < info.most / 2)
     if (in_range & ~np.isfinite(actual)).any():
-        words.add("overflows")
+        deviations.add("overflows")
     is_normal = in_range & np.isfinite(actual) & (np.abs(exact) >= info.normal)
     if (is_normal & (np.abs(actual - exact) > np.abs(exact) * 2.0 ** (-info.bits // 2))).any():
-        words.add("loses digits")
-    return words
+        deviations.add("loses digits")
+    return deviations
 
 
 def measure_operator(
@@ -238,20 +238,22 @@ def measure_operator(
     """
     by_variant: dict[str, dict[int, set[str]]] = {}
     for element in elements:
-        for variant, words in (measure_deviations(schema, element, opset) or {}).items():
-            by_variant.setdefault(variant, {})[element] = words
+        for variant, deviations in (measure_deviations(schema, element, opset) or {}).items():
+            by_variant.setdefault(variant, {})[element] = deviations
     if not by_variant:
         return None
     return {
         variant: types
         for variant, by_element in by_variant.items()
-        if (types := _by_word(by_element))
+        if (types := _group_by_deviation(by_element))
     }
 
 
-def _by_word(words_of: Mapping[int, set[str]]) -> dict[str, tuple[int, ...]]:
+def _group_by_deviation(deviations_by_type: Mapping[int, set[str]]) -> dict[str, tuple[int, ...]]:
     return {
-        word: tuple(t for t, words in sorted(words_of.items()) if word in words)
-        for word in DEVIATIONS
-        if any(word in words for words in words_of.values())
+        deviation: tuple(
+            t for t, deviations in sorted(deviations_by_type.items()) if deviation in deviations
+        )
+        for deviation in DEVIATIONS
+        if any(deviation in deviations for deviations in deviations_by_type.values())
     }

@@ -15,7 +15,7 @@ from ortable import dtypes
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
-Meaning = Callable[..., Array]  # the operator in exact arithmetic
+ExactFunction = Callable[..., Array]  # the operator in exact arithmetic
 _INF, _NAN = float("inf"), float("nan")
 _MIN_INEXACT_INT = 2**53 + 1  # the smallest positive int that double cannot represent
 _LENGTHS = (3, 7, 33)  # of reduced rows: below, around and above the width of a vector register
@@ -29,7 +29,7 @@ class Probe:
     """
 
     inputs: tuple[Array | None, ...]
-    meaning: Meaning
+    meaning: ExactFunction
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
 
@@ -176,18 +176,18 @@ def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
 
 
 @_make_factory
-def _unary_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+def _unary_probes(dtype: DType, meaning: ExactFunction, **attributes: Any) -> Iterator[Probe]:
     yield Probe((probe_numbers(dtype),), meaning, attributes)
 
 
 @_make_factory
-def _binary_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+def _binary_probes(dtype: DType, meaning: ExactFunction, **attributes: Any) -> Iterator[Probe]:
     for pair in _operand_pairs(dtype):
         yield Probe(pair, meaning, attributes)
 
 
 @_make_factory
-def _variadic_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+def _variadic_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
     """Yield probes with two and with three operands."""
     for left, right in _operand_pairs(dtype):
         yield Probe((left, right), meaning)
@@ -198,7 +198,7 @@ def _variadic_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
 
 @_make_factory
 def _division_probes(
-    dtype: DType, meaning: Meaning, ints_only: bool = False, **attributes: Any
+    dtype: DType, meaning: ExactFunction, ints_only: bool = False, **attributes: Any
 ) -> Iterator[Probe]:
     """Yield probes without int division by 0 or -1.
 
@@ -231,7 +231,9 @@ def _where(condition: Any, left: Any, right: Any) -> Array:
 
 
 @_make_factory
-def _reduction_probes(dtype: DType, meaning: Meaning, floats_only: bool = False) -> Iterator[Probe]:
+def _reduction_probes(
+    dtype: DType, meaning: ExactFunction, floats_only: bool = False
+) -> Iterator[Probe]:
     """Yield reductions over rows and over columns, since kernels have separate code for each."""
     if floats_only and not _is_float(dtype):
         return
@@ -245,20 +247,20 @@ def _reduction_probes(dtype: DType, meaning: Meaning, floats_only: bool = False)
 
 
 @_make_factory
-def _axis_probes(dtype: DType, meaning: Meaning, **attributes: Any) -> Iterator[Probe]:
+def _axis_probes(dtype: DType, meaning: ExactFunction, **attributes: Any) -> Iterator[Probe]:
     """Yield probes of operators with the attribute ``axis``."""
     for rows in _reduction_rows(dtype):
         for operand, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
-            here = axis
+            probe_axis = axis
             yield Probe(
                 (operand,),
-                lambda x, axis=here: meaning(x, axis=axis),
-                {"axis": here, **attributes},
+                lambda x, axis=probe_axis: meaning(x, axis=axis),
+                {"axis": probe_axis, **attributes},
             )
 
 
 @_make_factory
-def _cumulative_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+def _cumulative_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
         yield Probe((rows, np.array(1)), lambda x, axis: meaning(x, axis=int(axis)))
 
@@ -293,7 +295,7 @@ def _axis_mean(x: Array, axis: int) -> Array:
     return np.add.reduce(x, axis=axis) / x.shape[axis]
 
 
-def _axis_extreme(largest: bool) -> Meaning:
+def _axis_extreme(largest: bool) -> ExactFunction:
     ufunc = np.maximum if largest else np.minimum
     return lambda x, axis: ufunc.reduce(x, axis=axis)
 
@@ -314,7 +316,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
-def _extreme_index(largest: bool) -> Meaning:
+def _extreme_index(largest: bool) -> ExactFunction:
     def meaning(x: Array, axis: int) -> Array:
         # numpy takes the first NaN, as torch does
         wide = x if x.dtype == object else x.astype(np.float64)
@@ -411,7 +413,7 @@ def _sort_probes(dtype: DType) -> Iterator[Probe]:
 
 
 @_make_factory
-def _pool_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+def _pool_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
         yield Probe(
             (rows[None],),
@@ -421,13 +423,15 @@ def _pool_probes(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
 
 
 @_make_factory
-def _global_pools(dtype: DType, meaning: Meaning) -> Iterator[Probe]:
+def _global_pools(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
         yield Probe((rows[None],), lambda x: meaning(x)[..., None])
 
 
 @_make_factory
-def _scatter_probes(dtype: DType, reduction: str, meaning: Meaning, nd: bool) -> Iterator[Probe]:
+def _scatter_probes(
+    dtype: DType, reduction: str, meaning: ExactFunction, nd: bool
+) -> Iterator[Probe]:
     values = probe_numbers(dtype)
     updates = np.roll(values, 7)
     positions = np.arange(len(values))
@@ -446,7 +450,7 @@ def _range_probes(dtype: DType) -> Iterator[Probe]:
 
 @_make_factory
 def _move_probes(
-    dtype: DType, meaning: Meaning, *rest: Array, **attributes: Any
+    dtype: DType, meaning: ExactFunction, *rest: Array, **attributes: Any
 ) -> Iterator[Probe]:
     """Yield probes of operators that only move elements."""
     values = probe_numbers(dtype)
@@ -490,7 +494,7 @@ def _nan_rows(x: Array, *_: Array) -> Array:
 
 
 _SUM, _PRODUCT = np.add.reduce, np.multiply.reduce
-_UNARY: dict[str, Meaning] = {
+_UNARY: dict[str, ExactFunction] = {
     "Abs": np.abs, "Neg": np.negative, "Sign": np.sign, "Relu": _positive, "Identity": np.array,
     "Acos": np.arccos, "Acosh": np.arccosh, "Asin": np.arcsin, "Asinh": np.arcsinh,
     "Atan": np.arctan, "Atanh": np.arctanh, "Ceil": np.ceil, "Cos": np.cos, "Cosh": np.cosh,
@@ -503,7 +507,7 @@ _UNARY: dict[str, Meaning] = {
     "Elu": lambda x: _where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "Swish": lambda x: x * _sigmoid(x),
 }  # fmt: skip
-_BINARY: dict[str, Meaning] = {
+_BINARY: dict[str, ExactFunction] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "And": np.logical_and,
     "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater,
     "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal,

@@ -42,8 +42,8 @@ class VersionRange:
 
     def suffix(self) -> str:
         """Return a suffix for generated function names, such as "_torch_before_2_15"."""
-        words = [f"{_SUFFIX_WORDS[sign]}_{major}_{minor}" for sign, (major, minor) in self.bounds]
-        return "_".join(["_torch", *words]) if words else ""
+        parts = [f"{_SUFFIX_WORDS[sign]}_{major}_{minor}" for sign, (major, minor) in self.bounds]
+        return "_".join(["_torch", *parts]) if parts else ""
 
 
 ALWAYS = VersionRange()
@@ -93,11 +93,11 @@ def covers(outer: VersionRange, inner: VersionRange) -> bool:
     return all(meet([inner, version_range]) is None for version_range in complements)
 
 
-def range_of(inside: Iterable[Version], every: Iterable[Version]) -> str | None:
+def range_of(inside: Iterable[Version], all_versions: Iterable[Version]) -> str | None:
     """Format the range of ``inside`` among ``every``, or return None if one bound is not enough."""
-    members, others = sorted(inside), sorted(set(every) - set(inside))
-    if not members or not others:
+    members, other_versions = sorted(inside), sorted(set(all_versions) - set(inside))
+    if not members or not other_versions:
         return None
-    if members[-1] < others[0]:
-        return f"<{dotted(others[0])}"
-    return f">={dotted(members[0])}" if others[-1] < members[0] else None
+    if members[-1] < other_versions[0]:
+        return f"<{dotted(other_versions[0])}"
+    return f">={dotted(members[0])}" if other_versions[-1] < members[0] else None

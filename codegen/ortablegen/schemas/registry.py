@@ -72,9 +72,9 @@ def registered_schema(key: str) -> Any:
     import torch
 
     name, _, overload = key.partition(".")
-    namespace, _, plain = name.partition("::")
+    namespace, _, operator = name.partition("::")
     try:
-        packet = getattr(getattr(torch.ops, namespace), plain)
+        packet = getattr(getattr(torch.ops, namespace), operator)
         return getattr(packet, overload or "default")._schema
     except (AttributeError, RuntimeError):
         return None
@@ -119,8 +119,8 @@ class InstalledTorch:
         """Return the overloads of ``aten::add``."""
         import torch
 
-        namespace, _, plain = name.partition("::")
-        packet: Any = getattr(getattr(torch.ops, namespace), plain, None)
+        namespace, _, operator = name.partition("::")
+        packet: Any = getattr(getattr(torch.ops, namespace), operator, None)
         names = packet.overloads() if packet is not None else ()
         return tuple(from_torch_schema(getattr(packet, overload)._schema) for overload in names)
 
@@ -232,18 +232,18 @@ def schema_of(
     key = key_of_schema(parsed)
     for _, other in versions.others:
         _check_other_schema(parsed, parsed_schema(other))
-    own = from_torch_schema(parsed)
-    if own.is_mutable and registry.is_record:
-        return own  # the caller refuses it; records lack mutable operators
+    entry_schema = from_torch_schema(parsed)
+    if entry_schema.is_mutable and registry.is_record:
+        return entry_schema  # the caller refuses it; records lack mutable operators
     if not registry.speaks_for(key):
         if requires is None:
             raise SchemaProblem(
                 f"'{key}' is not an operator that torch itself registers",
                 fix="name the module that registers it: requires: package",
             )
-        return own
+        return entry_schema
     if requires is not None and not registry.is_record and import_problem(requires) is not None:
-        return own
+        return entry_schema
     entry_versions = _entry_versions(registry, versions)
     registered = {version: registry.text(key, version) for version in entry_versions}
     _check_present(key, registered, registry)
@@ -251,7 +251,7 @@ def schema_of(
         v for v in entry_versions if registered[v] != canonical_text(versions.text(text, v))
     ]
     if not differing:
-        return own
+        return entry_schema
     texts = {
         registered[version]: [v for v in differing if registered[v] == registered[version]]
         for version in differing
@@ -315,23 +315,23 @@ def _entry_versions(registry: Registry, versions: TorchVersions) -> list[Version
     return entry_versions
 
 
-def _check_present(key: str, found: dict[Version, str | None], registry: Registry) -> None:
+def _check_present(key: str, registered: dict[Version, str | None], registry: Registry) -> None:
     """Raise `SchemaProblem` if a version that the entry is for lacks the operator."""
-    missing = [version for version, text in found.items() if text is None]
+    missing = [version for version, text in registered.items() if text is None]
     if not missing:
         return
-    if len(missing) < len(found):
-        present_range = range_of(set(found) - set(missing), registry.versions)
+    if len(missing) < len(registered):
+        present_range = range_of(set(registered) - set(missing), registry.versions)
         raise SchemaProblem(
             f"there is no operator '{key}' in torch {listed(missing)}",
             fix=f'say which versions have it: torch: "{present_range or ">=2.14, <2.16"}"',
         )
-    close = difflib.get_close_matches(key, registry.keys, n=3, cutoff=0.6)
-    notes = (f"did you mean {', '.join(close)}?",) if close else ()
+    close_keys = difflib.get_close_matches(key, registry.keys, n=3, cutoff=0.6)
+    notes = (f"did you mean {', '.join(close_keys)}?",) if close_keys else ()
     if len(missing) < len(registry.versions):
         notes = (f"the entry is only for torch {listed(missing)}",)
     fix = None
-    if not close and not registry.is_record and not key.startswith("aten::"):
+    if not close_keys and not registry.is_record and not key.startswith("aten::"):
         fix = "import the module that registers it first; in the shell: --import MODULE"
     raise SchemaProblem(f"torch has no operator '{key}'", notes=notes, fix=fix)
 
@@ -345,17 +345,28 @@ def _other_schemas(texts: dict[str | None, list[Version]], registry: Registry) -
     return f"torch: {{{', '.join(pairs)}}}, or write a separate entry for each range of versions"
 
 
-def _check_other_schema(own: Any, other: Any) -> None:
+def _check_other_schema(entry_schema: Any, other_schema: Any) -> None:
     """Raise `SchemaProblem` if one converter cannot serve another version's schema, too.
 
     It must be of the same operator, with arguments that differ in names and types only.
     """
-    key = key_of_schema(own)
-    if key_of_schema(other) != key:
-        raise SchemaProblem(f"'torch' gives a schema of '{key_of_schema(other)}', not of '{key}'")
-    kinds = [[(a.kwarg_only, a.has_default_value()) for a in s.arguments] for s in (own, other)]
-    named = [[a.name for a in s.arguments if a.kwarg_only] for s in (own, other)]
-    if kinds[0] != kinds[1] or named[0] != named[1] or len(own.returns) != len(other.returns):
+    key = key_of_schema(entry_schema)
+    if key_of_schema(other_schema) != key:
+        raise SchemaProblem(
+            f"'torch' gives a schema of '{key_of_schema(other_schema)}', not of '{key}'"
+        )
+    argument_kinds = [
+        [(a.kwarg_only, a.has_default_value()) for a in s.arguments]
+        for s in (entry_schema, other_schema)
+    ]
+    keyword_names = [
+        [a.name for a in s.arguments if a.kwarg_only] for s in (entry_schema, other_schema)
+    ]
+    if (
+        argument_kinds[0] != argument_kinds[1]
+        or keyword_names[0] != keyword_names[1]
+        or len(entry_schema.returns) != len(other_schema.returns)
+    ):
         raise SchemaProblem(
             f"the schemas of '{key}' differ in more than argument names and types",
             notes=("one converter serves all versions that an entry is for",),

@@ -11,7 +11,7 @@ from typing import Any
 from ortable.errors import SpecError
 
 MAX_ERRORS = 1000  # a run stops there: so many errors have one cause that is not in the entries
-SHOWN_ROWS = 2  # rows listed for an error in text that several rows of `for:` share
+MAX_SHOWN_ROWS = 2  # rows listed for an error in text that several rows of `for:` share
 
 
 @dataclass(frozen=True, order=True)
@@ -116,12 +116,12 @@ class Diagnostics:
 
     def check_unique(self, named: Iterable[tuple[str, Span]]) -> None:
         """Report the names that occur more than once."""
-        seen: dict[str, Span] = {}
+        spans: dict[str, Span] = {}
         for name, span in named:
-            first = seen.setdefault(name, span)
-            if first is not span:
+            first_span = spans.setdefault(name, span)
+            if first_span is not span:
                 self.error(
-                    span, f"duplicate entry for '{name}'", [f"first given at {first.origin}"]
+                    span, f"duplicate entry for '{name}'", [f"first given at {first_span.origin}"]
                 )
 
     def check_sorted(
@@ -154,9 +154,9 @@ class Diagnostics:
         lines.extend(f"{position}: note: {note}" for note in diagnostic.notes)
         rows = [row for row in self._rows.get(diagnostic, ()) if row.line != diagnostic.span.line]
         row_note = "note: with the values of this row"
-        lines.extend(f"{self.folder}{row}: {row_note}" for row in rows[:SHOWN_ROWS])
-        if len(rows) > SHOWN_ROWS:
-            lines.append(f"{position}: note: and {len(rows) - SHOWN_ROWS} more rows")
+        lines.extend(f"{self.folder}{row}: {row_note}" for row in rows[:MAX_SHOWN_ROWS])
+        if len(rows) > MAX_SHOWN_ROWS:
+            lines.append(f"{position}: note: and {len(rows) - MAX_SHOWN_ROWS} more rows")
         if diagnostic.fix:
             lines.append(f"{position}: fix: {diagnostic.fix}")
         return "\n".join(lines)

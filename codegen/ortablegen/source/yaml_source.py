@@ -354,8 +354,8 @@ _ESCAPE = re.compile(r"\\(x..|u.{4}|U.{8}|.)")
 
 def _find_position(text: str, position: int, display: str) -> Span:
     """Convert an offset in a text to line and column."""
-    before = text[:position]
-    return Span(display, before.count("\n") + 1, len(before) - before.rfind("\n"))
+    text_before = text[:position]
+    return Span(display, text_before.count("\n") + 1, len(text_before) - text_before.rfind("\n"))
 
 
 def _report_error(
@@ -397,8 +397,8 @@ def _is_indentation_error(error: yaml.MarkedYAMLError, text: str) -> bool:
     if mark is None:
         return False
     lines = text.splitlines()
-    before = lines[mark.line][: mark.column] if mark.line < len(lines) else ""
-    is_line_start = not before.strip(" -")
+    text_before = lines[mark.line][: mark.column] if mark.line < len(lines) else ""
+    is_line_start = not text_before.strip(" -")
     return is_line_start and ("block" in problem or "block" in (error.context or ""))
 
 
