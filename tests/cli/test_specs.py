@@ -221,7 +221,7 @@ def test_rewrites(
 @pytest.mark.parametrize(
     ("case", "told"),
     [
-        ('graph: "return foo(Mul(x, two))", two: "f32[]"', "'foo(Mul(x, two))' is no node"),
+        ('graph: "return foo(Mul(x, two))", two: "f32[]"', "'foo(Mul(x, two))' is not a node"),
         ('graph: "return Mul(x, two)", two: 3', "'3' of 'two' is no tensor"),
         (
             'graph: "return SequenceConstruct(x, two)", two: "f32[]"',

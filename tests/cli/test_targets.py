@@ -164,7 +164,7 @@ def test_flags_of_transformers_are_for_its_models(
     ("words", "said"),
     [
         (["f3[2,4]"], "unknown dtype 'f3'"),
-        (["f32[2,b]"], "'b' in 'f32[2,b]' is no size"),
+        (["f32[2,b]"], "'b' in 'f32[2,b]' is not a size"),
         (["f32[n=2,4]", "f32[n=3,4]"], "n is 2, and in 'f32[n=3,4]' 3"),
         (["x=f32[2]", "f32[2]"], "has no name, and stands behind one that has"),
         (["x=f32[2]", "x=f32[2]"], "'x' is given twice"),

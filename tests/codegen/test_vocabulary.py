@@ -105,8 +105,8 @@ def test_no_prelude_word_is_an_argument_name_of_torch() -> None:
     diagnostics = Diagnostics()
     check_specs(Specs(registry=Record(((2, 13),), {"aten::x": {(2, 13): text}})), diagnostics)
     assert [error.message for error in diagnostics.errors] == [
-        "the prelude's function 'cast' is an argument name of torch, too: an entry could not say"
-        " which"
+        "the prelude function 'cast' is also an argument name of torch, so entries would be"
+        " ambiguous"
     ]
     assert str(diagnostics.errors[0].span).startswith("runtime/ortable/prelude/")
 

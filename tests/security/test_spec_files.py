@@ -32,13 +32,13 @@ def _laughs(levels: int) -> str:
 
 YAML = {
     "a billion of one list": (_laughs(9), "more than 50000 values"),
-    "an alias in what it names": ("- &a [*a]", "is a part of what it names"),
+    "an alias in what it names": ("- &a [*a]", "is inside the value that it refers to"),
     "an alias of nothing": ("- *a", "undefined alias 'a'"),
     "deep lists": ("[" * 5000 + "]" * 5000, "more than 40 levels"),
     "deep lists without end": ("- " * 5000, "more than 40 levels"),
     "deep mappings": ("{a: " * 5000 + "}" * 5000, "more than 40 levels"),
-    "NUL": ("- op: \0", "no character U+0000"),
-    "a bell": ("- op: \a", "no character U+0007"),
+    "NUL": ("- op: \0", "the character U+0000"),
+    "a bell": ("- op: \a", "the character U+0007"),
     "an object of Python": ("- !!python/object/apply:os.system [x]", "is a mapping"),
     "two documents": ("- a\n---\n- b", "another document"),
     "another version of YAML": ("%YAML 9.9\n---\n- a", "YAML"),
@@ -127,7 +127,7 @@ def test_a_file_imports_nothing(tmp_path: Path) -> None:
         load_specs(path, override=True)
     entry.update(lower="return Relu(self)", requires="this")
     path.write_text(json.dumps([entry]))
-    with pytest.raises(SpecError, match="imports nothing"):
+    with pytest.raises(SpecError, match="cannot import modules"):
         load_specs(path, override=True)
 
 

@@ -40,8 +40,11 @@ def test_a_row_is_a_function_with_the_signature_of_its_operator(tmp_path):
         ("op: aten::_foreach_gone, each: add(self)", "no supported torch has an operator"),
         (f'{OP}, each: "add.Tensor(self, other)"', "argument 'alpha' is not read"),
         (f'{OP}, each: "add.Tensor(self, others, alpha=alpha)"', "has no argument 'others'"),
-        (f'{OP}, each: "add.Tensor(self, alpha=alpha)", unused: {{other: x}}', "not the arguments"),
-        (f'{OP}, each: "add.Scalar(self, other, alpha, alpha=alpha)"', "not the arguments"),
+        (
+            f'{OP}, each: "add.Tensor(self, alpha=alpha)", unused: {{other: x}}',
+            "the arguments do not fit",
+        ),
+        (f'{OP}, each: "add.Scalar(self, other, alpha, alpha=alpha)"', "the arguments do not fit"),
         (f'{OP}, each: "ad.Tensor(self, other, alpha=alpha)"', "has no operator 'aten::ad.Tensor'"),
         (f'{OP}, each: "add.Tensor(self, other, alpha=alpha)", elements: [x]', "no argument 'x'"),
         (f'{OP}, each: "self + other"', "neither an argument nor a call"),

@@ -84,11 +84,11 @@ def test_an_optimizer(tmp_path: Path) -> None:
         ("{name: A, level: 1, verdict: idle}", "an optimizer that is idle needs 'why'"),
         (
             "{name: A, level: 1, verdict: safe, graphs: float64}",
-            "'graphs' of what is disabled is float64 or int8 activations",
+            "'graphs' of a disabled optimizer is float64 or int8 activations",
         ),
         (
             "{name: A, level: 1, verdict: disabled, wrong: x, instead: y, cost: z, graphs: all}",
-            "'graphs' of what is disabled is float64 or int8 activations",
+            "'graphs' of a disabled optimizer is float64 or int8 activations",
         ),
     ],
 )
