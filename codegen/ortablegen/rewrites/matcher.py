@@ -363,7 +363,7 @@ class MatcherText(NodeMatcherEmitter):
                     producers.append((argument, texts[-1]))
                 else:
                     texts.append(self.new_temporary())
-                    tests.append(f"{texts[-1]} != {self.text_of(argument)}")
+                    tests.append(f"{texts[-1]} != {self.result_text(argument)}")
                 continue
             texts.append(self.new_temporary())
             if isinstance(argument, Absent):
