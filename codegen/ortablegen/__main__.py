@@ -1,7 +1,4 @@
-"""Run the command line of codegen.
-
-``generate`` exits before torch is imported if no file changed since the last run.
-"""
+"""Run the command line; ``generate`` without changes exits before torch is imported."""
 
 from __future__ import annotations
 

@@ -269,10 +269,7 @@ def _no_checkout(root: Path) -> str:
 
 
 def _report_record(path: Path, specs: Specs, verb: str) -> bool:
-    """Print how the installed torch differs from its record; whether ``check`` has to fail.
-
-    If the record lacks the installed version, print a note and return False.
-    """
+    """Print how the installed torch differs from its record; return whether ``check`` fails."""
     record, installed = read_record(path), installed_torch()
     if installed not in record.versions:
         print(

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 PLACE = Path("build") / "codegen.stamp"
-# Inputs (functions of the runtime are names of the spec language) and outputs of codegen.
+# Inputs (specs call functions of the runtime) and outputs of codegen.
 _FOLDERS = ("specs", "codegen/ortablegen", "runtime/ortable", "generated")
 _PAGES = ("docs/operators.md", "docs/optimizers.md", "docs/sessions.md", "docs/language.md")
 _LIBRARIES = ("torch", "onnx", "onnxruntime", "jinja2", "pyyaml")
@@ -35,10 +35,7 @@ def write_stamp(root: Path) -> None:
 
 
 def digest(root: Path) -> str:
-    """Return a SHA-256 over the names and bytes of every file that codegen reads or writes.
-
-    It includes the versions of Python and of the libraries that codegen calls.
-    """
+    """Return a SHA-256 over all inputs and outputs of codegen, and the versions of its libraries."""
     state = hashlib.sha256(platform.python_version().encode())
     for library in _LIBRARIES:
         state.update(f"{library} {_version(library)}\n".encode())

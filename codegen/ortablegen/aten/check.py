@@ -227,7 +227,7 @@ _RESULT_DTYPE_PROMOTIONS = ("default", "bool_to_long", "int_to_float", "pow")
 
 
 def result_dtypes(entry: OpEntry) -> frozenset[int] | None:
-    """Return the possible dtypes of the only result by `out`, None if unknown."""
+    """Return the dtypes that `out` allows for the only result, None if unknown."""
     if len(entry.out) != 1:
         return None
     rule = entry.out[0].dtype.expression
@@ -280,7 +280,6 @@ class _OpChecker:
         self.limits = Limits(numbers, dict(entry.precision)) if numbers is not None else None
 
     def check(self) -> None:
-        """Report all errors of the entry."""
         entry = self.entry
         reports_before = self.diagnostics.reports
         if entry.schema.is_mutable and not entry.schema.written:
@@ -353,7 +352,7 @@ class _OpChecker:
         return promote.args if promote.kind in _RESULT_DTYPE_PROMOTIONS else ()
 
     def find_argument_like_result(self, env: Env) -> tuple[str, ...]:
-        """Return the argument whose dtype the only result has by `out`."""
+        """Return the argument whose dtype is, according to `out`, that of the only result."""
         if len(self.entry.out) != 1:
             return ()
         rule = self.entry.out[0].dtype.expression
@@ -385,7 +384,6 @@ class _OpChecker:
     def make_checker(
         self, code: Code, env: Env, condition: bool, case: LowerCase | None, linked: tuple[str, ...]
     ) -> CodeChecker:
-        """Make a checker of code in a case."""
         opsets, target = (case.opset_range, case.target) if case else (DOMAIN_RANGE[""], None)
         return CodeChecker(
             code, dict(env), self.diagnostics, opsets, target, condition, linked,
@@ -449,7 +447,7 @@ class _OpChecker:
                 )
 
     def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
-        """Check the cases in order, each with the facts that earlier cases leave."""
+        """Check the cases in order, and narrow the environment after each."""
         argument_kinds = {name: value.kind for name, value in env.items()}
         if cases and not cases[-1].is_catch_all:
             self.error(
@@ -494,7 +492,7 @@ class _OpChecker:
                 self.error(case.span, "this case can't be reached", notes)
 
     def check_case(self, case: LowerCase, env: Env, linked: tuple[str, ...]) -> Env:
-        """Check a case; return the facts that hold if it does not apply."""
+        """Check a case; return the environment of the cases after it."""
         inside = env
         if case.when is not None:
             self.check_expression(case.when, env, condition=True, case=case)
@@ -531,7 +529,6 @@ class _OpChecker:
         return frozenset(self.entry.schema.names if read is None else read)
 
     def check_arguments_read(self) -> None:
-        """Report arguments that are never read."""
         unused = {name for name, _, _ in self.entry.ignore}
         if all(case.refuse is not None for case in self.entry.lower):
             return  # also if the entry has no case of `lower`

@@ -34,7 +34,7 @@ _HEADER = header("specs/")
 
 @dataclass(frozen=True)
 class Coverage:
-    """One operator: its spec file, and what its samples and cases cover."""
+    """A row for one operator: its spec file, and what its samples and cases cover."""
 
     name: str
     file: str
@@ -249,7 +249,7 @@ def _format_counts(rows: list[Coverage], specs: Specs) -> str:
 
 
 def _entry_kinds(entries: Sequence[OpEntry]) -> list[str]:
-    """Return the kind of each entry; a "yaml" entry that calls a Python one is "mixed"."""
+    """Return the kind of each entry; a "yaml" entry that calls other kinds is "mixed"."""
     kinds_by_function = {entry.schema.function_name: _entry_kind(entry) for entry in entries}
     called = {
         entry.schema.function_name: _block_names(entry) & set(kinds_by_function)
@@ -270,10 +270,7 @@ def _block_names(entry: OpEntry) -> set[str]:
 
 
 def _entry_kind(entry: OpEntry) -> str:
-    """Classify an entry as "python", "call", "mixed" or "yaml".
-
-    "python" has a lowering, "call" a single call of a family function in each case.
-    """
+    """Classify an entry: "python" (a lowering), "call" (one family call a case), "mixed", "yaml"."""
     cases = entry.every_case()
     if any(case.python is not None for case in cases):
         return "python"

@@ -30,11 +30,7 @@ def reads_drawn(entry: OpEntry) -> bool:
 
 
 def find_overload(call: ast.expr, registry: Registry) -> tuple[str, tuple[str, ...]] | None:
-    """Find the overload of an in-place operator that takes the arguments of the call.
-
-    Returns:
-        Its name, and the argument names in schema order without the tensor; None if torch has none.
-    """
+    """Return the in-place overload that takes the arguments of a call, and their order, or None."""
     if not is_call(call) or not called_name(call).endswith("_"):
         return None
     arg_names = {keyword.arg for keyword in call.keywords} - {"shape", "dtype"}

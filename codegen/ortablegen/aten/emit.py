@@ -403,10 +403,7 @@ def _dispatch_text(specs: Specs) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Row:
-    """An operator in the dispatch tables: its function, and which other functions it has.
-
-    ``condition`` is the condition on torch's version ("": always).
-    """
+    """An operator in the dispatch tables; ``condition`` is on torch's version ("": always)."""
 
     key: str
     condition: str

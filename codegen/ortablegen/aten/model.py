@@ -80,10 +80,7 @@ class OutRule:
 
 @dataclass(frozen=True)
 class Promote:
-    """``promote: {args: [...], kind: ..., opmath: ...}``.
-
-    ``opmath`` is the argument that torch's kernel reads in float32 if the others are half floats.
-    """
+    """``promote:``; ``opmath`` is an argument that torch reads in float32 beside half floats."""
 
     args: tuple[str, ...]
     kind: str
@@ -353,10 +350,7 @@ class NumberEntry:
 
 @dataclass(frozen=True)
 class Placed:
-    """``run_in: torch``: an operator that the backend runs in torch, and why.
-
-    ``lowered``: an entry also lowers it, for exports.
-    """
+    """``run_in: torch``, and why; ``lowered`` if the entry also has a lowering for exports."""
 
     name: str
     why: str
@@ -377,10 +371,7 @@ class TraitUse:
 
 @dataclass(frozen=True)
 class Traits:
-    """``traits:`` of the operator or Python function ``name``.
-
-    ``traits_only``: the entry has no lowering, so the operator is not supported.
-    """
+    """``traits:`` of an operator or Python function; ``traits_only`` without a lowering."""
 
     kind: str
     name: str

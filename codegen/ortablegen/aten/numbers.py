@@ -1,7 +1,4 @@
-"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph.
-
-Their blocks compute the functions by nodes on 0-d results.
-"""
+"""``number:`` and ``condition:`` entries: Python functions on numbers, computed by 0-d nodes."""
 
 from __future__ import annotations
 
@@ -100,10 +97,7 @@ def converter_lines(entry: NumberEntry, needs: Needs) -> list[str]:
 
 
 def dispatch_rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
-    """Return rows of the dispatch table of ``number`` or ``condition``.
-
-    A row has the short name, the family, the function and the letters of its parameters.
-    """
+    """Return rows of a dispatch table: short name, family, function, letters of parameters."""
     return sorted(
         (entry.short_name, Path(entry.file).stem, entry.function_name, entry.kind_letters)
         for entry in entries

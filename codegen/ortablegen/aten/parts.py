@@ -179,11 +179,7 @@ class PartReader(EntryReader):
         return () if None in cases else tuple(case for case in cases if case is not None)
 
     def complex_form(self, node: YNode | None) -> ComplexForm | None:
-        """Read ``complex``.
-
-        It is ``parts(self, other)``, ``products(input, weight, bias)``, ``lower``, a block, or
-        cases.
-        """
+        """Read ``complex``: ``parts(...)``, ``products(...)``, ``lower``, a block, or cases."""
         if node is None:
             return None
         if isinstance(node, YScalar) and node.text.strip() == "lower":

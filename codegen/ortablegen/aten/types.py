@@ -22,10 +22,7 @@ _MAX_ASSIGNMENTS = 120
 
 
 def operand_dtypes(entry: OpEntry) -> dict[str, frozenset[int]]:
-    """Return the dtypes that each argument of ``types:`` may have in a call of the operator.
-
-    Promoted arguments have dtypes before promotion, which must be equal.
-    """
+    """Return the dtypes of each argument of ``types:`` in a call, before promotion."""
     promoted = entry.promote.args if entry.promote is not None else ()
     allowed: dict[str, frozenset[int]] = {}
     for variable in entry.types:
@@ -65,11 +62,7 @@ Assignment = Mapping[str, int]  # a dtype for each variable
 
 
 def _enumerate_assignments(variables: tuple[TypeVariable, ...]) -> list[Assignment]:
-    """Return the assignments of members to variables.
-
-    If there are too many, each variable varies alone, with the other variables at their first
-    member.
-    """
+    """Return assignments of members; if there are too many, vary each variable alone."""
     if math.prod(len(variable.members) for variable in variables) > _MAX_ASSIGNMENTS:
         firsts = {variable.name: variable.members[0] for variable in variables}
         return [

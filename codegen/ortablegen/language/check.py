@@ -190,7 +190,7 @@ class CodeChecker:
             return self.check_onnx(node, outputs)
         name = called_name(node)
         if name in self.env:
-            return self.error(node, f"'{name}' is a value here and cannot be called")
+            return self.error(node, f"'{name}' is a value and cannot be called")
         if name in self.words:
             return self.check_helper(node, self.words[name])
         if name in vocabulary.BUILTINS:
@@ -235,7 +235,7 @@ class CodeChecker:
         """Check a call of a helper function, and infer its result."""
         if self.condition and word.makes_nodes:
             self.error(
-                node, f"'{word.name}' adds nodes to the graph and cannot stand in a condition"
+                node, f"'{word.name}' adds nodes to the graph and cannot be used in a condition"
             )
         positional = [p for p in word.parameters if not p.variadic]
         variadic = next((p for p in word.parameters if p.variadic), None)

@@ -76,7 +76,7 @@ class EntryReader:
         return self.read_text(entry.get(key), key)
 
     def read_mapping(self, node: YNode | None, message: str, fix: str | None = None) -> YMap | None:
-        """Return the node as a mapping; None if it is missing, or reported as another node."""
+        """Return a mapping node; return None if it is missing, or report another node."""
         if node is None or isinstance(node, YMap):
             return node
         return self.error(node.span, message, fix=fix)

@@ -68,8 +68,8 @@ Report = Callable[..., None]
 class MemberChecker:
     """Checks code for all dtype assignments at once.
 
-    ``names`` are the assignments as errors show them (``T = int8``), ``live`` those in which the
-    code runs.
+    ``names`` are the assignments as errors show them (``T = int8``); ``live`` marks the assignments
+    in which the code runs.
     """
 
     names: tuple[str, ...]
@@ -298,9 +298,8 @@ class MemberChecker:
             return KnownValue(
                 operand.kind, tuple(_OPMATH.get(dtype, dtype) for dtype in operand.dtypes)
             )
-        if (
-            name == "opmath_beside"
-        ):  # or float32, which every node that takes half floats takes, too
+        # the result may also be float32, which every node that accepts half floats accepts
+        if name == "opmath_beside":
             return argument_at(1)
         if name == "cast_all":
             operand = argument_at(1)
@@ -413,7 +412,7 @@ def _intersect_live(live: tuple[bool, ...], conditions: Iterable[bool]) -> tuple
 def _merge_sides(
     left: KnownValue | None, right: KnownValue | None, truth: Truth
 ) -> KnownValue | None:
-    """Return the value of a ternary: the side taken in each assignment, if they differ."""
+    """Return the value of a ternary, which takes either side depending on the assignment."""
     if left == right or all(holds is True for holds in truth):
         return left
     if all(holds is False for holds in truth):
@@ -456,7 +455,7 @@ _DTYPE_SOURCES = {
     ),
     **dict.fromkeys(("fmod_of", "larger_of", "remainder_of", "smaller_of", "trunc_quotient"), "a"),
 }  # fmt: skip
-_FIXED_DTYPES = {
+_RESULT_DTYPE_SETS = {
     **dict.fromkeys(("run_ids", "run_lengths"), _INT64),
     **dict.fromkeys(("c_truth", "run_starts"), narrowing.BOOLEAN),
 }
@@ -464,8 +463,8 @@ _FIXED_DTYPES = {
 
 def word_dtypes(word: vocabulary.Word, arguments: Mapping[str, Value]) -> frozenset[int] | None:
     """Return the dtypes that a helper's result may have; None if unknown."""
-    if word.name in _FIXED_DTYPES:
-        return _FIXED_DTYPES[word.name]
+    if word.name in _RESULT_DTYPE_SETS:
+        return _RESULT_DTYPE_SETS[word.name]
     if word.name in FIXED_DTYPE:
         return frozenset({FIXED_DTYPE[word.name]})
     if word.name in ("opmath", "opmath_dtype"):

@@ -36,11 +36,7 @@ _FIXES = {
 
 @dataclass
 class OnnxCall:
-    """A CapWord call with the kinds of its arguments.
-
-    ``outputs`` is None for a list of all outputs; ``spread``: the call passes on a node's
-    attributes.
-    """
+    """A CapWord call; ``outputs`` None returns a list, ``spread`` passes on a node's attributes."""
 
     node: ast.Call
     inputs: list[Value]
@@ -146,11 +142,7 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
 
 
 def _suggest_fix(call: OnnxCall, argument: ast.expr, value: Value, formal: Formal) -> str:
-    """Suggest how to turn a value into a result.
-
-    Ints become an int64 vector by ``as_vec``; other values and literals become constants of the
-    dtype of the other operand.
-    """
+    """Suggest ``as_vec`` to turn ints into a result, or a constant of the other operand's dtype."""
     text = ast.unparse(argument)
     if value.kind.base == kinds.COMPLEX:
         return f"re({text}), im({text})"

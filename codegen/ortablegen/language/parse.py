@@ -11,8 +11,8 @@ from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YScalar
 
 MAX_STATEMENTS = 12
-MAX_CHARACTERS = 10_000  # of a piece of code; the longest in specs has 1,000
-MAX_LEVELS = 50  # of the syntax tree; the deepest in specs has 11
+MAX_CHARACTERS = 10_000  # limit for a piece of code; the longest in specs has 1,000
+MAX_LEVELS = 50  # depth of the syntax tree; the deepest in specs has 11
 
 _EXPRESSIONS = (
     ast.Expr, ast.Name, ast.Constant, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare,

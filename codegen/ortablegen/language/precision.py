@@ -229,10 +229,7 @@ def _is_variant(variant: str, call: ast.Call, inputs: list[Value]) -> bool:
 
 
 def _reachable_dtypes(schema: OnnxSchema, inputs: list[Value]) -> frozenset[int]:
-    """Return the possible dtypes of the operand that types the result.
-
-    Half floats without a kernel run in float32.
-    """
+    """Return the possible dtypes of the operand that types the result, float32 for half floats."""
     names = {name for name, _ in schema.type_params}
     type_name = schema.outputs[0].type if schema.outputs and schema.outputs[0].type in names else ""
     if not type_name or all(formal.type != type_name for formal in schema.inputs):

@@ -102,7 +102,7 @@ def tensor_sample(text: str) -> TensorSample | None:
 
 
 def unknown_operators(expected: str) -> list[tuple[str, str]]:
-    """Return the words of ``expect:`` that are no ONNX operators, with spelling hints."""
+    """Return the words of ``expect:`` that are not ONNX operators, with spelling hints."""
     unknown = []
     for word in dict.fromkeys(expected.split()):
         if word not in all_operators():
@@ -155,7 +155,7 @@ def _parse_numbers(text: str) -> Any:
 def literal_value(text: str) -> Any:
     """Parse a literal; text that is not an expression stays text."""
     if _PLAIN_INT.fullmatch(text):
-        return int(text)  # most literals are sizes, which Python's parser parses slowly
+        return int(text)  # fast path: most literals are sizes
     try:
         tree = python_tree(text, "eval").body
     except SyntaxError:

@@ -21,10 +21,7 @@ Operands = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The dtypes of the results (None: unknown), and the problem if the node does not run.
-
-    ``position`` is the wrong operand, None for the node itself.
-    """
+    """The dtypes of the results, or the problem and the ``position`` of its operand."""
 
     outputs: tuple[int | None, ...]
     problem: str | None = None

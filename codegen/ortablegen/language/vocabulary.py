@@ -89,20 +89,13 @@ class Word:
 
 @cache
 def load_prelude() -> dict[str, Word]:
-    """Return the functions that specs may call, read with ``ast``.
-
-    These are the functions in ``__all__`` of modules of ``ortable/prelude`` and
-    ``ortable/lowerings``.
-    """
+    """Return the functions in ``__all__`` of modules of ``ortable/prelude`` and ``lowerings``."""
     functions = _listed_functions("prelude", "lowerings")
     return {function.name: _make_word(function, _module_of(path)) for path, function in functions}
 
 
 def operator_words(schemas: Iterable[OpSchema]) -> dict[str, Word]:
-    """Return the functions that call the lowering of an operator, such as ``aten_sinh(x)``.
-
-    They accept complex pairs in place of results, and then return pairs.
-    """
+    """Return functions such as ``aten_sinh(x)`` that lower an operator, also for complex pairs."""
     tensor_kinds = {RESULT: TENSOR, RESULTS: TENSORS}
     words: dict[str, Word] = {}
     for schema in schemas:
@@ -171,11 +164,7 @@ def inference_words() -> dict[str, Word]:
 
 @cache
 def rewrite_words() -> dict[str, Word]:
-    """Return the functions of rewrites.
-
-    These are the functions of specs, and those in ``__all__`` of modules of
-    ``ortable/passes/rewrite/helpers``.
-    """
+    """Return the functions of specs, and those of ``ortable/passes/rewrite/helpers``."""
     words = dict(load_prelude())
     for path, function in _listed_functions("passes/rewrite/helpers"):
         word = _make_word(function, _module_of(path))

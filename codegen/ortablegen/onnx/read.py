@@ -80,10 +80,7 @@ class _Reader(EntryReader):
         return " ".join(text.split()) if text else None
 
     def read_traits(self) -> tuple[str, ...]:
-        """Return the valid traits of the entry.
-
-        Every schema version must allow a trait, and a graph attribute requires ``has_subgraph``.
-        """
+        """Return the traits of the entry that all schema versions allow; report the others."""
         key = self.versions[-1].key
         node = self.entry.get("traits")
         traits: list[str] = []

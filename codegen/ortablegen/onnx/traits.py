@@ -13,7 +13,7 @@ _BOOL = ("tensor(bool)",)
 
 @dataclass(frozen=True)
 class Trait:
-    """A trait's meaning; ``refuses`` returns why an operator cannot have it, after its name."""
+    """The meaning of a trait; ``refuses`` returns the error for a schema that cannot have it."""
 
     meaning: str
     refuses: Callable[[OnnxSchema], str | None] = lambda schema: None

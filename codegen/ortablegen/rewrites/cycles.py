@@ -142,10 +142,7 @@ def _expand_conditions(rewrite: Rewrite) -> list[ast.expr]:
 
 
 def _rename_condition(condition: ast.expr, binding: Binding, computed: set[str]) -> ast.expr | None:
-    """Express a condition of one rule in the names of the other.
-
-    Return None if it depends on a node that the other rule made, or on ``computed`` names.
-    """
+    """Express a condition of one rule in the names of the other, None if that is impossible."""
     names: dict[str, ast.expr] = {}
     read = names_read([condition]) - set(DTYPES) - set(CONSTANTS)
     for name in read & set(binding):

@@ -36,7 +36,7 @@ from .pattern import (
 )
 
 
-class NodeMatcherEmitter:
+class _NodeEmitter:
     """Emits steps of a matcher: its names and the tests of single nodes."""
 
     def __init__(
@@ -80,15 +80,12 @@ class NodeMatcherEmitter:
         return name
 
     def new_variable(self) -> str:
-        """Return a name for the variable of a node."""
         return self.local_name(f"n{len(self.variables)}")
 
     def new_temporary(self) -> str:
-        """Return a name for a temporary variable."""
         return self.local_name(f"r{next(self.counter)}")
 
     def add_line(self, line: str) -> None:
-        """Add a statement."""
         self.steps.append(Step("do", line))
 
     def fail_if(self, tests: Iterable[str], reason: str = "") -> None:
@@ -98,7 +95,6 @@ class NodeMatcherEmitter:
             self.steps.append(Step("fail_if", condition, reason))
 
     def add_loop(self, line: str) -> None:
-        """Add the head of a loop over candidates."""
         self.steps.append(Step("loop", line))
 
     # -- tests of a node ------------------------------------------------------------------------
@@ -227,7 +223,7 @@ def default_text(value: Any) -> str:
     return repr(value)
 
 
-class MatcherText(NodeMatcherEmitter):
+class MatcherText(_NodeEmitter):
     """Emits the steps of one alternative of a pattern."""
 
     def all_steps(self) -> list[Step]:

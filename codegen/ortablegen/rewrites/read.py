@@ -36,10 +36,7 @@ Traits: TypeAlias = "Mapping[str, frozenset[str]]"  # trait -> keys of its opera
 def read_rewrites(
     folder: Path, root: Path, diagnostics: Diagnostics, traits: Traits
 ) -> tuple[Rewrite, ...]:
-    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``.
-
-    ``traits`` are the traits of specs/onnx, or of the tables generated from it.
-    """
+    """Read every ``*.yaml`` in ``folder``; ``traits`` are the traits of specs/onnx."""
     rewrites: list[Rewrite] = []
     for path in sorted(folder.glob("*.yaml")):
         display = path.relative_to(root).as_posix()

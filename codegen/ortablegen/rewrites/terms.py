@@ -79,7 +79,7 @@ class Output:
 
 @dataclass(eq=False)
 class Unknown:
-    """Any other term."""
+    """A term that is not analyzed."""
 
 
 Term = CapturedResult | Constant | Constants | Spread | Output | Unknown | None

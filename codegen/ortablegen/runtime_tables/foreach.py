@@ -30,11 +30,7 @@ from torch import ops
 
 @dataclass(frozen=True)
 class _Row:
-    """A functional overload of a `_foreach_` operator.
-
-    ``element_call`` computes one element. ``elements`` are tensors that are unbound, in addition to
-    the lists; ``ignored`` are arguments that it need not read.
-    """
+    """An overload: the call for one element, tensors to unbind, and arguments that may be unread."""
 
     op: YScalar
     element_call: YScalar

@@ -69,11 +69,7 @@ def _required_inputs(schema: OnnxSchema) -> list[Formal]:
 
 
 def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
-    """Whether half floats give the same results as float32 does, rounded once.
-
-    True without half floats in the inputs or the result. False if no input row is valid for the
-    operator, so that nothing can be compared.
-    """
+    """Whether half floats give the float32 results rounded once; False if no row can run."""
     if not set(binding.values()) & HALVES:
         return True
     wide_binding = {name: dtypes.float32 if t in HALVES else t for name, t in binding.items()}

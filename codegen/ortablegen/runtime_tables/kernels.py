@@ -35,7 +35,7 @@ from .precision import PROVIDER, measure_operator
 _CUDA = "CUDAExecutionProvider"
 _OPEN_END = 2147483647
 Kernel = Mapping[str, tuple[int, ...]]
-# Types by deviation, by variant of the operator; empty for exact kernels.
+# Variant of the operator -> deviation -> types; empty for exact kernels.
 Numbers = Mapping[str, Mapping[str, tuple[int, ...]]]
 
 # Casts that keep every value, cheapest first: bool to integers, integers to wider ones, floats to
@@ -63,10 +63,7 @@ WIDER: dict[int, tuple[int, ...]] = {
 
 
 def kernel_matches(start: int, end: int, since: int) -> bool:
-    """Whether a kernel runs a schema version, by ONNX Runtime's rule.
-
-    An open-ended kernel runs only the version that it was registered for.
-    """
+    """Whether a kernel runs a version; an open-ended kernel runs only the version it names."""
     return start == since or (end != _OPEN_END and start <= since <= end)
 
 
@@ -90,10 +87,7 @@ def installed_kernels() -> list[Any]:
 
 
 def read_kernels(numbers: bool = True) -> str:
-    """Return the YAML text of the kernel table, one sorted row per operator and schema version.
-
-    With ``numbers``, the deviations of the kernels from exact arithmetic are measured.
-    """
+    """Return the YAML text of the kernel table, with measured deviations if ``numbers``."""
     lines = [_HEADER]
     for schemas, kernels in _by_operator(installed_kernels(), PROVIDER):
         rows = [row for schema in schemas for row in _version_rows(schema, kernels)]
@@ -227,8 +221,8 @@ _CUDA_HEADER = """\
 class _Row:
     """The types that run from ``opset`` on.
 
-    ``functions`` run only through the function body; ``rounds`` are half floats that do so and are
-    rounded at each step.
+    ``functions`` run only through the function body; ``rounds`` are half floats among these that
+    are rounded at each step.
     """
 
     schema: OnnxSchema
@@ -240,10 +234,7 @@ class _Row:
 
 
 def _version_rows(schema: OnnxSchema, all_kernels: Iterable[Any]) -> list[_Row]:
-    """Return the rows of a schema version.
-
-    There are several if operators of its function body gain or lose kernels at some opset.
-    """
+    """Return the rows of a schema version, a new row where its function body runs other types."""
     kernels = _matching_kernels(schema, all_kernels)
     if not schema.has_function:
         return [_Row(schema, schema.since, kernels)]
@@ -304,10 +295,7 @@ def _format_mapping(kernel: Kernel) -> str:
 
 
 def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
-    """Return a kernel's type constraints by type parameter of the schema.
-
-    ONNX Runtime may write them by input or output instead.
-    """
+    """Return type constraints by type parameter; ONNX Runtime may write them by input or output."""
     parameters = {name for name, _ in schema.type_params}
     formals = {f.name: f.type for f in (*schema.inputs, *schema.outputs)}
     result: dict[str, tuple[int, ...]] = {}
@@ -349,10 +337,7 @@ def is_match(kernel: Kernel, binding: Mapping[str, int]) -> bool:
 def _measure_functions(
     schema: OnnxSchema, kernels: Sequence[Kernel], opset: int
 ) -> tuple[list[Kernel], list[Kernel]]:
-    """Return the types without a kernel that run through the function body.
-
-    The second list has the half floats that are rounded at each step.
-    """
+    """Return types that run only through the function body: exact, and rounded half floats."""
     functions: list[Kernel] = []
     rounds: list[Kernel] = []
     for binding, exact in measure_bindings(schema, opset):
@@ -424,10 +409,7 @@ def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
 
 
 def _kernels_of_row(schema: OnnxSchema | None, row: Mapping[str, Any]) -> list[Kernel]:
-    """Return the kernels and function bodies of a line.
-
-    With ``schema``, which is given for lines of the CPU, add the float16 that ONNX Runtime casts.
-    """
+    """Return the kernels of a line, for ``schema`` (CPU) with the float16 that is cast."""
     kernels: list[Kernel] = [_parse_types(k) for k in (*row["kernels"], *row.get("functions", ()))]
     if schema is None or schema.has_function:
         return kernels

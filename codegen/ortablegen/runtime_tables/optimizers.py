@@ -140,7 +140,7 @@ the installed version.
 
 
 def optimizers_page(rows: list[Optimizer]) -> str:
-    """Return the text of ``docs/optimizers.md``: wrong optimizers, then the others."""
+    """Return the text of ``docs/optimizers.md``: optimizers with wrong results first."""
     names = sorted({row.name for row in rows if row.verdict == "disabled"})
     parts = [_INTRODUCTION, *(f'        "{name}",\n' for name in names), "    ],\n)\n```\n\n"]
     parts.append(_VERDICTS)

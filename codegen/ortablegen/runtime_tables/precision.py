@@ -167,10 +167,7 @@ def classify_result(probe: Probe, result: Array) -> set[str]:
 
 
 def _classify_choice(probe: Probe, result: Array, expected: Array) -> set[str]:
-    """Classify booleans and indices.
-
-    The deviation is "drops NaN" if all results without NaN in their input are right.
-    """
+    """Classify booleans and indices; a result is "drops NaN" if only rows with NaN are wrong."""
     if np.array_equal(result.astype(np.int64), expected.astype(np.int64)):
         return set()
     operand = probe.inputs[0]
@@ -186,7 +183,7 @@ def _classify_choice(probe: Probe, result: Array, expected: Array) -> set[str]:
 
 
 def _classify_ints(result: Array, expected: Array) -> set[str]:
-    """Classify ints, which wrap around as in torch; a small error shows a cast to float."""
+    """Classify ints, which wrap around as in torch; a small error means a float computation."""
     low, high = int(np.iinfo(result.dtype).min), int(np.iinfo(result.dtype).max)
     deviations = set()
     for actual, exact in zip(

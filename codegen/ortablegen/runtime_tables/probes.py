@@ -1,6 +1,6 @@
 """Probes of how exactly the kernels of operators compute, with exact results, for `precision.py`.
 
-A meaning computes an operator in exact arithmetic (Python's ints, long doubles).
+The `meaning` of a probe computes the operator in exact arithmetic (Python's ints, long doubles).
 """
 
 from __future__ import annotations
@@ -15,21 +15,18 @@ from ortable import dtypes
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
-ExactFunction = Callable[..., Array]  # the operator in exact arithmetic
+Oracle = Callable[..., Array]  # an operator in exact arithmetic
 _INF, _NAN = float("inf"), float("nan")
-_MIN_INEXACT_INT = 2**53 + 1  # the smallest positive int that double cannot represent
-_LENGTHS = (3, 7, 33)  # of reduced rows: below, around and above the width of a vector register
+_ODD53 = 2**53 + 1  # the smallest positive int that double cannot represent
+_LENGTHS = (3, 7, 33)  # lengths of reduced rows, around the width of a vector register
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A node with its inputs; an input of None is left out.
-
-    ``meaning`` computes the exact first result from the same inputs.
-    """
+    """A node with its inputs (None: left out); ``meaning`` computes its exact first result."""
 
     inputs: tuple[Array | None, ...]
-    meaning: ExactFunction
+    meaning: Oracle
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
 
@@ -67,21 +64,8 @@ def _int_numbers(dtype: DType) -> Array:
     """Return small ints, ints around the limits of float32 and float64, and type limits."""
     low, high = _int_limits(dtype)
     values = [
-        1,
-        2,
-        3,
-        5,
-        7,
-        0,
-        2**24 + 1,
-        2**31 + 1,
-        _MIN_INEXACT_INT,
-        2**62 + 1,
-        high,
-        high - 1,
-        low,
-        low + 1,
-    ]
+        1, 2, 3, 5, 7, 0, 2**24 + 1, 2**31 + 1, _ODD53, 2**62 + 1, high, high - 1, low, low + 1,
+    ]  # fmt: skip
     values += [-value for value in values[:10]]
     generator = np.random.default_rng(7)
     values += [int(value) for value in generator.integers(low, high, 13, dtype, endpoint=True)]
@@ -144,21 +128,16 @@ def _operand_pairs(dtype: DType) -> Iterator[tuple[Array, Array]]:
 
 
 def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
-    """Yield matrices whose rows and columns are reduced.
-
-    Special numbers stand at the first, a middle and the last position.
-    """
+    """Yield matrices to reduce, with special numbers at the first, a middle and the last index."""
     if dtype.kind == "b":
         return
     generator = np.random.default_rng(11)
     for length in _LENGTHS:
         if not _is_float(dtype):
             low, high = _int_limits(dtype)
-            for bound in (9, 2**22, _MIN_INEXACT_INT + 2, 2**60):
-                magnitude = min(bound, high) >> narrow
-                small = generator.integers(
-                    max(low, -magnitude), magnitude, (4, length), np.int64, True
-                )
+            for bound in (9, 2**22, _ODD53 + 2, 2**60):
+                limit = min(bound, high) >> narrow
+                small = generator.integers(max(low, -limit), limit, (4, length), np.int64, True)
                 small[0, :] = abs(small[0, :]) | 1
                 yield small.astype(dtype)
             continue
@@ -176,18 +155,18 @@ def _reduction_rows(dtype: DType, narrow: int = 0) -> Iterator[Array]:
 
 
 @_make_factory
-def _unary_probes(dtype: DType, meaning: ExactFunction, **attributes: Any) -> Iterator[Probe]:
+def _unary_probes(dtype: DType, meaning: Oracle, **attributes: Any) -> Iterator[Probe]:
     yield Probe((probe_numbers(dtype),), meaning, attributes)
 
 
 @_make_factory
-def _binary_probes(dtype: DType, meaning: ExactFunction, **attributes: Any) -> Iterator[Probe]:
+def _binary_probes(dtype: DType, meaning: Oracle, **attributes: Any) -> Iterator[Probe]:
     for pair in _operand_pairs(dtype):
         yield Probe(pair, meaning, attributes)
 
 
 @_make_factory
-def _variadic_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
+def _variadic_probes(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
     """Yield probes with two and with three operands."""
     for left, right in _operand_pairs(dtype):
         yield Probe((left, right), meaning)
@@ -198,12 +177,9 @@ def _variadic_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
 
 @_make_factory
 def _division_probes(
-    dtype: DType, meaning: ExactFunction, ints_only: bool = False, **attributes: Any
+    dtype: DType, meaning: Oracle, ints_only: bool = False, **attributes: Any
 ) -> Iterator[Probe]:
-    """Yield probes without int division by 0 or -1.
-
-    torch refuses the first, and the lowest int divided by -1 traps on some processors.
-    """
+    """Yield probes without int division by 0 or -1, which torch refuses or processors trap."""
     if dtype.kind == "b" or (ints_only and _is_float(dtype)):
         return
     for left, right in _operand_pairs(dtype):
@@ -231,9 +207,7 @@ def _where(condition: Any, left: Any, right: Any) -> Array:
 
 
 @_make_factory
-def _reduction_probes(
-    dtype: DType, meaning: ExactFunction, floats_only: bool = False
-) -> Iterator[Probe]:
+def _reduction_probes(dtype: DType, meaning: Oracle, floats_only: bool = False) -> Iterator[Probe]:
     """Yield reductions over rows and over columns, since kernels have separate code for each."""
     if floats_only and not _is_float(dtype):
         return
@@ -247,7 +221,7 @@ def _reduction_probes(
 
 
 @_make_factory
-def _axis_probes(dtype: DType, meaning: ExactFunction, **attributes: Any) -> Iterator[Probe]:
+def _axis_probes(dtype: DType, meaning: Oracle, **attributes: Any) -> Iterator[Probe]:
     """Yield probes of operators with the attribute ``axis``."""
     for rows in _reduction_rows(dtype):
         for operand, axis in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
@@ -260,7 +234,7 @@ def _axis_probes(dtype: DType, meaning: ExactFunction, **attributes: Any) -> Ite
 
 
 @_make_factory
-def _cumulative_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
+def _cumulative_probes(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
         yield Probe((rows, np.array(1)), lambda x, axis: meaning(x, axis=int(axis)))
 
@@ -295,7 +269,7 @@ def _axis_mean(x: Array, axis: int) -> Array:
     return np.add.reduce(x, axis=axis) / x.shape[axis]
 
 
-def _axis_extreme(largest: bool) -> ExactFunction:
+def _axis_extreme(largest: bool) -> Oracle:
     ufunc = np.maximum if largest else np.minimum
     return lambda x, axis: ufunc.reduce(x, axis=axis)
 
@@ -316,7 +290,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
-def _extreme_index(largest: bool) -> ExactFunction:
+def _extreme_index(largest: bool) -> Oracle:
     def meaning(x: Array, axis: int) -> Array:
         # numpy takes the first NaN, as torch does
         wide = x if x.dtype == object else x.astype(np.float64)
@@ -413,7 +387,7 @@ def _sort_probes(dtype: DType) -> Iterator[Probe]:
 
 
 @_make_factory
-def _pool_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
+def _pool_probes(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
         yield Probe(
             (rows[None],),
@@ -423,15 +397,13 @@ def _pool_probes(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
 
 
 @_make_factory
-def _global_pools(dtype: DType, meaning: ExactFunction) -> Iterator[Probe]:
+def _global_pools(dtype: DType, meaning: Oracle) -> Iterator[Probe]:
     for rows in _reduction_rows(dtype):
         yield Probe((rows[None],), lambda x: meaning(x)[..., None])
 
 
 @_make_factory
-def _scatter_probes(
-    dtype: DType, reduction: str, meaning: ExactFunction, nd: bool
-) -> Iterator[Probe]:
+def _scatter_probes(dtype: DType, reduction: str, meaning: Oracle, nd: bool) -> Iterator[Probe]:
     values = probe_numbers(dtype)
     updates = np.roll(values, 7)
     positions = np.arange(len(values))
@@ -449,24 +421,19 @@ def _range_probes(dtype: DType) -> Iterator[Probe]:
 
 
 @_make_factory
-def _move_probes(
-    dtype: DType, meaning: ExactFunction, *rest: Array, **attributes: Any
-) -> Iterator[Probe]:
+def _move_probes(dtype: DType, meaning: Oracle, *rest: Array, **attributes: Any) -> Iterator[Probe]:
     """Yield probes of operators that only move elements."""
     values = probe_numbers(dtype)
     table = np.resize(values, (4, 6 * max(1, len(values) // 6)))
     yield Probe((table, *rest), lambda x, *_: meaning(x), attributes)
 
 
-ANYTHING = np.longdouble(-12345.678)  # in expected results: not compared
+ANYTHING = np.longdouble(-12345.678)  # marks expected elements that are not compared
 
 
 @_make_factory
 def _recurrent_probes(dtype: DType, gates: int) -> Iterator[Probe]:
-    """Yield a step of a recurrent layer with NaN in one row, whose results must all be NaN.
-
-    Sample calls compare other numbers.
-    """
+    """Yield a step of a recurrent layer; all results of a row with NaN must be NaN."""
     if not _is_float(dtype):
         return
     rows = np.array([[[0.5, -0.25], [_NAN, 0.5]]], dtype)
@@ -482,7 +449,7 @@ def _nan_steps(x: Array, *_: Array) -> Array:
 
 
 def _norm_probes(dtype: DType) -> Iterator[Probe]:
-    """Yield norms whose rows with NaN must be all NaN; sample calls compare other numbers."""
+    """Yield norms; all results of a row with NaN must be NaN."""
     for rows in _reduction_rows(dtype):
         gain = np.ones(rows.shape[1], dtype)
         yield Probe((rows, gain), _nan_rows)
@@ -494,7 +461,7 @@ def _nan_rows(x: Array, *_: Array) -> Array:
 
 
 _SUM, _PRODUCT = np.add.reduce, np.multiply.reduce
-_UNARY: dict[str, ExactFunction] = {
+_UNARY: dict[str, Oracle] = {
     "Abs": np.abs, "Neg": np.negative, "Sign": np.sign, "Relu": _positive, "Identity": np.array,
     "Acos": np.arccos, "Acosh": np.arccosh, "Asin": np.arcsin, "Asinh": np.arcsinh,
     "Atan": np.arctan, "Atanh": np.arctanh, "Ceil": np.ceil, "Cos": np.cos, "Cosh": np.cosh,
@@ -507,7 +474,7 @@ _UNARY: dict[str, ExactFunction] = {
     "Elu": lambda x: _where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "Swish": lambda x: x * _sigmoid(x),
 }  # fmt: skip
-_BINARY: dict[str, ExactFunction] = {
+_BINARY: dict[str, Oracle] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "And": np.logical_and,
     "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Greater": np.greater,
     "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal,

@@ -22,8 +22,8 @@ from ortable import dtypes
 
 PATH = Path(__file__).with_name("onnx_schemas.jsonl")
 FLOOR = 18
-# The newest default-domain opset that the oldest supported ONNX Runtime loads; a test loads a model
-# of this opset and, there, one newer.
+# The newest default-domain opset that the oldest supported ONNX Runtime loads; a test checks that it
+# loads a model of this opset and rejects a model of the next opset.
 CEILING = 26
 MICROSOFT = "com.microsoft"
 # Every release of com.microsoft has opset version 1.
@@ -195,21 +195,13 @@ def versions_between(
 
 
 def _find_versions(op: str, domain: str) -> tuple[OnnxSchema, ...]:
-    """Return all versions of an operator, oldest first.
-
-    An operator that is not recorded, such as one of a newer ONNX Runtime, is read from the
-    installed packages.
-    """
+    """Return all versions of an operator, oldest first, of the record or else as installed."""
     versions = recorded_schemas().get((op, domain))
     return versions if versions is not None else installed_history().get((op, domain), ())
 
 
 def record_installed() -> None:
-    """Record the schemas of the installed packages.
-
-    The record has, for every operator of the supported opsets, the versions in force at one of
-    them.
-    """
+    """Record every schema version of the installed packages that a supported opset uses."""
     import onnxruntime
 
     schemas = []

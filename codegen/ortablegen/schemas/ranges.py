@@ -94,7 +94,7 @@ def covers(outer: VersionRange, inner: VersionRange) -> bool:
 
 
 def range_of(inside: Iterable[Version], all_versions: Iterable[Version]) -> str | None:
-    """Format the range of ``inside`` among ``every``, or return None if one bound is not enough."""
+    """Format ``inside`` as a range of ``all_versions``; None if one bound is not enough."""
     members, other_versions = sorted(inside), sorted(set(all_versions) - set(inside))
     if not members or not other_versions:
         return None

@@ -115,10 +115,7 @@ def record_installed(path: Path) -> str:
 
 
 def compare_installed(record: Record) -> list[str]:
-    """Return the differences of the installed torch from its record, one line an overload.
-
-    Namespaces that this build of torch lacks are ignored.
-    """
+    """Return how the installed namespaces of torch differ from the record, a line an overload."""
     recorded, installed = record.of(installed_torch()), installed_schemas()
     built = {key.partition("::")[0] for key in installed}
     recorded = {key: text for key, text in recorded.items() if key.partition("::")[0] in built}

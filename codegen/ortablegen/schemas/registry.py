@@ -1,8 +1,4 @@
-"""Look up torch operators and their schemas in one of two registries.
-
-`InstalledTorch` serves users' specs. `Record` has every supported version and serves the specs of
-this repository, so that codegen does not depend on the installed version.
-"""
+"""Look up operator schemas in the installed torch (users' specs) or in a record (own specs)."""
 
 from __future__ import annotations
 
@@ -20,10 +16,7 @@ from .torch import OpSchema, SchemaProblem, from_torch_schema, key_of_schema, pa
 
 @dataclass(frozen=True)
 class TorchVersions:
-    """The torch versions that an entry is for.
-
-    ``present`` is their range; ``others`` are schema texts that differ in parts of it.
-    """
+    """The torch versions of an entry, and schema texts that differ in some of them."""
 
     present: VersionRange = ALWAYS
     others: tuple[tuple[VersionRange, str], ...] = ()
@@ -324,7 +317,7 @@ def _check_present(key: str, registered: dict[Version, str | None], registry: Re
         present_range = range_of(set(registered) - set(missing), registry.versions)
         raise SchemaProblem(
             f"there is no operator '{key}' in torch {listed(missing)}",
-            fix=f'say which versions have it: torch: "{present_range or ">=2.14, <2.16"}"',
+            fix=f'give the versions that have it: torch: "{present_range or ">=2.14, <2.16"}"',
         )
     close_keys = difflib.get_close_matches(key, registry.keys, n=3, cutoff=0.6)
     notes = (f"did you mean {', '.join(close_keys)}?",) if close_keys else ()
@@ -346,10 +339,7 @@ def _other_schemas(texts: dict[str | None, list[Version]], registry: Registry) -
 
 
 def _check_other_schema(entry_schema: Any, other_schema: Any) -> None:
-    """Raise `SchemaProblem` if one converter cannot serve another version's schema, too.
-
-    It must be of the same operator, with arguments that differ in names and types only.
-    """
+    """Raise `SchemaProblem` unless schemas differ in argument names and types only."""
     key = key_of_schema(entry_schema)
     if key_of_schema(other_schema) != key:
         raise SchemaProblem(

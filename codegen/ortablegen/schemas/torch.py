@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_CHARACTERS = 4000  # torch's longest schema has 605
-MAX_LEVELS = 8  # of parentheses and brackets; torch's schemas have 3
+MAX_LEVELS = 8  # nesting of brackets; torch's schemas have 3
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,7 @@ def from_torch_schema(schema: Any) -> OpSchema:
 
 
 def _written_arguments(schema: Any) -> tuple[str, ...]:
-    """Return the arguments whose new values ``auto_functionalized`` returns.
-
-    These are the arguments that a custom operator writes into, if each is a tensor and no result
-    aliases an argument.
-    """
+    """Return the arguments whose new values ``auto_functionalized`` returns, if all are tensors."""
     if schema.name.partition("::")[0] in ("aten", "prims", "prim"):
         return ()
     if any(result.alias_info is not None for result in schema.returns):

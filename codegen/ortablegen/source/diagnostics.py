@@ -10,7 +10,7 @@ from typing import Any
 
 from ortable.errors import SpecError
 
-MAX_ERRORS = 1000  # a run stops there: so many errors have one cause that is not in the entries
+MAX_ERRORS = 1000  # a run stops there, since more errors probably have a common cause
 MAX_SHOWN_ROWS = 2  # rows listed for an error in text that several rows of `for:` share
 
 
@@ -79,7 +79,7 @@ class Diagnostics:
         self.max_columns = max_columns
         self.folder = folder
         self.errors: list[Diagnostic] = []
-        self.reports = 0  # calls of `error`, with repeated errors
+        self.reports = 0  # number of `error` calls, including repeated errors
         self._seen: set[Diagnostic] = set()
         self._rows: dict[Diagnostic, list[Span]] = {}
         self._sources: dict[str, list[str]] = {}

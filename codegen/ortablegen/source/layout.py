@@ -25,10 +25,7 @@ _Position = tuple[int, int]  # line and column, from 0
 
 @dataclass(frozen=True)
 class _Break:
-    """A column at which a line may be broken; the rest is indented relative to ``anchor``.
-
-    A break with a ``bonus`` is preferred to breaks that are up to ``bonus`` columns further right.
-    """
+    """A possible line break; it is preferred to breaks up to ``bonus`` columns further right."""
 
     column: int
     depth: float
@@ -156,7 +153,9 @@ def _add_word_breaks(
     is_block = event.style in ("|", ">")
     for number in range(start.line, end.line + 1 - is_block):
         if is_block:
-            breaks[number] = []  # no comment, though the line of a block scalar may look like one
+            breaks[
+                number
+            ] = []  # the line of a block scalar may begin with '#', but is not a comment
             continue
         first_column = start.column if number == start.line else 0
         last_column = end.column if number == end.line else len(lines[number])

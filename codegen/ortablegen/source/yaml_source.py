@@ -28,10 +28,7 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True)
 class Piece:
-    """A value that replaced a parameter of ``for:`` in a scalar: its columns and the parameter's.
-
-    Lines count from 1, columns from 0.
-    """
+    """A value that replaced ``$name`` in a scalar: columns of both, from 0, and the line, from 1."""
 
     line: int
     start: int
@@ -156,7 +153,7 @@ def _to_printable(text: str) -> str:
 
 
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:
-    """Read a spec file, a YAML sequence; report problems and return the entries without any."""
+    """Read a spec file, a YAML sequence; report problems and return the valid entries."""
     return parse(path.read_text(encoding="utf-8"), display, diagnostics)
 
 
@@ -196,10 +193,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _parse_nodes(text: str, display: str, diagnostics: Diagnostics) -> YNode | None:
-    """Return the node of a YAML text, or None if it is empty.
-
-    libyaml is five times faster than the parser in Python, whose errors are more precise.
-    """
+    """Return the root node, or None; use the slower parser in Python for its better errors."""
     with contextlib.suppress(yaml.YAMLError):
         return _NodeBuilder(display, diagnostics).read_root(yaml.parse(text, Loader=LOADER))
     return _NodeBuilder(display, diagnostics).read_root(yaml.parse(text, Loader=yaml.SafeLoader))
@@ -385,9 +379,9 @@ def _report_error(
         )
         return
     bracket = (error.problem or "").endswith(("got '['", "got '{'"))
-    fix = "quote text that holds ': ' or ' #'"
+    fix = "quote text that contains ': ' or ' #'"
     if bracket:
-        fix = 'quote text that holds brackets: "f32[2,3]"'
+        fix = 'quote text that contains brackets: "f32[2,3]"'
     diagnostics.error(span, f"not valid YAML: {error.problem}", fix=fix)
 
 
