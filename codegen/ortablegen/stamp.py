@@ -35,7 +35,7 @@ def write_stamp(root: Path) -> None:
 
 
 def digest(root: Path) -> str:
-    """Return a SHA-256 over all inputs and outputs of codegen, and the versions of its libraries."""
+    """Return a SHA-256 over inputs and outputs of codegen, and the versions of its libraries."""
     state = hashlib.sha256(platform.python_version().encode())
     for library in _LIBRARIES:
         state.update(f"{library} {_version(library)}\n".encode())

@@ -270,7 +270,7 @@ def _block_names(entry: OpEntry) -> set[str]:
 
 
 def _entry_kind(entry: OpEntry) -> str:
-    """Classify an entry: "python" (a lowering), "call" (one family call a case), "mixed", "yaml"."""
+    """Return "python" (a lowering), "call" (one family call in each case), "mixed" or "yaml"."""
     cases = entry.every_case()
     if any(case.python is not None for case in cases):
         return "python"

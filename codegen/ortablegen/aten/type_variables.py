@@ -39,7 +39,7 @@ DTYPES = {name: getattr(dtypes, name) for name in vocabulary.DTYPES}
 
 
 def members_of(text: str) -> tuple[int, ...] | str:
-    """Parse ``"float int64"`` or ``"real -boolean"`` to dtypes, or return the first unknown word."""
+    """Parse ``"float int64"`` or ``"real -boolean"`` to dtypes; return an unknown word instead."""
     members: set[int] = set()
     for word in text.split():
         class_name = word.removeprefix("-")

@@ -30,7 +30,7 @@ from torch import ops
 
 @dataclass(frozen=True)
 class _Row:
-    """An overload: the call for one element, tensors to unbind, and arguments that may be unread."""
+    """An overload: the call for an element, tensors to unbind, arguments that may be unread."""
 
     op: YScalar
     element_call: YScalar

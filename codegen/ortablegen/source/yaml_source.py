@@ -28,7 +28,7 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True)
 class Piece:
-    """A value that replaced ``$name`` in a scalar: columns of both, from 0, and the line, from 1."""
+    """A value that replaced ``$name`` in a scalar: columns of both (from 0), line (from 1)."""
 
     line: int
     start: int
