@@ -22,8 +22,8 @@ from ortable import dtypes
 
 PATH = Path(__file__).with_name("onnx_schemas.jsonl")
 FLOOR = 18
-# The newest default-domain opset that the oldest supported ONNX Runtime loads. A test checks that it
-# loads a model of this opset and rejects the next opset.
+# The newest default-domain opset that the oldest supported ONNX Runtime loads. A test checks that
+# it loads a model of this opset and rejects the next opset.
 CEILING = 26
 MICROSOFT = "com.microsoft"
 # Every release of com.microsoft has opset version 1.

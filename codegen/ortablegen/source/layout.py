@@ -153,9 +153,8 @@ def _add_word_breaks(
     is_block = event.style in ("|", ">")
     for number in range(start.line, end.line + 1 - is_block):
         if is_block:
-            breaks[
-                number
-            ] = []  # the line of a block scalar may begin with '#', but is not a comment
+            # the line of a block scalar may begin with '#', but is not a comment
+            breaks[number] = []
             continue
         first_column = start.column if number == start.line else 0
         last_column = end.column if number == end.line else len(lines[number])
