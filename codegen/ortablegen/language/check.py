@@ -175,7 +175,7 @@ class CodeChecker:
         return self.error(
             node,
             f"unknown name '{node.id}'{hint}",
-            [f"names here are {', '.join(sorted(self.env))}"],
+            [f"names in scope are {', '.join(sorted(self.env))}"],
         )
 
     def _check_constant(self, node: ast.Constant) -> Value:

@@ -130,7 +130,7 @@ class Diagnostics:
         """Report the first name that is less than its predecessor."""
         for (before, _), (after, span) in itertools.pairwise(named):
             if after < before:
-                return self.error(span, f"'{after}' stands after '{before}'", fix=fix)
+                return self.error(span, f"'{after}' must come before '{before}'", fix=fix)
 
     def raise_if_any(self) -> None:
         """Raise :class:`SpecErrors` if at least one error was recorded."""
