@@ -216,7 +216,7 @@ class Automaton:
     def _tail_lines(
         self, state: _State, depth: int, fail: str, scope: _Scope, *, entered: bool = False
     ) -> list[str]:
-        """Emit the last state to try; ``entered``: as the body of its function."""
+        """Emit the last state to try; if ``entered``, as the body of its function."""
         lines: list[str] = []
         indent = "    " * depth
         while True:
