@@ -1,4 +1,5 @@
-"""Passes over a graph: unused nodes, identities, constant folding, equal nodes, quantized parts,
-and `rewrite`, the rules of specs/rewrites. They edit the graph in place and return how much
-they changed. Called by `builder`, `exporter` and `backend`.
+"""Graph passes: cleanup, constant folding, merging of equal nodes, QDQ and rewrite rules.
+
+The passes edit a graph in place and return the number of changes. `rewrite` applies the rules of
+specs/rewrites. Called by `builder`, `exporter` and `backend`.
 """

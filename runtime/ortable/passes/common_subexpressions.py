@@ -13,18 +13,18 @@ from ortable_generated.onnx.traits import RANDOM
 
 from .weight_transposes import TRANSPOSED
 
-MAX_COMPARED_BYTES = 1 << 20  # bytes up to which the contents of initializers are compared
+MAX_COMPARED_BYTES = 1 << 20  # larger initializers are not compared by content
 _PLAIN = frozenset({int, float, str, bool, bytes})
 
 
 def merge_equal_nodes(graph: Graph) -> int:
-    """Merge nodes with the same operator, inputs and attributes into the first one.
+    """Merge nodes with the same operator, inputs and attributes into the first of them.
 
-    Random operators, operators of other domains, nodes with subgraphs or tensors among their
-    attributes, and nodes that make a graph output are left alone.
+    The pass skips random operators, operators of other domains, nodes with subgraphs or tensors as
+    attributes, and nodes that produce a graph output.
     """
     merged = 0
-    fixed = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
+    protected = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
     seen: dict[Hashable, Node] = {}
     replacements: dict[str, str] = {}
     remaining: list[Node] = []
@@ -35,7 +35,7 @@ def merge_equal_nodes(graph: Graph) -> int:
             merged += merge_equal_nodes(inner)
         key = _node_key(node)
         first = None if key is None else seen.setdefault(key, node)
-        if first is None or first is node or not fixed.isdisjoint(node.outputs):
+        if first is None or first is node or not protected.isdisjoint(node.outputs):
             remaining.append(node)
             continue
         for source, copy in zip(first.outputs, node.outputs, strict=True):
@@ -52,7 +52,7 @@ def merge_equal_nodes(graph: Graph) -> int:
 
 
 def _node_key(node: Node) -> Hashable | None:
-    """A key that is equal for nodes that compute the same; None for a node that is left alone."""
+    """Return a key that is equal for nodes that compute the same; None for a node to skip."""
     if node.domain or not node.inputs or node.op_type in RANDOM:
         return None
     attributes: list[Hashable] = []
@@ -60,34 +60,34 @@ def _node_key(node: Node) -> Hashable | None:
         items = value if isinstance(value, (list, tuple)) else (value,)
         if not _PLAIN.issuperset(map(type, items)):
             return None
-        attributes.append((name, repr(value)))  # as text: -0.0 is not 0.0, 1.0 is not 1
-    shape = tuple(map(bool, node.outputs))
-    return (node.op_type, tuple(node.inputs), tuple(attributes), shape)
+        attributes.append((name, repr(value)))  # repr distinguishes -0.0 from 0.0 and 1.0 from 1
+    present_outputs = tuple(map(bool, node.outputs))
+    return (node.op_type, tuple(node.inputs), tuple(attributes), present_outputs)
 
 
 def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
-    """Merge initializers with equal content into the first one.
+    """Merge initializers with equal content into the first of them.
 
-    Arrays of less than 1 MiB are compared by type, shape and bytes, larger ones by identity, and
-    tensors of torch by memory: a weight may change later, and each keeps its name. With
-    ``buffers``, tensors that are no parameters are compared as arrays are.
+    Arrays of less than 1 MiB are compared by type, shape and bytes, larger arrays by identity, and
+    torch tensors by storage: a weight may change later, and each weight keeps its name. With
+    ``buffers``, torch tensors that are not parameters are compared like arrays.
 
-    Initializers that are inputs or outputs too, that a GraphProto reads, or whose data is not
-    readable are left alone.
+    The pass skips initializers that are graph inputs or outputs, that a GraphProto reads, or whose
+    data is not readable.
     """
-    fixed = {info.name for info in (*graph.inputs, *graph.outputs)}
-    fixed |= captured_by_protos(graph.nodes)
-    first: dict[Hashable, str] = {}
+    protected = {info.name for info in (*graph.inputs, *graph.outputs)}
+    protected |= captured_by_protos(graph.nodes)
+    first_by_key: dict[Hashable, str] = {}
     replacements: dict[str, str] = {}
-    for names in _group_by_type(graph.initializers_dict, fixed):
+    for names in _group_by_type(graph.initializers_dict, protected):
         for name in names:
             value = graph.initializers_dict[name]
-            contents = buffers and not name.endswith(TRANSPOSED) and not _is_parameter(value)
-            key = _content_key(value, contents)
-            other = name if key is None else first.setdefault(key, name)
-            if other != name:
-                replacements[name] = other
-                editing.merge_knowledge(graph, other, name)
+            by_content = buffers and not name.endswith(TRANSPOSED) and not _is_parameter(value)
+            key = _content_key(value, by_content)
+            survivor = name if key is None else first_by_key.setdefault(key, name)
+            if survivor != name:
+                replacements[name] = survivor
+                editing.merge_knowledge(graph, survivor, name)
     merged = len(replacements)
     for node in graph.nodes:
         if replacements:
@@ -102,11 +102,11 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     return merged
 
 
-def _group_by_type(values: dict[str, Any], fixed: set[str]) -> list[list[str]]:
-    """Names of initializers by type and shape, without groups of one: only these are compared."""
+def _group_by_type(values: dict[str, Any], protected: set[str]) -> list[list[str]]:
+    """Group initializer names by type and shape; drop groups of a single name."""
     groups: dict[Hashable, list[str]] = {}
     for name, value in values.items():
-        if name not in fixed:
+        if name not in protected:
             key = (initializers.dtype_of(value), initializers.shape_of(value))
             groups.setdefault(key, []).append(name)
     return [names for names in groups.values() if len(names) > 1]
@@ -116,13 +116,11 @@ def _is_parameter(value: Any) -> bool:
     return type(value).__name__ == "Parameter" or getattr(value, "requires_grad", False)
 
 
-def _content_key(value: Any, contents: bool) -> Hashable | None:
-    """A key that is equal for initializers with equal content; None for one without readable
-    data.
-    """
+def _content_key(value: Any, by_content: bool) -> Hashable | None:
+    """Return a key that is equal for equal contents; None if the data is not readable."""
     if not initializers.is_readable(value):
         return None
     torch_value = initializers.is_torch(value)
-    if initializers.nbytes_of(value) < MAX_COMPARED_BYTES and (contents or not torch_value):
+    if initializers.nbytes_of(value) < MAX_COMPARED_BYTES and (by_content or not torch_value):
         return initializers.content_key(initializers.to_numpy(value))
     return initializers.storage_key(value) if torch_value else ("object", id(value))

@@ -1,4 +1,4 @@
-"""Constant folding: nodes on constants become initializers, up to a size."""
+"""Constant folding: replace nodes whose inputs are constants by initializers."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ _QUANTIZED = frozenset(
 def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int:
     """Replace nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
-    ``weights``: those that rules made in place of a weight may be of any size. Results that only
-    folded nodes read are removed by `remove_unused`. Random operators stay, and so does what would
-    store a weight twice, or quantized weights as floats.
+    With ``weights``, the size of results that rewrite rules compute from weights is not limited.
+    The pass skips random operators, nodes whose results would store a weight twice, and nodes whose
+    results would store quantized weights as floats. `remove_unused` removes the results that only
+    folded nodes read.
     """
     folded = 0
     removed: list[Node] = []
-    stay: set[str] = set()
+    unfoldable: set[str] = set()
     outputs = {info.name for info in graph.outputs}
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
             folded += constant_folding(inner, max_bytes, weights)
         limit = _NO_LIMIT if weights and isinstance(node.origin, Rewritten) else max_bytes
-        if _stores_more(graph, node) or not stay.isdisjoint(node.inputs):
-            stay.update(node.outputs)
-            stay.discard("")
+        if _stores_more(graph, node) or not unfoldable.isdisjoint(node.inputs):
+            unfoldable.update(node.outputs)
+            unfoldable.discard("")
         elif outputs.isdisjoint(node.outputs) and _can_fold(graph, node, limit):
             try:
                 arrays = [constants.get_constant(graph, n) if n else None for n in node.outputs]
             except BuilderError:
-                continue  # missing in the reference implementation
+                continue  # ONNX's reference evaluator does not implement the operator
             if all(a is None or a.nbytes <= limit for a in arrays):
                 for name, array in zip(node.outputs, arrays, strict=True):
                     if name and array is not None:
@@ -64,8 +65,8 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
 def _stores_more(graph: Graph, node: Node) -> bool:
     """Whether folding the node would store a weight twice.
 
-    It reads a weight of 8 bits or less, or widens one of half floats, or transposes one that others
-    read (see `weight_transposes`).
+    That is the case if the node reads a weight of 8 bits or less, widens a half-precision weight,
+    or transposes a weight that other nodes read (see `weight_transposes`).
     """
     if graph.initializers_dict.keys().isdisjoint(node.inputs):
         return False
@@ -77,16 +78,16 @@ def _stores_more(graph: Graph, node: Node) -> bool:
         if dtype in _QUANTIZED:
             size = initializers.size_of(value)
             return size > 1 and any(_bytes_of(graph, output) >= size for output in node.outputs)
-        if dtype in HALVES:  # of more elements than a number or two: its name is kept as well
+        if dtype in HALVES:  # small constants may be stored as float32 too
             size = initializers.size_of(value)
             if size > initializers.SMALL:
-                wide = size * dtypes.ITEMSIZE[dtype]
-                return any(_bytes_of(graph, output) > wide for output in node.outputs)
+                stored_bytes = size * dtypes.ITEMSIZE[dtype]
+                return any(_bytes_of(graph, output) > stored_bytes for output in node.outputs)
     return False
 
 
 def _bytes_of(graph: Graph, name: str) -> float:
-    """The size of a result in bytes; infinity when it is unknown."""
+    """Return the size of a result in bytes; infinity if the size is unknown."""
     info = graph.values.get(name) if name else None
     if info is None or info.shape is None:
         return 0 if not name else float("inf")

@@ -1,5 +1,6 @@
-"""Remove Identity nodes; names of graph inputs and outputs, and names read inside subgraphs that
-are protobuf, are kept.
+"""Remove Identity nodes.
+
+The names of graph inputs and outputs, and the names that subgraphs in protobuf form read, are kept.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from ortable.ir.node import Node
 
 
 def remove_identity_nodes(graph: Graph) -> int:
-    """Remove Identity nodes: readers of the copy read the original.
+    """Remove Identity nodes, so that readers of the copy read the original.
 
-    A copy that is a graph output gives its name to the original, unless that is an input, an
-    initializer, another output, or from an outer graph.
+    A copy that is a graph output gives its name to the original, unless the original is an input,
+    an initializer, another output, or a result of an outer graph.
     """
     removed = sum(
         remove_identity_nodes(inner)
@@ -24,13 +25,13 @@ def remove_identity_nodes(graph: Graph) -> int:
     copies = [node for node in graph.nodes if node.op_type == "Identity" and not node.domain]
     if not copies:
         return removed
-    fixed = captured_by_protos(graph.nodes)
+    protected = captured_by_protos(graph.nodes)
     outputs = {info.name for info in graph.outputs}
     dropped: list[Node] = []
     remaining: list[Node] = []
     for node in copies:
         source, copy = node.inputs[0], node.outputs[0]
-        if not source or copy in outputs or copy in fixed:
+        if not source or copy in outputs or copy in protected:
             remaining.append(node)
             continue
         editing.replace_uses(graph, copy, source)
@@ -42,8 +43,8 @@ def remove_identity_nodes(graph: Graph) -> int:
     renamed: dict[str, str] = {}
     for node in remaining:
         source, copy = node.inputs[0], node.outputs[0]
-        free = source in local and source not in outputs and source not in fixed
-        if copy in outputs and free and source not in renamed and copy not in fixed:
+        can_rename = source in local and source not in outputs and source not in protected
+        if copy in outputs and can_rename and source not in renamed and copy not in protected:
             renamed[source] = copy
             editing.merge_knowledge(graph, source, copy)
             dropped.append(node)

@@ -1,8 +1,7 @@
-"""The passes that make a converted graph smaller or faster, in the order in which they run, and
-the function that runs them.
+"""The passes that make a converted graph smaller or faster, their order, and `run_passes`.
 
 Called by `builder` (GraphBuilder.optimize), `exporter` (models and the bodies of local
-functions) and `backend`: the options alone decide which passes run, never the caller.
+functions) and `backend`. Only the options decide which passes run; the caller does not matter.
 """
 
 from __future__ import annotations
@@ -32,24 +31,26 @@ from .rewrite.record import RewriteRecord
 from .rewrite.rule import Rule
 
 FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
-_CODES = "ort_codes"  # the file of rules about weights that are quantized already
+_CODES = "ort_codes"  # the file of rules about prequantized weights
+# Passes that the bisector cannot disable: it disables rewrite rules one by one.
 _ALWAYS_ON = (
     "rewrites",
     "remove_unused",
     "remove_unused_functions",
-)  # rules are disabled one by one
+)
 _CODE_TYPES = frozenset({dtypes.int8, dtypes.uint8, dtypes.int32})
 
 
 @dataclass(frozen=True)
 class PassOptions:
-    """Which passes run.
+    """The passes to run.
 
-    ``optimize``: False runs none of them and ignores the other options. ``rules``: the rewrite
-    rules; without any only the basic passes run. ``quantized``: arrange QDQ parts as ONNX Runtime
-    fuses them. ``folding``: fold constants of up to `FOLDED_BYTES` each. ``weight_transposes``:
-    store weights that are only read transposed transposed, and, with ``folding``, what rules
-    compute of weights. ``equal_initializers``: merge equal initializers.
+    ``optimize``: False runs no pass and ignores the other options. ``rules``: the rewrite rules;
+    without rules only the basic passes run. ``quantized``: rearrange QDQ patterns so that ONNX
+    Runtime fuses them. ``folding``: fold constants of up to `FOLDED_BYTES` each.
+    ``weight_transposes``: store a weight that is only read transposed in transposed form, and, with
+    ``folding``, store the values that rules compute from weights. ``equal_initializers``: merge
+    equal initializers.
     """
 
     optimize: bool = True
@@ -61,7 +62,7 @@ class PassOptions:
 
     @property
     def stores_weights(self) -> bool:
-        """Whether rules may store weights that they compute from others."""
+        """Whether rules may store weights that they compute from other weights."""
         return self.folding and self.weight_transposes
 
 
@@ -72,10 +73,9 @@ def select_passes(
     folding: bool = False,
     weight_transposes: bool = False,
 ) -> PassOptions:
-    """Make the options of the arguments ``optimize`` and ``rewrites`` of to_onnx and of the
-    backend.
+    """Return the pass options for ``optimize`` and ``rewrites`` of to_onnx and of the backend.
 
-    Without a rule, quantized parts stay as in the model too. Raises like `select_rules`.
+    Without rules, QDQ patterns are not rearranged. Raises the errors of `select_rules`.
     """
     rules = rule_selection.select_rules(rewrites)
     return PassOptions(optimize, rules, bool(rules), folding, weight_transposes)
@@ -83,9 +83,7 @@ def select_passes(
 
 @dataclass(frozen=True)
 class PassResult:
-    """The result of the passes: ``counts`` of changes by name of the pass, and the record of
-    rules.
-    """
+    """The result of the passes: the number of changes by pass name, and the rewrite record."""
 
     counts: dict[str, int] = field(default_factory=dict)
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
@@ -93,37 +91,37 @@ class PassResult:
 
 @dataclass(frozen=True)
 class _PassRun:
-    """A run over one graph, as the passes see it."""
+    """The argument of every pass: the graph, the options and the result of the run."""
 
     graph: Any
     options: PassOptions
     result: PassResult
 
 
-def _run_always(_: _PassRun) -> bool:
+def _always(_: _PassRun) -> bool:
     return True
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One step: ``run`` changes the graph if ``when`` is true, and returns the number of changes.
+    """A pass: ``run`` changes the graph if ``when`` is true, and returns the number of changes.
 
-    ``name`` is the key of its count; steps of one name add up. A count of zero is left out of the
-    result where the step is ``quiet``. The bisector disables steps, except those that only remove
-    unused parts; rules are disabled one by one.
+    ``name`` is the key of the number of changes; the numbers of passes with the same name add up. A
+    ``quiet`` pass without changes is left out of the result. The bisector can disable every pass
+    that is not in ``_ALWAYS_ON``.
     """
 
     name: str
     run: Callable[[_PassRun], int]
-    when: Callable[[_PassRun], bool] = _run_always
+    when: Callable[[_PassRun], bool] = _always
     quiet: bool = False
 
 
-def _is_disabled(step: Pass) -> bool:
-    """Whether the bisector has disabled a step."""
-    if step.name in _ALWAYS_ON:
+def _is_disabled(graph_pass: Pass) -> bool:
+    """Whether the bisector has disabled a pass."""
+    if graph_pass.name in _ALWAYS_ON:
         return False
-    return is_disabled("passes", lambda: Application(step.name, subject=step.run))
+    return is_disabled("passes", lambda: Application(graph_pass.name, subject=graph_pass.run))
 
 
 def _apply_rules(run: _PassRun) -> int:
@@ -134,21 +132,21 @@ def _apply_rules(run: _PassRun) -> int:
     return len(record.fired) - before
 
 
-def _arrange_codes(run: _PassRun) -> int:
+def _apply_code_rules(run: _PassRun) -> int:
     record = run.result.rewrites
     before = len(record.fired)
-    rewrite_graph(run.graph, _code_rules(run.options.rules), record)
+    rewrite_graph(run.graph, _select_code_rules(run.options.rules), record)
     return len(record.fired) - before
 
 
 @cache
-def _code_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    own = set(rule_selection.select_rules(_CODES))
-    return tuple(rule for rule in rules if rule in own)
+def _select_code_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    code_rules = set(rule_selection.select_rules(_CODES))
+    return tuple(rule for rule in rules if rule in code_rules)
 
 
 def _has_codes(run: _PassRun) -> bool:
-    """Whether there may be quantized weights, packed or not, which folding would unpack."""
+    """Whether the graph may have quantized weights, packed or not, that folding would unpack."""
     if not run.options.folding or run.graph.target != "onnxruntime" or not run.options.rules:
         return False
     values = run.graph.initializers_dict.values()
@@ -183,16 +181,16 @@ PASSES: tuple[Pass, ...] = (
         lambda run: weight_transposes.fold_weight_transposes(run.graph),
         when=lambda run: run.options.weight_transposes,
     ),
-    Pass("rewrites", _arrange_codes, when=_has_codes),
+    Pass("rewrites", _apply_code_rules, when=_has_codes),
     Pass(
         "constant_folding",
         lambda run: folding.constant_folding(run.graph, FOLDED_BYTES),
         when=lambda run: run.options.folding,
     ),
     Pass(_EQUAL_NODES.name, _EQUAL_NODES.run, when=_has_rules),
-    Pass(_UNUSED.name, _UNUSED.run, when=_has_rules),  # unused nodes would count as readers
+    Pass(_UNUSED.name, _UNUSED.run, when=_has_rules),  # rules count unused nodes as readers
     Pass("rewrites", _apply_rules, when=_has_rules),
-    Pass(  # after the rules: these make linear attention of a step
+    Pass(  # after the rules, which turn the body of a Scan into a LinearAttention node
         "merge_scanned_attention",
         lambda run: scanned_attention.merge_scanned_attention(run.graph),
         when=_has_rules,
@@ -207,7 +205,7 @@ PASSES: tuple[Pass, ...] = (
         ),
         when=lambda run: _has_rewritten(run) and run.options.folding,
     ),
-    Pass(  # after the rules: gemm_add would undo it
+    Pass(  # after the rules, because rule gemm_add would undo this pass
         "arrange_quantized",
         lambda run: qdq.arrange_quantized(run.graph),
         when=lambda run: run.options.quantized,
@@ -237,18 +235,18 @@ def run_passes(graph: Any, options: PassOptions, record: RewriteRecord | None = 
 
     Args:
         graph: the graph.
-        options: which of them run.
-        record: receives the record of the rules; a new one by default.
+        options: which passes run.
+        record: the record to which the rewrite rules are added; by default a new record.
     """
     result = PassResult(rewrites=record if record is not None else RewriteRecord())
     if not options.optimize:
         return result
     run, counts = _PassRun(graph, options, result), result.counts
-    for step in PASSES:
-        if not step.when(run) or _is_disabled(step):
+    for graph_pass in PASSES:
+        if not graph_pass.when(run) or _is_disabled(graph_pass):
             continue
-        count = step.run(run)
-        if count or not step.quiet:
-            counts[step.name] = counts.get(step.name, 0) + count
+        count = graph_pass.run(run)
+        if count or not graph_pass.quiet:
+            counts[graph_pass.name] = counts.get(graph_pass.name, 0) + count
     result_names.inherit_names(graph)
     return result

@@ -1,7 +1,7 @@
 """Rewrite a quantized graph so that ONNX Runtime selects integer kernels; values do not change.
 
-Convert int8 codes to uint8, and move Reshape and float biases out of the patterns that ONNX
-Runtime fuses.
+The pass converts int8 codes to uint8, and moves Reshape and float biases out of the patterns that
+ONNX Runtime fuses.
 """
 
 from __future__ import annotations
@@ -65,11 +65,10 @@ class _QdqRewriter:
     def make_unsigned(self, node: Node) -> bool:
         """Convert int8 codes to uint8 by adding 128 to their zero points and to the bounds of Clip.
 
-        Requires every reader to be a DequantizeLinear, directly or behind Clips and nodes that
-        only move elements. On x86, ONNX Runtime has integer convolutions for unsigned activations
-        only.
+        Every reader has to be a DequantizeLinear, directly or after Clips and nodes that only move
+        elements. On x86, ONNX Runtime has integer convolutions for unsigned activations only.
         """
-        graph, worklist, operands = self.graph, [node.outputs[0]], [(node, 2)]
+        graph, worklist, constants_to_shift = self.graph, [node.outputs[0]], [(node, 2)]
         if graph.values[worklist[0]].dtype != dtypes.int8 or graph.is_constant(worklist[0]):
             return False
         for name in worklist:  # the loop body appends to it
@@ -78,19 +77,19 @@ class _QdqRewriter:
                 return False
             for reader in readers:
                 if reader.op_type == "DequantizeLinear":
-                    operands.append((reader, 2))
+                    constants_to_shift.append((reader, 2))
                 elif reader.op_type == "Clip" and len(reader.inputs) == 3:
-                    operands += [(reader, 1), (reader, 2)]
+                    constants_to_shift += [(reader, 1), (reader, 2)]
                 elif reader.key not in REARRANGES:
                     return False
                 if reader.op_type != "DequantizeLinear":
                     worklist.append(reader.outputs[0])
-        shifted = [self._shift_constant(*operand) for operand in operands]
-        if any(value is None for value in shifted):
+        shifted = [self._shift_constant(*operand) for operand in constants_to_shift]
+        if any(shifted_value is None for shifted_value in shifted):
             return False
-        for (consumer, index), value in zip(operands, shifted, strict=True):
+        for (consumer, index), shifted_value in zip(constants_to_shift, shifted, strict=True):
             inputs = consumer.inputs + [""] * (index + 1 - len(consumer.inputs))
-            inputs[index] = graph.make_initializer("", value)
+            inputs[index] = graph.make_initializer("", shifted_value)
             editing.set_inputs(graph, consumer, inputs)
         for name in worklist:
             graph.values[name].dtype = dtypes.uint8
@@ -127,14 +126,14 @@ class _QdqRewriter:
         return sum(self._make_codes_unsigned(node) for node in dequantize_nodes)
 
     def _codes_of(self, name: str) -> Node | None:
-        """Find the DequantizeLinear that produces a result, behind nodes that move elements."""
+        """Find the DequantizeLinear of a result, looking through nodes that move elements."""
         node: Any = self.graph.values[name].producer
         while node is not None and node.key in REARRANGES:
             node = self.graph.values[node.inputs[0]].producer
         return None if node is None else self._find_dequantize(node.outputs[0])
 
     def _make_codes_unsigned(self, node: Node) -> bool:
-        """Convert the codes of a DequantizeLinear to uint8 without changing its result."""
+        """Convert the int8 codes of a DequantizeLinear to uint8 without changing its result."""
         graph, inputs = self.graph, list(node.inputs)
         if len(inputs) < 3 or not inputs[2]:
             scale_shape = graph.get_shape(inputs[1]) if graph.has_shape(inputs[1]) else None
@@ -149,7 +148,7 @@ class _QdqRewriter:
         return True
 
     def _plus_128(self, codes: str, reader: Node) -> str:
-        """Add 128 to int8 codes as uint8, in a new constant or in nodes before ``reader``."""
+        """Return int8 codes plus 128 as uint8: a new constant, or nodes before ``reader``."""
         graph, value = self.graph, self._constant_value(codes)
         if value is not None:
             return graph.make_initializer("", (value.astype(np.int16) + 128).astype(np.uint8))
@@ -176,14 +175,14 @@ class _QdqRewriter:
         dequantize = self._find_dequantize(reshape.inputs[0])
         if dequantize is None or graph.get_rank(dequantize.inputs[1]) > 0:
             return False
-        result, codes = reshape.outputs[0], dequantize.inputs[0]
-        reshaped_codes = self._new_result(f"{codes}_rows", result, reshape)
+        gemm_input, codes = reshape.outputs[0], dequantize.inputs[0]
+        reshaped_codes = self._new_result(f"{codes}_rows", gemm_input, reshape)
         graph.values[reshaped_codes].dtype = graph.values[codes].dtype
         name = graph.node_names.make_unique("DequantizeLinear")
         new_dequantize = Node(
             dequantize.op_type,
             [reshaped_codes, *dequantize.inputs[1:]],
-            [result],
+            [gemm_input],
             name=name,
             origin=dequantize.origin,
         )
@@ -204,16 +203,16 @@ class _QdqRewriter:
         if reshape is None or reshape.op_type != "Reshape":
             return False
         last = self._only_reader(reshape.outputs[0])
-        between: list[Node] = []
+        between_nodes: list[Node] = []
         if last is not None and last.op_type == "Relu":
-            between.append(last)
+            between_nodes.append(last)
             last = self._only_reader(last.outputs[0])
         if last is None or last.op_type != "QuantizeLinear":
             return False
         if self._find_dequantize(node.inputs[1]) is None or self.graph.get_rank(last.inputs[1]) > 0:
             return False
         previous = node.outputs[0]
-        for follower in (*between, last):
+        for follower in (*between_nodes, last):
             editing.set_inputs(self.graph, follower, [previous, *follower.inputs[1:]])
             previous = follower.outputs[0]
             if follower is not last:
@@ -239,7 +238,7 @@ class _QdqRewriter:
         return name
 
     def free_biases(self) -> int:
-        """Split the float bias of each quantized Gemm that no QuantizeLinear follows into an Add.
+        """Move the float bias of each quantized Gemm that no QuantizeLinear follows into an Add.
 
         With the bias, ONNX Runtime would compute the product in float.
         """
@@ -250,7 +249,7 @@ class _QdqRewriter:
         return len(blocked)
 
     def _blocks_integer_kernel(self, node: Node) -> bool:
-        """Return whether a float bias keeps ONNX Runtime from running a Gemm on integers."""
+        """Whether a float bias prevents ONNX Runtime from running a Gemm on integers."""
         if len(node.inputs) < 3 or node.attrs.get("beta", 1.0) != 1.0:
             return False
         first, second, bias_dequantize = (self._find_dequantize(name) for name in node.inputs)
@@ -259,7 +258,7 @@ class _QdqRewriter:
         return self._constant_value(first.inputs[1]) is None or not self._is_requantized(node)
 
     def _is_requantized(self, node: Node) -> bool:
-        """Return whether a QuantizeLinear follows, at most behind a Relu that it subsumes."""
+        """Whether a QuantizeLinear reads the result, directly or after a Relu that it subsumes."""
         reader = self._only_reader(node.outputs[0])
         has_relu = reader is not None and reader.op_type == "Relu"
         if reader is not None and has_relu:
@@ -293,14 +292,14 @@ class _QdqRewriter:
         return node if code_dtype in (*_BYTE_DTYPES, dtypes.int32) else None
 
     def _only_reader(self, name: str) -> Node | None:
-        """Return the only reader of a result that is no output and is read once, or None."""
+        """Return the only reader of a result that is read once and is no output, else None."""
         readers = self.graph.uses(name)
         if len(readers) != 1 or name in self.outputs or readers[0].inputs.count(name) != 1:
             return None
         return readers[0]
 
     def _constant_value(self, name: str) -> Any:
-        """Return the value of a constant; None if the result is no constant or cannot be read."""
+        """Return the value of a constant; None if there is none or it cannot be computed."""
         try:
             return self.graph.get_constant(name) if self.graph.is_constant(name) else None
         except BuilderError:

@@ -1,6 +1,7 @@
-"""Quantize the weights of a graph by the weight rules, and repack weights that are quantized
-already for kernels. Called by the exporter and the backend: to quantize where users request it
-with `weights=`, which no other pass does; to repack where weights become constants.
+"""Quantize the weights of a graph with the weight rules, or repack prequantized weights.
+
+Called by the exporter and the backend. Only `weights=` requests quantization; no other pass
+quantizes. Repacking runs where weights become constants.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .rewrite.record import RewriteRecord
 from .unused_nodes import remove_unused
 from .weight_quantization import QuantizationRun, QuantizedTensor, WeightOptions
 
-# Files of rules: products first; tied embeddings share their codes.
+# Rule files. Matrix products are rewritten first; tied embeddings share their codes.
 _PRODUCTS = ("ort_codes", "weights", "weights_experts", "weights_half", "ort_weights")
 _PREQUANTIZED = ("ort_codes", "ort_weights", "ort_embeddings")
 _TABLES = ("ort_embeddings", "ort_embeddings_half")
@@ -29,13 +30,13 @@ def quantize_weights(
 
     Args:
         graph: the graph, after all other passes.
-        options: which weights, and how.
-        record: receives the record of the rules.
-        tensors: weights that were quantized before with such options, by name and whether the
-            matrix was transposed; those of this run are added.
+        options: which weights to quantize, and how.
+        record: the record to which the rewrite rules are added.
+        tensors: weights quantized earlier with the same options. The key is the name and whether
+            the matrix was transposed. The weights of this run are added.
     """
-    rounding = QuantizationRun(options, tensors={} if tensors is None else tensors)
-    graph.rounding = rounding
+    run = QuantizationRun(options, tensors={} if tensors is None else tensors)
+    graph.rounding = run
     try:
         rewrite_graph(graph, rule_selection.select_rules(_PRODUCTS), record)
         if options.embeddings:
@@ -43,15 +44,17 @@ def quantize_weights(
     finally:
         graph.rounding = None
     remove_unused(graph)
-    return rounding
+    return run
 
 
 def pack_weight_codes(graph: Any) -> bool:
-    """Repack 4-bit codes that a model has as weights for kernels, in place, and quantize nothing;
-    return whether there were any.
+    """Repack the 4-bit weight codes of a prequantized model for kernels, in place.
 
     Args:
         graph: the graph, after all other passes, with its weights as constants.
+
+    Returns:
+        Whether the graph had such codes.
     """
     record = rewrite_graph(graph, rule_selection.select_rules(_PREQUANTIZED))
     remove_unused(graph)

@@ -1,5 +1,7 @@
-"""Give results the torch names of those that they replaced, unless they have one of torch's
-already. The passes record replacements in `Graph.successors`; called by `pipeline`.
+"""Give results the torch names of the results that they replaced.
+
+A result that has a torch name already keeps it. The passes record replacements in
+`Graph.successors`; `pipeline` calls `inherit_names`.
 """
 
 from __future__ import annotations
@@ -10,21 +12,19 @@ from ortable.ir.node import name_stem
 
 
 def inherit_names(graph: Graph) -> None:
-    """Replace automatic names by those of the results that they replaced, here and in the graphs
-    inside the nodes.
-    """
+    """Replace automatic names by the names of the replaced results, also in subgraphs."""
     for node in graph.nodes:
         for inner in inner_graphs(node) if node.attrs else ():
             inherit_names(inner)
     if not graph.successors:
         return
-    fixed = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
+    protected = {info.name for info in graph.outputs} | captured_by_protos(graph.nodes)
     names: dict[str, str] = {}
     for old in graph.successors:
         if "." in old or old.startswith("_onx_") or old in graph.values:
-            continue  # torch has no name for it, or it is still there
+            continue  # not a name of torch, or the result still exists
         final = _final_name(graph.successors, old)
-        if final not in fixed and final not in names and _is_automatic(graph, final):
+        if final not in protected and final not in names and _is_automatic(graph, final):
             names[final] = old
     graph.successors.clear()
     if names:
@@ -32,7 +32,7 @@ def inherit_names(graph: Graph) -> None:
 
 
 def _final_name(successors: dict[str, str], name: str) -> str:
-    """The result that holds the value in the end."""
+    """Return the result at the end of the chain of replacements."""
     seen = {name}
     while name in successors:
         name = successors[name]
@@ -43,7 +43,7 @@ def _final_name(successors: dict[str, str], name: str) -> str:
 
 
 def _is_automatic(graph: Graph, name: str) -> bool:
-    """Whether a node of this graph made the result under a name derived from its FX node."""
+    """Whether a result of this graph has a name that derives from the FX node of its producer."""
     if not graph.is_own(name) or "." not in name:
         return False
     producer = graph.values[name].producer

@@ -1,10 +1,11 @@
 """Turn a Scan whose step is one token of linear attention into linear attention over all tokens.
 
-Runs after the rules, for ONNX Runtime: `ort_recurrence` has made one LinearAttention of the
-step inside the Scan. What a step computes from the scanned inputs and from what it reads of the
-state is computed for all tokens at once. Called by `passes.pipeline`.
+Runs after the rules, for ONNX Runtime: rule file `ort_recurrence` has turned the step inside the
+Scan into a LinearAttention node. The pass computes the operands of this node, which derive from
+the scanned inputs, and the nodes that read its result for all tokens at once. Called by
+`passes.pipeline`.
 
-A result of a step, [B, ...], becomes [B, L, ...] for all tokens, as LinearAttention takes them.
+A result of a step, [B, ...], becomes [B, L, ...] for all tokens, the layout of LinearAttention.
 """
 
 from __future__ import annotations
@@ -25,13 +26,11 @@ _STEP = "com.microsoft::LinearAttention"
 
 
 def merge_scanned_attention(graph: Graph) -> int:
-    """Replace the Scans whose step is linear attention, here and in graphs inside; return how
-    many.
-    """
+    """Replace Scans whose step is linear attention, also in subgraphs; return their number."""
     count = 0
     for node in list(graph.nodes):
-        inner = inner_graphs(node) if node.attrs else ()
-        count += sum(merge_scanned_attention(subgraph) for subgraph in inner)
+        subgraphs = inner_graphs(node) if node.attrs else ()
+        count += sum(merge_scanned_attention(subgraph) for subgraph in subgraphs)
         if node.key == "Scan":
             scan = _find_scanned(graph, node)
             count += scan is not None and scan.merge_scan()
@@ -39,10 +38,10 @@ def merge_scanned_attention(graph: Graph) -> int:
 
 
 def _find_scanned(graph: Graph, node: Node) -> _ScannedAttention | None:
-    """The Scan, if it carries one state that only linear attention reads and makes, else None."""
+    """Return the Scan if only linear attention reads and updates its single state, else None."""
     body = node.attrs["body"]
-    plain = set(node.attrs) == {"body", "num_scan_inputs"} and isinstance(body, Graph)
-    if not plain or len(node.inputs) != int(node.attrs["num_scan_inputs"]) + 1:
+    has_standard_form = set(node.attrs) == {"body", "num_scan_inputs"} and isinstance(body, Graph)
+    if not has_standard_form or len(node.inputs) != int(node.attrs["num_scan_inputs"]) + 1:
         return None
     steps = [body_node for body_node in body.nodes if body_node.key == _STEP]
     if len(steps) != 1 or len(steps[0].inputs) < 4:
@@ -53,18 +52,18 @@ def _find_scanned(graph: Graph, node: Node) -> _ScannedAttention | None:
     ]
     if not is_only_reader or step.inputs[3] != state or step.inputs.count(state) != 1:
         return None
-    last = step.outputs[1] if len(step.outputs) > 1 else ""
+    final_state = step.outputs[1] if len(step.outputs) > 1 else ""
     if (
-        not last
-        or body.outputs[0].name != last
-        or any(last in read_names(body_node) for body_node in body.nodes)
+        not final_state
+        or body.outputs[0].name != final_state
+        or any(final_state in read_names(body_node) for body_node in body.nodes)
     ):
         return None
     return _ScannedAttention(graph, node, step)
 
 
 class _ScannedAttention:
-    """One Scan, its body, and the results of the body that were computed for all tokens."""
+    """A Scan, its body, and the results of the body that are computed for all tokens."""
 
     def __init__(self, graph: Graph, node: Node, step: Node) -> None:
         self.graph = graph
@@ -79,7 +78,7 @@ class _ScannedAttention:
             for info, outer in zip(self.body.inputs[1:], node.inputs[1:], strict=True)
         }
         self.computed: dict[str, str] = {}
-        self.varying = {*self.scanned, *step.outputs}  # results that differ from step to step
+        self.varying = {*self.scanned, *step.outputs}  # results that can differ between steps
         self.local = {name for name in (*self.scanned, step.outputs[0]) if self._has_batch(name)}
         for body_node in self.body.nodes:
             if not self.varying.isdisjoint(body_node.inputs):
@@ -88,8 +87,10 @@ class _ScannedAttention:
                     self.local.add(body_node.outputs[0])
 
     def merge_scan(self) -> bool:
-        """Replace the Scan; False, without changes, where a step has a part that cannot be computed
-        for all tokens at once.
+        """Replace the Scan if every part of a step can be computed for all tokens at once.
+
+        Returns:
+            Whether the Scan was replaced; if not, the graph is unchanged.
         """
         operands = [name for index, name in enumerate(self.step.inputs) if name and index != 3]
         rows = [info.name for info in self.body.outputs[1:]]
@@ -98,87 +99,96 @@ class _ScannedAttention:
         ):
             return False
         with self._insert_before():
-            last = self._compute_all(self._collect_operands([*operands, *rows]))
+            final_state = self._compute_all(self._collect_operands([*operands, *rows]))
             stacked = [
                 permuted(self.graph, self.computed[name], self._swapped_axes(name)) for name in rows
             ]
-        self._take_over([last, *stacked])
+        self._replace_scan([final_state, *stacked])
         return True
 
-    # -- what can be computed for all tokens
+    # -- nodes that can be computed for all tokens at once
 
     def _has_batch(self, name: str) -> bool:
         return self.body.has_shape(name) and len(self.body.get_shape(name)) > 0
 
     def _is_local(self, node: Node) -> bool:
-        """Whether a node keeps the batch as its first axis and treats every token alike, and its
-        operands do as well.
-        """
-        used = [name for name in node.inputs if name]
+        """Whether a node and its operands keep the batch first and treat every token alike."""
+        operands = [name for name in node.inputs if name]
         if len(node.outputs) != 1 or not all(map(self._has_batch, node.outputs)):
             return False
-        if any(name in self.varying and name not in self.local for name in used):
+        if any(name in self.varying and name not in self.local for name in operands):
             return False
-        after = self.body.get_shape(node.outputs[0])
+        output_shape = self.body.get_shape(node.outputs[0])
         if node.key in ELEMENTWISE:
-            return all(self._is_aligned(name, len(after)) for name in used)
-        if node.key not in KEEPS_ORDER or any(operand in self.varying for operand in used[1:]):
+            return all(self._is_aligned(name, len(output_shape)) for name in operands)
+        if node.key not in KEEPS_ORDER or any(operand in self.varying for operand in operands[1:]):
             return False
-        fixed = all(isinstance(size, int) and size > 0 for size in after[1:])
-        return fixed and dims.always_equal(self.body.get_shape(used[0])[0], after[0])
+        has_fixed_sizes = all(isinstance(size, int) and size > 0 for size in output_shape[1:])
+        return has_fixed_sizes and dims.always_equal(
+            self.body.get_shape(operands[0])[0], output_shape[0]
+        )
 
     def _is_aligned(self, name: str, rank: int) -> bool:
-        """Whether an operand of an elementwise node broadcasts alike at that rank: with the batch,
-        or with fewer axes and the same in every step.
+        """Whether an operand of an elementwise node broadcasts over all tokens as it does over one.
+
+        Operands that differ between steps need this rank; constant operands need fewer axes.
         """
         if not self.body.has_shape(name):
             return False
         if name in self.varying:
             return len(self.body.get_shape(name)) == rank
-        inside = name in self.producers or self.body.is_own(name)
-        outside = not inside or small_constant(self.body, name) is not None
-        return outside and len(self.body.get_shape(name)) < rank
+        is_in_body = name in self.producers or self.body.is_own(name)
+        is_available_outside = not is_in_body or small_constant(self.body, name) is not None
+        return is_available_outside and len(self.body.get_shape(name)) < rank
 
-    # -- computing it
+    # -- computation for all tokens
 
-    def _collect_operands(self, names: list[str]) -> set[str]:
-        """These results and their operands."""
+    def _collect_operands(self, worklist: list[str]) -> set[str]:
+        """Return these results and all results of the body that they depend on and that vary."""
         needed: set[str] = set()
-        while names:
-            name = names.pop()
+        while worklist:
+            name = worklist.pop()
             if name not in needed:
                 needed.add(name)
                 node = self.producers.get(name)
                 if node is not None and node is not self.step:
-                    names += [operand for operand in node.inputs if operand in self.varying]
+                    worklist += [operand for operand in node.inputs if operand in self.varying]
         return needed
 
     def _compute_all(self, needed: set[str]) -> str:
-        """Make [B, L, ...] of results [B, ...] of the step; return the state after the last
-        token.
+        """Compute the needed step results [B, ...] for all tokens, [B, L, ...].
+
+        Returns:
+            The state after the last token.
         """
         for name, outer in self.scanned.items():
             if name in needed:
                 self.computed[name] = permuted(self.graph, outer, self._swapped_axes(name))
-        last = ""
+        final_state = ""
         for node in self.body.nodes:
             if node is self.step:
-                self.computed[node.outputs[0]], last = self._make_attention()
+                self.computed[node.outputs[0]], final_state = self._make_attention()
             elif node.outputs[0] in needed:
-                self.computed[node.outputs[0]] = self._of_all_places(node)
-        return last
+                self.computed[node.outputs[0]] = self._compute_for_all_tokens(node)
+        return final_state
 
     def _make_attention(self) -> tuple[str, str]:
-        """[B, L, 1, H * V] of linear attention over all tokens, and the last state."""
+        """Make linear attention over all tokens.
+
+        Returns:
+            The result, [B, L, 1, H * V], and the last state.
+        """
         shape, step = self.body.get_shape, self.step
         inputs = [name and self._flatten_heads(name) for name in step.inputs[:3]]
         inputs.append(self.node.inputs[0])
         inputs += [name and self._flatten_heads(name) for name in step.inputs[4:]]
-        read, last = self.graph.make_node(step.op_type, inputs, 2, domain=step.domain, **step.attrs)
-        return self._reshape(read, [0, 0, 1, shape(step.outputs[0])[2]]), last
+        attended, final_state = self.graph.make_node(
+            step.op_type, inputs, 2, domain=step.domain, **step.attrs
+        )
+        return self._reshape(attended, [0, 0, 1, shape(step.outputs[0])[2]]), final_state
 
-    def _of_all_places(self, node: Node) -> str:
-        """The result of another node of the step."""
+    def _compute_for_all_tokens(self, node: Node) -> str:
+        """Compute the result of an elementwise or reshaping node of the step for all tokens."""
         if node.key in ELEMENTWISE:
             inputs = [self.computed.get(name) or self._outer_value(name) for name in node.inputs]
             result: str = self.graph.make_node(
@@ -189,30 +199,30 @@ class _ScannedAttention:
         return self._reshape(self.computed[node.inputs[0]], [0, 0, *sizes])
 
     def _flatten_heads(self, name: str) -> str:
-        """[B, L, width] of an operand [B, 1, width] of the step."""
+        """Return [B, L, width] for an operand [B, 1, width] of the step."""
         return self._reshape(self.computed[name], [0, 0, self.body.get_shape(name)[2]])
 
     def _outer_value(self, name: str) -> str:
-        """A value that every step reads, as a result of the outer graph."""
+        """Return a value that is the same in every step as a result of the outer graph."""
         if name and self.body.is_own(name):
             return self.graph.make_initializer("", small_constant(self.body, name))
         return name
 
     def _reshape(self, x: str, sizes: list[Any]) -> str:
-        """A Reshape to constant sizes, where 0 copies one."""
+        """Make a Reshape to constant sizes; a size of 0 copies the size of the input."""
         target = consts(self.graph, sizes, dtypes.int64)
         result: str = self.graph.make_node("Reshape", [x, target])
         return result
 
     def _swapped_axes(self, name: str) -> list[int]:
-        """The permutation between a scanned result, [L, B, ...], and [B, L, ...]."""
+        """Return the permutation between a scanned result, [L, B, ...], and [B, L, ...]."""
         return [1, 0, *range(2, self.body.get_rank(name) + 1)]
 
-    # -- changing the graph
+    # -- graph edits
 
     @contextmanager
     def _insert_before(self) -> Iterator[None]:
-        """Put nodes that are made meanwhile before the Scan, with its origin."""
+        """Insert nodes that are made inside the `with` block before the Scan, with its origin."""
         graph, origin = self.graph, self.graph.origin
         position = graph.nodes.index(self.node)
         rest = graph.nodes[position:]
@@ -225,8 +235,8 @@ class _ScannedAttention:
             graph.nodes.extend(rest)
             graph.outdate_uses()
 
-    def _take_over(self, results: list[str]) -> None:
-        """Give the names of the Scan's results to these results."""
+    def _replace_scan(self, results: list[str]) -> None:
+        """Remove the Scan and give the names of its results to these results."""
         graph, names = self.graph, self.node.outputs
         editing.remove_nodes(graph, [self.node])
         graph.use_index = None

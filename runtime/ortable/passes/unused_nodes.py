@@ -25,7 +25,7 @@ def remove_unused(graph: Graph) -> int:
             dead.append(node)
             continue
         needed.update(node.inputs)
-        needed.discard("")  # stands for an omitted optional input or output
+        needed.discard("")  # the name of an omitted optional input
         if node.attrs and find_subgraphs(node):
             removed += sum(remove_unused(inner) for inner in inner_graphs(node))
             needed |= captured_names(node)

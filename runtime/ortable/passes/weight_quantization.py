@@ -1,6 +1,7 @@
-"""Quantize weights to codes of 4 or 8 bits with a scale for each group: the options, the
-quantization of a matrix, and the record of what was quantized. Called by rewrite helpers about
-quantized weights, by `quantize_weights` and by the entry points.
+"""Quantize weights to codes of 4 or 8 bits with a scale for each group.
+
+Defines the options, the quantization of a matrix, and the record of quantized weights. Called by
+rewrite helpers about quantized weights, by `quantize_weights` and by the entry points.
 """
 
 from __future__ import annotations
@@ -19,36 +20,35 @@ from ortable.errors import OptionError, UnsupportedCase
 
 BITS = {"int4": 4, "int8": 8}
 Kind: TypeAlias = Literal["int4", "int8"]
-Stored: TypeAlias = Literal["keep", "float32"]  # how half floats are stored, unchanged
+Stored: TypeAlias = Literal["keep", "float32"]  # the storage of half-precision weights
 STORED: tuple[Stored, ...] = ("keep", "float32")
 _NOT_FINITE = "NaN, infinities or numbers near them have no codes"
-_CHUNK_ELEMENTS = 1 << 18  # elements that are quantized at a time, so that they stay in caches
+_CHUNK_ELEMENTS = 1 << 18  # elements quantized at a time, so that they fit into CPU caches
 
 
 @dataclass(frozen=True)
 class WeightOptions:
     """How ``weights=`` stores the weights of linear layers and embeddings.
 
-    A weight ``[N, K]`` of a linear layer, or of N embeddings, becomes integers in groups of
-    ``group_size`` along K, each with a scale: ``weight = (code - zero point) * scale``. The last
+    A weight ``[N, K]`` of a linear layer, or of N embeddings, is stored as integer codes in groups
+    of ``group_size`` along K, each with a scale: ``weight = (code - zero point) * scale``. The last
     group of a row may be shorter.
 
     Args:
         kind: ``"int4"``, codes of 4 bits, or ``"int8"``, codes of 8 bits.
         group_size: how many codes share a scale: 16, 32, 64, 128 or 256. Small groups are more
-            accurate, and need more bytes for their scales, 4 each.
-        symmetric: the middle code stands for zero; False: each group has a zero point, for weights
-            that lie to one side.
-        activations: ``"int8"`` rounds what a weight is multiplied with to 8 bits as well, in groups
-            of the same size, which is what makes products fast; ``"float32"`` leaves it as it
-            is, and needs ``kind="int4"``.
-        embeddings: round the tables of embeddings, too; False: linear layers alone.
-        include: names of weights, as in the state_dict, or patterns of them (``"*.mlp.*"``); only
-            these are rounded.
-        exclude: names or patterns of weights that stay as they are, though `include` has them.
+            accurate, but need more bytes for their scales (4 bytes each).
+        symmetric: whether the middle code represents zero. With False, each group has a zero point,
+            for weights whose values are mostly positive or mostly negative.
+        activations: ``"int8"`` also rounds activations to 8 bits, in groups of the same size, which
+            makes matrix products fast; ``"float32"`` does not, and needs ``kind="int4"``.
+        embeddings: whether to quantize embedding tables too, not only linear layers.
+        include: names of weights, as in the state_dict, or patterns such as ``"*.mlp.*"``; only
+            these weights are quantized.
+        exclude: names or patterns of weights that are not quantized even if `include` selects them.
 
     Raises:
-        OptionError: a value that is none of these.
+        OptionError: a value is not allowed.
     """
 
     kind: Kind = "int4"
@@ -88,7 +88,7 @@ class WeightOptions:
 
     @property
     def bits(self) -> int:
-        """Bits of a code."""
+        """The number of bits of a code."""
         return BITS[self.kind]
 
     @property
@@ -97,10 +97,10 @@ class WeightOptions:
         return 4 if self.activations == "int8" else 1
 
     def chooses(self, name: str) -> bool:
-        """Whether a weight is rounded, as far as its name decides.
+        """Whether the name patterns select a weight for quantization.
 
         Args:
-            name: as in the state_dict.
+            name: the name of the weight in the state_dict.
         """
 
         def matches_any(patterns: Sequence[str]) -> bool:
@@ -109,10 +109,10 @@ class WeightOptions:
         return matches_any(self.include) and not matches_any(self.exclude)
 
     def without(self, names: Sequence[str]) -> WeightOptions:
-        """The same, with more weights left as they are.
+        """Return a copy of the options that excludes more weights.
 
         Args:
-            names: of these, no patterns.
+            names: exact names; pattern characters in them are escaped.
         """
         return replace(self, exclude=(*self.exclude, *map(_escape_pattern, names)))
 
@@ -122,11 +122,14 @@ def _escape_pattern(name: str) -> str:
 
 
 def parse_weights(weights: Any) -> WeightOptions | Stored | None:
-    """Parse the argument ``weights=``: None, ``"keep"``, ``"float32"``, ``"int4"``, ``"int8"``, a
-    dict of the fields of `WeightOptions`, or one.
+    """Parse the argument ``weights=``.
+
+    Args:
+        weights: None, ``"keep"``, ``"float32"``, ``"int4"``, ``"int8"``, a dict of the fields of
+            `WeightOptions`, or a `WeightOptions`.
 
     Raises:
-        OptionError: it is none of these.
+        OptionError: the argument is none of these.
     """
     if weights is None or isinstance(weights, WeightOptions):
         return weights
@@ -154,10 +157,10 @@ class QuantizedWeight:
     """A weight that was quantized.
 
     Attributes:
-        name: of the initializer, as in the state_dict.
+        name: the initializer name, as in the state_dict.
         shape: [N, K].
-        bits, group_size: of its codes.
-        error: RMS of (dequantized - weight), divided by that of the weight.
+        bits, group_size: the format of the codes.
+        error: RMS of (dequantized - weight), divided by the RMS of the weight.
     """
 
     name: str
@@ -183,13 +186,13 @@ class SkippedWeight:
 
 @dataclass
 class QuantizationRun:
-    """A run of the weight rules over a graph.
+    """The state of one run of the weight rules over a graph.
 
-    ``rounded`` has a row for each quantized weight by the name of its initializer, ``kept`` for
-    each that could not be; ``codes`` the results that hold codes, scales and zero points of a
-    weight, by that name and the axis of the groups; ``tensors`` the codes, by the name and whether
-    the weight was transposed; ``packed`` initializers that kernels read, by the name in the
-    state_dict and their role.
+    ``rounded`` maps the initializer name of each quantized weight to its record, and ``kept`` that
+    of each selected weight that was not quantized. ``codes`` maps a name and the axis of the groups
+    to the results that hold codes, scales and zero points. ``tensors`` maps a name and whether the
+    weight was transposed to its codes. ``packed`` maps a state_dict name and a role to the
+    initializer that kernels read.
     """
 
     options: WeightOptions
@@ -202,10 +205,11 @@ class QuantizationRun:
 
 @dataclass(frozen=True)
 class QuantizedTensor:
-    """A matrix [N, K] as codes.
+    """A quantized matrix [N, K].
 
-    ``codes`` [N, K] are int4, uint4, int8 or uint8, ``scales`` [N, groups] float32, ``zeros``
-    [N, groups] like the codes, None where they are 0; ``error`` as in `QuantizedWeight`.
+    ``codes`` [N, K] are int4, uint4, int8 or uint8; ``scales`` [N, groups] are float32; ``zeros``
+    [N, groups] have the type of the codes, and are None if all are 0; ``error`` is that of
+    `QuantizedWeight`.
     """
 
     codes: np.ndarray
@@ -215,41 +219,43 @@ class QuantizedTensor:
 
 
 def quantize_matrix(weight: torch.Tensor, options: WeightOptions) -> QuantizedTensor:
-    """Quantize a float32 weight [N, K] in groups along K, to the nearest code.
+    """Quantize a float32 weight [N, K] in groups along K, rounding to the nearest code.
 
-    Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127); the number of a group with the largest
-    magnitude becomes the most negative code, so its scale may be negative. Others are uint4 or
-    uint8 with a zero point, and can represent 0 exactly.
+    Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127). The number of a group with the largest
+    magnitude becomes the most negative code, so the scale may be negative. Asymmetric codes are
+    uint4 or uint8 with a zero point, and represent 0 exactly.
 
     Raises:
         UnsupportedCase: the weight has NaN, infinities or numbers near them.
     """
     rows, inner = weight.shape
     size, symmetric = options.group_size, options.symmetric
-    groups = -(-inner // size)
-    codes = np.empty((rows, groups * size), np.int8 if symmetric else np.uint8)
-    scales = np.empty((rows, groups), np.float32)
-    zeros = None if symmetric else np.empty((rows, groups), np.uint8)
-    squared_error = total = 0.0
+    group_count = -(-inner // size)
+    codes = np.empty((rows, group_count * size), np.int8 if symmetric else np.uint8)
+    scales = np.empty((rows, group_count), np.float32)
+    zeros = None if symmetric else np.empty((rows, group_count), np.uint8)
+    squared_error = squared_sum = 0.0
     chunk_rows = max(1, _CHUNK_ELEMENTS // max(inner, 1))
     for begin in range(0, rows, chunk_rows):
-        part = slice(begin, min(begin + chunk_rows, rows))
-        x = weight[part].float()
-        x = torch.nn.functional.pad(x, (0, groups * size - inner)).reshape(-1, groups, size)
+        row_slice = slice(begin, min(begin + chunk_rows, rows))
+        groups_of_rows = weight[row_slice].float()
+        groups_of_rows = torch.nn.functional.pad(
+            groups_of_rows, (0, group_count * size - inner)
+        ).reshape(-1, group_count, size)
         code, scale, zero = (_quantize_symmetric if symmetric else _quantize_asymmetric)(
-            x, options.bits
+            groups_of_rows, options.bits
         )
-        codes[part] = code.to(torch.int8 if symmetric else torch.uint8).flatten(1).numpy()
-        scales[part] = scale[..., 0].numpy()
+        codes[row_slice] = code.to(torch.int8 if symmetric else torch.uint8).flatten(1).numpy()
+        scales[row_slice] = scale[..., 0].numpy()
         if zeros is not None and zero is not None:
-            zeros[part] = zero[..., 0].to(torch.uint8).numpy()
+            zeros[row_slice] = zero[..., 0].to(torch.uint8).numpy()
             code -= zero
-        total += x.flatten().dot(x.flatten()).item()
-        difference = code.mul_(scale).sub_(x).flatten()
+        squared_sum += groups_of_rows.flatten().dot(groups_of_rows.flatten()).item()
+        difference = code.mul_(scale).sub_(groups_of_rows).flatten()
         squared_error += difference.dot(difference).item()
-    if not math.isfinite(total):
+    if not math.isfinite(squared_sum):
         raise UnsupportedCase(_NOT_FINITE)
-    error = (squared_error / total) ** 0.5 if total else 0.0
+    error = (squared_error / squared_sum) ** 0.5 if squared_sum else 0.0
     codes = codes[:, :inner]
     if options.bits == 4:
         dtype = ml_dtypes.int4 if symmetric else ml_dtypes.uint4
@@ -259,7 +265,7 @@ def quantize_matrix(weight: torch.Tensor, options: WeightOptions) -> QuantizedTe
 
 
 def _quantize_symmetric(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, None]:
-    """Codes and scales of groups [N, groups, size], as floats."""
+    """Return codes and scales of groups [N, groups, size], as floats."""
     half = 1 << (bits - 1)
     low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
     scale = torch.where(high > -low, high, low) / -half
@@ -270,7 +276,7 @@ def _quantize_symmetric(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch
 def _quantize_asymmetric(
     x: torch.Tensor, bits: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Codes, scales and zero points of groups [N, groups, size], as floats."""
+    """Return codes, scales and zero points of groups [N, groups, size], as floats."""
     top = (1 << bits) - 1
     low = x.amin(-1, keepdim=True).clamp_(max=0.0)
     high = x.amax(-1, keepdim=True).clamp_(min=0.0)
@@ -281,5 +287,5 @@ def _quantize_asymmetric(
 
 
 def _safe_reciprocal(scale: torch.Tensor) -> torch.Tensor:
-    """1 / scale, and 0 for a group of zeros."""
+    """Return 1 / scale, and 0 where the scale is 0."""
     return torch.where(scale == 0, 0.0, scale.reciprocal())

@@ -1,5 +1,6 @@
-"""Store a weight that is only read transposed transposed: a view, so that nothing is copied
-before the model is written.
+"""Store a weight that is only read transposed in transposed form.
+
+The transposed weight is a view, so nothing is copied before the model is written.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ def fold_weight_transposes(graph: Graph) -> int:
             transposes.setdefault(node.inputs[0], []).append(node)
     if not transposes:
         return 0
-    declared = {info.name for info in (*graph.inputs, *graph.outputs)}
-    declared |= captured_by_protos(graph.nodes)
+    graph_names = {info.name for info in (*graph.inputs, *graph.outputs)}
+    graph_names |= captured_by_protos(graph.nodes)
     folded: list[Node] = []
     for source, nodes in transposes.items():
-        perm = _only_perm(graph, source, nodes, declared)
+        perm = _only_perm(graph, source, nodes, graph_names)
         if not perm:
             continue
         transposed = _transpose_initializer(graph, source, perm)
@@ -47,9 +48,7 @@ def _is_transpose(node: Node) -> bool:
 
 
 def _only_perm(graph: Graph, source: str, nodes: list[Node], declared: set[str]) -> tuple[int, ...]:
-    """The common permutation of these Transposes if they are the only readers of the initializer,
-    else ().
-    """
+    """Return the common permutation of the Transposes if they are the only readers, else ()."""
     perms = {tuple(node.attrs.get("perm") or ()) for node in nodes}
     results = {node.outputs[0] for node in nodes}
     if len(perms) != 1 or not declared.isdisjoint({source, *results}):
